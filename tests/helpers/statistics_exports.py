@@ -7,10 +7,13 @@ import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from cobblestone.domain.exports import (
+    BadgeHolder,
     Deletion,
+    ExportedBadge,
     ExportedHardware,
     ExportedHost,
     ExportedTable,
@@ -22,6 +25,7 @@ from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.wire.statistics_export import (
+    write_badge_holder,
     write_head,
     write_host,
     write_host_deletion,
@@ -56,6 +60,9 @@ class Export:
     teams: Sequence[ExportedTeam] = ()
     deleted_users: Sequence[Deletion] = ()
     deleted_hosts: Sequence[Deletion] = ()
+    badges: Sequence[ExportedBadge] = ()
+    user_badges: Sequence[BadgeHolder] = ()
+    team_badges: Sequence[BadgeHolder] = ()
 
     def documents(self) -> dict[str, bytes]:
         """All files, by name."""
@@ -65,6 +72,12 @@ class Export:
             ExportedTable.TEAM: map(write_team, self.teams),
             ExportedTable.USER_DELETED: map(write_user_deletion, self.deleted_users),
             ExportedTable.HOST_DELETED: map(write_host_deletion, self.deleted_hosts),
+            ExportedTable.BADGE_USER: map(
+                partial(write_badge_holder, ExportedTable.BADGE_USER), self.user_badges
+            ),
+            ExportedTable.BADGE_TEAM: map(
+                partial(write_badge_holder, ExportedTable.BADGE_TEAM), self.team_badges
+            ),
         }
         files = {
             f"{table}.gz": gzip.compress(
@@ -73,7 +86,11 @@ class Export:
             for table, rows in tables.items()
         }
         summary = ExportSummary(
-            update_time=self.time, n_users=len(self.users), n_hosts=len(self.hosts), n_teams=len(self.teams)
+            update_time=self.time,
+            n_users=len(self.users),
+            n_hosts=len(self.hosts),
+            n_teams=len(self.teams),
+            badges=tuple(self.badges),
         )
         return {"tables.xml": write_tables(summary).encode(), **files}
 

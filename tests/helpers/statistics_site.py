@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
+from cobblestone.domain.exports import BadgeHolder, ExportedBadge
 from cobblestone.statistics.context import StatisticsContext
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.settings import Source, StatisticsSettings
@@ -19,6 +20,11 @@ from cobblestone.statistics.web.app import create_app
 NOON = 20_000 * DAY + DAY / 2
 ALICE = cpid("alice")
 N_DAYS = 5
+MARKUP = "<img src=http://evil.example.net/x.png>"
+BADGES = [
+    ExportedBadge(id=1, name="top", title=MARKUP, image_url="http://evil.example.net/x.png"),
+    ExportedBadge(id=2, name="fast", title="Fast & steady", image_url="img/fast.png"),
+]
 
 
 class Client:
@@ -47,6 +53,9 @@ def two_exports() -> dict[str, Export]:
             [*one.users, alice, bob, formula],
             [*one.hosts, host(900, 900, 50, NOON)],
             [*one.teams, team(77, "Our team", 1, NOON)],
+            badges=BADGES,
+            user_badges=[BadgeHolder(900, 1, NOON - DAY), BadgeHolder(900, 2, NOON)],
+            team_badges=[BadgeHolder(77, 2, NOON)],
         ),
         "two": Export(
             NOON,
@@ -70,7 +79,13 @@ def open_filled_site(root: Path, url: str) -> StatisticsContext:
         for _ in range(N_DAYS):
             export.write(project.incoming)
             before = project.read_state()
-            came = ingest(project, before.generation, now=export.time, max_rows=10**6)
+            came = ingest(
+                project,
+                before.generation,
+                now=export.time,
+                max_rows=10**6,
+                url=f"http://{name}.example.org/stats/",
+            )
             project.write_state(
                 ProjectState(generation=came.generation, exported=export.time, counts=came.counts, tried=1.0)
             )

@@ -138,7 +138,7 @@ def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(
     )  # in processes of their own, as when it runs
     site.round()
     assert (site.state("one").problem, site.state("one").counts.users) == ("", 1)
-    assert len(projects.asked) == 6
+    assert len(projects.asked) == 8
 
     projects.asked.clear()
     site.now += EVERY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import time
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from PIL import Image
 from tests.helpers.statistics_exports import DAY
-from tests.helpers.statistics_site import ALICE, N_DAYS, NOON, Client, open_filled_site
+from tests.helpers.statistics_site import ALICE, MARKUP, N_DAYS, NOON, Client, open_filled_site
 
 from cobblestone.demo.family import read_curve
 from cobblestone.statistics.context import StatisticsContext
@@ -219,6 +220,25 @@ def test_the_members_of_a_team_are_there_for_programs_as_on_its_page(client: Cli
     page = client.get(f"team/{first.key}").text
     assert all(row["name"] in page for row in rows)
     assert "of=children&amp;format=csv" in page
+
+
+def test_badges_are_shown_by_their_titles_and_no_picture_of_others_is_ever_loaded(client: Client):
+    answers = [client.get(f"user/{ALICE}"), client.get("user/900?project=one")]
+    for answer in answers:
+        assert "Fast &amp; steady" in answer.text
+        assert html.escape(MARKUP) in answer.text, "a title is a text"
+        assert all("evil" not in link for link in Links(answer.text).found)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy or "img-src 'self'" in policy
+    assert "One@home" in answers[0].text.partition("Badges")[2]
+    for address in (f"user/{ALICE}?", "user/900?project=one&"):
+        rows = json.loads(client.get(f"{address}of=badges&format=json").text)
+        assert [(row["project"], row["title"], row["image"]) for row in rows] == [
+            ("One@home", MARKUP, ""),
+            ("One@home", "Fast & steady", "http://one.example.org/img/fast.png"),
+        ]
+    assert "Fast &amp; steady" in client.get("team/77?project=one").text
+    assert "Badges" not in client.get("user/7?project=two").text
 
 
 def test_json_of_a_list_names_the_project(client: Client):

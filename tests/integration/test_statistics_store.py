@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.exports import Deletion
+from cobblestone.domain.exports import BadgeHolder, Deletion, ExportedBadge
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.settings import Join, Source
 from cobblestone.statistics.state import ProjectState, SiteFolder
@@ -19,7 +19,9 @@ from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import Member, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
 from cobblestone.statistics.store.queries import Entity, Published
+from cobblestone.statistics.store.rows import badge_file
 from cobblestone.statistics.web.curves import curves, round_levels
+from cobblestone.wire.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE, BOB = cpid("alice"), cpid("bob")
@@ -42,12 +44,16 @@ class Site:
         project = self.folder.project(name)
         export.write(project.incoming)
         before = project.read_state()
-        came = ingest(project, before.generation, now=export.time, max_rows=10**6, step=step)
+        url = self.sources[name].url
+        came = ingest(project, before.generation, now=export.time, max_rows=10**6, step=step, url=url)
         state = ProjectState(
             generation=came.generation, exported=came.exported, counts=came.counts, tried=export.time
         )
         project.write_state(state)
         return state
+
+    def generation(self, name: str) -> str:
+        return self.folder.project(name).read_state().generation
 
     def publish(self, *, now: float = NOON, step: float = DAY) -> Published:
         members = [
@@ -312,6 +318,97 @@ def test_who_is_announced_as_deleted_is_forgotten_with_the_history(site: Site):
     published = site.publish(now=NOON + DAY)
     assert published.find("user", 1, "2") is None
     assert ids_in_history(site, "one") == {1}
+
+
+def test_badges_are_those_of_accounts_that_are_shown_and_go_with_them(site: Site):
+    badges = [ExportedBadge(id=n, name=f"b{n}", title=f"Badge {n}", image_url="") for n in range(1, 61)]
+    people = [user(1, "Alice", 100, NOON, cpid=ALICE, team=3), user(2, "Bob", 1, NOON)]
+    export = Export(
+        NOON,
+        people,
+        teams=[team(3, "T", 1, NOON)],
+        badges=badges,
+        user_badges=[
+            *(BadgeHolder(1, n, NOON + n) for n in range(1, 61)),
+            BadgeHolder(1, 60, NOON + 60),  # twice
+            BadgeHolder(2, 7, NOON),
+            BadgeHolder(2, 99, NOON),  # there is no such badge
+            BadgeHolder(77, 7, NOON),  # nor such a user
+        ],
+        team_badges=[BadgeHolder(3, 5, NOON)],
+    )
+    site.take("one", export)
+    site.take("two", Export(NOON, [user(9, "Alice", 5, NOON, cpid=ALICE)]))
+    published = site.publish()
+
+    def titles(kind: str, project: int, key: str) -> list[str]:
+        return [badge.title for badge in published.badges(found(published, kind, project, key))]
+
+    newest = [f"Badge {n}" for n in range(11, 61)]
+    assert titles("user", 0, ALICE) == titles("user", 1, "1") == newest
+    assert titles("user", 2, "9") == []
+    assert titles("user", 1, "2") == ["Badge 7"]
+    assert titles("team", 1, "3") == ["Badge 5"]
+    site.take("one", replace(export, time=NOON + DAY, deleted_users=[Deletion(1, "")]))
+    had = badge_file(site.folder.project("one").rows(site.generation("one")), "user")
+    assert pq.read_table(had).column("id").to_pylist() == [2], "what was deleted leaves nothing"
+    had.unlink()  # as with rows of a version before
+    published = site.publish()
+    assert titles("user", 1, "2") == []
+
+
+def test_hostile_badges_are_bounded_or_left_out(site: Site):
+    records = [
+        "<id>1</id><title>Team <best>&amp;&#0;\u202e\x07</title><image_url>http://evil.example.net/x.png</image_url>",
+        "<id>1</id><title>the number again</title>",
+        "<id>-2</id><title>negative</title>",
+        "<id>99999999999999999999</id><title>beyond</title>",
+        f"<id>3</id><title>{'x' * 5000}</title>",
+        "<id>4</id><title></title><name></name>",
+        "<id>5</id><name>only a name</name><image_url>javascript:alert(1)</image_url>",
+    ]
+    start = "<tables><update_time>5</update_time><nusers_total>1</nusers_total><badges>"
+    blocks = "".join(f"<badge>{record}</badge>" for record in records)
+    many = "".join(f"<badge><id>{n}</id><title>t</title></badge>" for n in range(10, 5000))
+    totals = parse_tables(start + blocks + many + "<badge><id>6</id>" * 200_000)
+    assert len(totals.badges) == MOST_BADGES - 4
+    by_number = {badge.id: badge for badge in totals.badges}
+    assert by_number[1].title == "Team <best>&\ufffd\u202e"
+    assert not by_number.keys() & {2, 4, 6}
+    assert by_number[3].title == "x" * 100
+    assert by_number[5].title == "only a name"
+    export = "https://one.example.org/project/stats/"
+    for said, address in {
+        "img/a.png": "https://one.example.org/project/img/a.png",
+        "/a.png": "https://one.example.org/a.png",
+        "http://one.example.org/a.png": "http://one.example.org/a.png",
+        "": "",
+        "https://one.example.org.evil.net/a.png": "",
+        "https://one.example.org:81/a.png": "",
+        "https://me@one.example.org/a.png": "",
+        "https://one.example.org\\@evil.net/a.png": "",
+        "//evil.net/a.png": "",
+        "javascript:alert(1)": "",
+        "data:image/png;base64,AA==": "",
+        "https://[::1/a.png": "",
+        'a.png" onload="x': "",
+    }.items():
+        assert picture_address(export, said) == address, said
+
+    project = site.folder.project("one")
+    good = Export(NOON, [user(1, "A", 1, NOON)])
+    good.write(project.incoming)
+    (project.incoming / "badge_user.gz").write_bytes(
+        gzip.compress(b"<badge_users>" + b"<badge_user>" * 30_000)
+    )
+    with pytest.raises(RemoteProtocolError, match=r"badge_user\.gz, after .* bytes: "):
+        ingest(project, "", now=NOON, max_rows=10**6)
+    flood = replace(good, user_badges=[BadgeHolder(1, n, NOON) for n in range(1, 200)])
+    flood.write(project.incoming)
+    with pytest.raises(
+        RemoteProtocolError, match=r"badge_user\.gz, after .* bytes: it holds more than 100 records"
+    ):
+        ingest(project, "", now=NOON, max_rows=100)
 
 
 def test_who_is_missing_is_not_shown_and_forgotten_a_month_later(site: Site):

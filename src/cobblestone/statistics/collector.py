@@ -101,6 +101,7 @@ class Collector:
                 now=tried.tried,
                 max_rows=self._settings.collect.max_rows,
                 step=self._settings.collect.step_seconds,
+                url=source.url,
             )
             came: Ingested = await self._run(read)
         except CobblestoneError as error:

@@ -6,6 +6,7 @@ import gc
 import secrets
 import shutil
 import time
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from cobblestone.statistics.scan import ColumnReader, gathered, schema
 from cobblestone.statistics.state import Counts, ProjectFolder
 from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.rows import raw_file, take_rows
-from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
+from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables, picture_address
 from cobblestone.wire.statistics_rows import ELEMENTS
 
 MAX_TABLES_BYTES = 10_000_000
@@ -44,10 +45,17 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ingest(
-    folder: ProjectFolder, previous: str, *, now: float, max_rows: int, step: float = DAY_SECONDS
+    folder: ProjectFolder,
+    previous: str,
+    *,
+    now: float,
+    max_rows: int,
+    step: float = DAY_SECONDS,
+    url: str = "",
 ) -> Ingested:
     """Read the files of a project that lie in its folder; ``previous`` is the generation that counts until now,
-    ``step`` the seconds from one figure of history to the next.
+    ``step`` the seconds from one figure of history to the next, ``url`` the address of the export: pictures of badges
+    elsewhere are not noted.
 
     Nothing that counted is touched but the history of the day; the caller makes the new generation count.
 
@@ -69,8 +77,15 @@ def ingest(
             if sorted_:
                 in_order.add(table.value)
             _check_count(table, n_rows + refused, totals)
+        badges = [replace(each, image_url=picture_address(url, each.image_url)) for each in totals.badges]
         taken = take_rows(
-            folder, rows, folder.rows(previous) if previous else None, in_order=in_order, now=now, step=step
+            folder,
+            rows,
+            folder.rows(previous) if previous else None,
+            in_order=in_order,
+            badges=badges,
+            now=now,
+            step=step,
         )
         sync_folder(rows)
     except BaseException:

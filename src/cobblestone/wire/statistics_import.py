@@ -12,14 +12,16 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import (
     BadgeHolder,
     Deletion,
+    ExportedBadge,
     ExportedHardware,
     ExportedHost,
     ExportedTable,
@@ -48,6 +50,11 @@ _MISC = re.compile(r"<misc>(?:<!\[CDATA\[)?([^<]*?)(?:\]\]>)?</misc>")
 MOST_MODELS = 8  #: of GPUs in one computer
 MOST_GPUS = 1000  #: of one model
 MAX_MODEL = 100
+MOST_BADGES = 1000  #: of one project
+MAX_BADGE_TITLE = 100
+MAX_BADGE = 2000  #: letters of a badge's record
+_BADGE_ID = re.compile(r"[1-9][0-9]{0,14}")
+_ADDRESS = re.compile(r"[A-Za-z0-9_./:?&=%~+,-]{1,255}")
 _BYTES = re.compile(r"(?:&#(?:1[2-9][0-9]|2[0-5][0-9]);)+")
 _HEX = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -313,6 +320,7 @@ class TotalsRead:
     n_users: int
     n_teams: int
     n_hosts: int
+    badges: tuple[ExportedBadge, ...] = ()
 
 
 def parse_tables(text: str) -> TotalsRead:
@@ -325,7 +333,41 @@ def parse_tables(text: str) -> TotalsRead:
         n_users=fields.whole("nusers_total"),
         n_teams=fields.whole("nteams_total"),
         n_hosts=fields.whole("nhosts_total"),
+        badges=tuple(_badges(text)),
     )
+
+
+def _badges(text: str) -> Iterator[ExportedBadge]:
+    """Yield the badges with a number and a title; of several with one number the first.  Titles may hold markup."""
+    seen: set[int] = set()
+    for piece in text.partition("<badges>")[2].split("</badge>", MOST_BADGES)[:-1]:
+        record = piece.rpartition("<badge>")[2][:MAX_BADGE]
+        number = _between(record, "id").strip()
+        name, title = (resolved(_between(record, each), MAX_BADGE_TITLE) for each in ("name", "title"))
+        if _BADGE_ID.fullmatch(number) and int(number) not in seen and (title or name):
+            seen.add(int(number))
+            yield ExportedBadge(
+                id=int(number),
+                name=name,
+                title=title or name,
+                image_url=resolved(_between(record, "image_url"), MAX_BADGE),
+            )
+
+
+def _between(record: str, name: str) -> str:
+    return record.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
+
+
+def picture_address(export: str, said: str) -> str:
+    """Return the address of a badge's picture, if it lies at the server of the project whose export is at ``export``; else
+    nothing.  It may be relative to the project's address, which is that above the export."""
+    try:
+        address = urljoin(urljoin(export, ".."), said)
+        ours, theirs = urlsplit(export), urlsplit(address)
+    except ValueError:
+        return ""
+    there = said and theirs.scheme in ("http", "https") and theirs.netloc == ours.netloc
+    return address if there and _ADDRESS.fullmatch(address) else ""
 
 
 _ENUMERATION = re.compile(r"<enumeration>(.*?)</enumeration>", re.DOTALL)

@@ -47,6 +47,16 @@ _NUMBERS = (
     Element("recent", "expavg_credit", Form.NUMBER, LARGEST_CREDIT),
     Element("recent_time", "expavg_time", Form.NUMBER, LATEST),
 )
+
+
+def _badge_of(kind: str) -> tuple[Element, ...]:
+    return (
+        Element("id", f"{kind}_id", Form.ID, LARGEST_ID),
+        Element("badge_id", "badge_id", Form.ID, LARGEST_ID),
+        Element("since", "create_time", Form.NUMBER, LATEST),
+    )
+
+
 ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ExportedTable.USER: (
         *_NUMBERS,
@@ -71,6 +81,8 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ),
     ExportedTable.USER_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
     ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
+    ExportedTable.BADGE_USER: _badge_of("user"),
+    ExportedTable.BADGE_TEAM: _badge_of("team"),
 }
 """By table.  Times are Unix seconds; what is missing is 0 or empty; the name of a computer is its processor's."""
 

@@ -33,9 +33,10 @@ from cobblestone.statistics.settings import Join, Source
 from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import decayed, parquet, text
+from cobblestone.statistics.store.rows import badge_file
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
-FORMAT = 2
+FORMAT = 3
 JOINED = ("user", "host", "team")
 AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
@@ -72,6 +73,7 @@ def build(
         _persons(db)
         _hosts(db, members, now)
         _teams(db, members, now)
+        _badges(db, members)
         _aggregates(db)
         _ranked(db)
         _note_day(db, folder, history.day_of(now, step))
@@ -204,6 +206,23 @@ def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
                 sum(account.recent) AS recent, count(*)::INTEGER AS n, min(account.create_time) AS created
             FROM account JOIN team ON team.project = account.project AND team.id = account.team_id GROUP BY whole, person)
         ORDER BY whole, rank_total""")
+
+
+def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
+    """Add the badges of accounts and teams; rows that a version before wrote have none."""
+    db.execute(
+        "CREATE TEMP TABLE badge_raw (kind VARCHAR, whole VARCHAR, project INTEGER, key VARCHAR, title VARCHAR, image VARCHAR,"
+        " since DOUBLE)"
+    )
+    for member in members:
+        for kind, owners in (("user", "(SELECT *, person AS whole FROM account)"), ("team", "team")):
+            if (path := badge_file(member.rows, kind)).exists():
+                db.execute(f"""
+                    INSERT INTO badge_raw
+                    SELECT '{kind}', owner.whole, owner.project, owner.id::VARCHAR, had.title, had.image, had.since
+                    FROM {parquet(path)} AS had JOIN {owners} AS owner
+                    ON owner.project = {member.number} AND owner.id = had.id""")
+    db.execute("CREATE TABLE badge AS FROM badge_raw ORDER BY kind, whole, project, since, title")
 
 
 def _aggregates(db: duckdb.DuckDBPyConnection) -> None:

@@ -17,6 +17,7 @@ from cobblestone.statistics.store.engine import parquet
 PAGE_SIZE = 50
 MOST_CHILDREN = 50
 MOST_MEMBERS = 200
+MOST_BADGES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,16 @@ class Size:
     n: int
     total: float
     recent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """What a project gave to a user or team."""
+
+    project: int
+    title: str
+    image: str  #: address at the project's own server, or empty
+    since: float  #: Unix seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +213,17 @@ class Published:
             [kind, entity.project, entity.key, n],
         )
         return [Entity(*row) for row in rows]
+
+    def badges(self, entity: Entity) -> list[Badge]:
+        """Return the badges of a user or team, at its project or at all, in the order of projects, the oldest first."""
+        columns = "SELECT project, title, image, since FROM badge WHERE kind = ? AND whole = ?"
+        order = f"ORDER BY project, since, title LIMIT {MOST_BADGES}"
+        if not entity.project:
+            rows = self._rows(f"{columns} {order}", [entity.kind, entity.key])
+        else:
+            values = [entity.kind, entity.whole, entity.project, entity.key]
+            rows = self._rows(f"{columns} AND project = ? AND key = ? {order}", values)
+        return [Badge(*row) for row in rows]
 
     def neighbours(self, entity: Entity, *, n: int = 3) -> list[Entity]:
         """Return who stands around an entity by total credit, with itself."""

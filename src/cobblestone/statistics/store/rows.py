@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from cobblestone.domain.exports import ExportedBadge
 from cobblestone.statistics.state import ProjectFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
@@ -17,6 +18,9 @@ from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, 
 pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 
 KINDS = ("user", "host", "team")
+WITH_BADGES = ("user", "team")
+MOST_BADGES_OF_ONE = 50
+"""Of a user or team at one project, the newest."""
 MOST_CREDIT = 1e16
 """Of one account; more is a mistake or a lie (the largest projects grant some 1e14 in all)."""
 PATIENCE_DAYS = 30
@@ -46,12 +50,13 @@ def take_rows(
     previous: Path | None,
     *,
     in_order: Container[str],
+    badges: Sequence[ExportedBadge],
     now: float,
     step: float,
 ) -> Taken:
     """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``.
 
-    ``in_order``: kinds whose rows are sorted by number, each of which is there once.
+    ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are.
     """
     db = workbench(rows)
     for raw in rows.glob("*.arrow"):
@@ -59,6 +64,7 @@ def take_rows(
     day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
         n_doubled += _clean(db, rows, kind, in_order=kind in in_order)
+    _badges(db, rows, badges)
     _gone(db, rows, previous, int(day))
     for kind in KINDS:
         new, target = rows / f"{kind}.parquet", folder.history(kind)
@@ -105,6 +111,28 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bo
         group=WHOLE,
     )
     return n_doubled
+
+
+def badge_file(rows: Path, kind: str) -> Path:
+    """Return where the badges of users or teams lie."""
+    return rows / f"badge_{kind}.parquet"
+
+
+def _badges(db: duckdb.DuckDBPyConnection, rows: Path, badges: Sequence[ExportedBadge]) -> None:
+    """Write who has which badge, of those who are shown."""
+    columns = {
+        "badge_id": pa.array([each.id for each in badges], pa.int64()),
+        "title": pa.array([each.title for each in badges], pa.string()),
+        "image": pa.array([each.image_url for each in badges], pa.string()),
+    }
+    db.register("badge", pa.table(columns))
+    for kind in WITH_BADGES:
+        query = f"""
+            SELECT id, badge_id, any_value(title) AS title, any_value(image) AS image, min(since) AS since
+            FROM raw_badge_{kind} JOIN badge USING (badge_id) SEMI JOIN {parquet(rows / f"{kind}.parquet")} USING (id)
+            GROUP BY id, badge_id"""
+        newest = f"row_number() OVER (PARTITION BY id ORDER BY since DESC, badge_id) <= {MOST_BADGES_OF_ONE}"
+        write_parquet(db, f"FROM ({query}) QUALIFY {newest} ORDER BY id", badge_file(rows, kind))
 
 
 def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: int) -> None:

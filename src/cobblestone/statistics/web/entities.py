@@ -16,7 +16,8 @@ from cobblestone.service.pages import wording
 from cobblestone.service.pages.site import PageError
 from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.history import DAY_SECONDS
-from cobblestone.statistics.store.queries import DayFigures, Entity, Published
+from cobblestone.statistics.store.queries import Badge, DayFigures, Entity, Published
+from cobblestone.statistics.store.rows import WITH_BADGES
 from cobblestone.statistics.web.curves import Curves, curves, value_at
 from cobblestone.statistics.web.rankings import COLUMNS, as_row
 from cobblestone.statistics.web.site import Site, Visit
@@ -38,6 +39,7 @@ class View:
     members: Sequence[Entity]
     titles: Mapping[int, str]  #: of projects, by number
     children: Sequence[Entity]
+    badges: Sequence[Badge]
     parent: Entity | None
     whole: Entity | None  #: what it belongs to over all projects
     neighbours: Sequence[
@@ -80,6 +82,7 @@ def view(published: Published, entity: Entity) -> View:
         members=members if not entity.project and entity.kind in JOINED else (),
         titles=titles,
         children=published.children(child, entity) if child else (),
+        badges=published.badges(entity) if entity.kind in WITH_BADGES else (),
         parent=parent if entity.parent else None,
         whole=published.find(entity.kind, 0, entity.whole) if entity.whole else None,
         neighbours=[(each, _days_between(entity, each)) for each in published.neighbours(entity)],
@@ -152,6 +155,12 @@ class EntityPages:
             return visit.data(
                 f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
             )
+        if visit.format != "html" and visit.fields.get("of") == "badges":
+            rows = [
+                (seen.titles[badge.project], badge.title, badge.image, wording.iso(badge.since))
+                for badge in seen.badges
+            ]
+            return visit.data(f"{visit.kind}-{key}-badges", ("project", "title", "image", "since"), rows)
         if visit.format != "html":
             columns = ("day", "project", "total_credit", "recent_credit")
             rows = [
