@@ -49,7 +49,7 @@ def write_host_info(
         for name in ("product_name", "virtualbox_version", "docker_version")
         if (text := getattr(host, name))
     ]
-    if host.docker_version:
+    if host.docker_type:
         lines.append(scalar("docker_type", host.docker_type, "    "))
     inside = write_coprocs(coprocs) if with_coprocs else ""
     return f"<host_info>\n{''.join(lines)}{inside}</host_info>\n"
