@@ -26,12 +26,12 @@ from tests.helpers.launcher_slot import (
 COPY = "import sys\nopen(sys.argv[2], 'w').write(open(sys.argv[1]).read().upper())\n"
 IN_OUT = ["python3", "program.py", "{input}", "{output}"]
 OPTIONS = ["--input", "main=in.txt", "--output", "main=out.txt"]
-FOREVER = """
+NOTE_PID = """
 import os, time
 open("pid.tmp", "w").write(str(os.getpid()))
 os.rename("pid.tmp", "pid")
-while True: time.sleep(60)
 """
+FOREVER = NOTE_PID + "while True: time.sleep(60)"
 
 
 @pytest.fixture
@@ -211,7 +211,8 @@ def test_a_native_program_in_the_slot_is_started_by_its_name(slot: Slot) -> None
 
 def test_memory_bound_is_enforced_when_the_app_asks_for_it(slot: Slot) -> None:
     slot.write_init_data(memory_bound=60e6)
-    assert slot.run("data = bytearray(b'x' * 90_000_000)\n" + FOREVER, enforce_memory=True) == 198
+    too_much = NOTE_PID + "data = bytearray(b'x' * 90_000_000)\nwhile True: time.sleep(60)"
+    assert slot.run(too_much, enforce_memory=True) == 198
     assert is_gone(slot.pid())
     assert "its bound is 60 MB" in slot.read("stderr.txt")
 
