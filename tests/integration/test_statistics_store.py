@@ -18,7 +18,8 @@ from cobblestone.statistics.state import ProjectState, SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import Member, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
-from cobblestone.statistics.store.queries import Entity, Published
+from cobblestone.statistics.store.merges import MOST_INTO_ONE, merged_file
+from cobblestone.statistics.store.queries import Entity, Published, added_up
 from cobblestone.statistics.store.rows import badge_file
 from cobblestone.statistics.web.curves import curves, round_levels
 from cobblestone.wire.statistics_import import MOST_BADGES, parse_tables, picture_address
@@ -436,6 +437,80 @@ def test_a_computer_whose_credit_went_to_another_one_was_merged(site: Site):
         assert db.execute("SELECT id, why, merged_into FROM read_parquet(?)", [str(gone)]).fetchall() == [
             (1, "missing", 2)
         ]
+
+
+def totals_of(published: Published, project: int, key: str) -> list[tuple[float, float]]:
+    days = published.history(found(published, "user", project, key))
+    return [(each.day - 20_000, each.total) for each in days]
+
+
+def test_the_history_of_an_account_that_was_merged_goes_on_under_the_other(site: Site):
+    def export(day: int, *people: tuple[int, float], deleted: tuple[int, ...] = ()) -> Export:
+        now = NOON + day * DAY
+        users = [user(number, "Alice", total, now, cpid=ALICE) for number, total in people]
+        return Export(now, users, deleted_users=[Deletion(number, "") for number in deleted])
+
+    site.take("one", export(0, (1, 100), (2, 1000), (3, 10)))
+    site.take("one", export(1, (1, 150), (2, 1000), (3, 10)))
+    # 1 goes into 2, which did some work besides, and is announced as deleted.
+    state = site.take("one", export(2, (2, 1170), (3, 10), deleted=(1,)))
+    assert site.take("one", export(2, (2, 1175), (3, 10), deleted=(1,))).counts.users == 2
+    published = site.publish(now=NOON + 2 * DAY)
+    assert totals_of(published, 1, "2") == [(0, 1100), (1, 1150), (2, 1175)]
+    assert published.size("user").total == 1185, "nothing counts twice"
+    curve = [
+        each.total for each in added_up([published.history(found(published, "user", 1, key)) for key in "23"])
+    ]
+    assert curve == [1110, 1160, 1185]
+    assert state.generation != site.generation("one")
+    # Then 2 goes into 3: all three are one, and stay so when the list of deletions and the note of who is gone have ended.
+    site.take("one", export(3, (3, 1190), deleted=(1, 2)))
+    whole = [(0, 1110), (1, 1160), (2, 1185), (3, 1190)]
+    for day in (3, 40, 100):
+        site.take("one", export(day, (3, 1190)))
+        assert totals_of(site.publish(now=NOON + day * DAY), 1, "3") == whole
+    # Whoever leaves takes along what was merged.
+    site.take("one", export(101, deleted=(3,)))
+    assert ids_in_history(site, "one") == set()
+
+
+@pytest.mark.parametrize(
+    ("total", "other"),
+    [
+        pytest.param(1050.0, ALICE, id="grew by less"),
+        pytest.param(1900.0, ALICE, id="grew by much more: its own work"),
+        pytest.param(1100.0, BOB, id="another person"),
+        pytest.param(1100.0, "", id="nobody's id"),
+    ],
+)
+def test_an_account_that_was_erased_is_not_taken_for_a_merged_one(site: Site, total: float, other: str):
+    site.take(
+        "one", Export(NOON, [user(1, "A", 100, NOON, cpid=ALICE), user(2, "A", 1000, NOON, cpid=other)])
+    )
+    later = NOON + DAY
+    people = [user(2, "A", total, later, cpid=other)]
+    site.take("one", Export(later, people, deleted_users=[Deletion(1, ALICE)]))
+    assert totals_of(site.publish(now=later), 1, "2") == [(0, 1000), (1, total)]
+    assert ids_in_history(site, "one") == {2}
+
+
+def test_an_account_that_comes_back_has_its_history_again(site: Site):
+    both = [user(1, "A", 100, NOON, cpid=ALICE), user(2, "A", 1000, NOON, cpid=ALICE)]
+    site.take("one", Export(NOON, both))
+    site.take("one", Export(NOON + DAY, [user(2, "A", 1100, NOON, cpid=ALICE)]))
+    assert totals_of(site.publish(now=NOON + DAY), 1, "2") == [(0, 1100), (1, 1100)]
+    site.take("one", Export(NOON + 2 * DAY, both))
+    published = site.publish(now=NOON + 2 * DAY)
+    assert totals_of(published, 1, "1") == [(0, 100), (2, 100)]
+    assert totals_of(published, 1, "2") == [(0, 1000), (1, 1100), (2, 1000)]
+
+
+def test_a_project_cannot_note_merged_accounts_without_end(site: Site):
+    many = [user(n, "A", 1, NOON, cpid=ALICE) for n in range(1, 101)]
+    site.take("one", Export(NOON, many))
+    site.take("one", Export(NOON + DAY, [user(500, "A", 100, NOON, cpid=ALICE)]))
+    rows = pq.read_table(merged_file(site.folder.project("one").rows(site.generation("one"))))
+    assert rows.num_rows == MOST_INTO_ONE
 
 
 def test_files_left_over_from_a_crash_are_not_counted_twice(tmp_path: Path):

@@ -33,10 +33,11 @@ from cobblestone.statistics.settings import Join, Source
 from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import decayed, parquet, text
+from cobblestone.statistics.store.merges import merged_file
 from cobblestone.statistics.store.rows import badge_file
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
-FORMAT = 3
+FORMAT = 4
 JOINED = ("user", "host", "team")
 AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
@@ -74,6 +75,7 @@ def build(
         _hosts(db, members, now)
         _teams(db, members, now)
         _badges(db, members)
+        _merged(db, members)
         _aggregates(db)
         _ranked(db)
         _note_day(db, folder, history.day_of(now, step))
@@ -223,6 +225,14 @@ def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
                     FROM {parquet(path)} AS had JOIN {owners} AS owner
                     ON owner.project = {member.number} AND owner.id = had.id""")
     db.execute("CREATE TABLE badge AS FROM badge_raw ORDER BY kind, whole, project, since, title")
+
+
+def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
+    """Note which accounts went on in which: see `store.merges`."""
+    db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE)")
+    for member in members:
+        if (path := merged_file(member.rows)).exists():
+            db.execute(f"INSERT INTO merged SELECT {member.number}, id, heir, day FROM {parquet(path)}")
 
 
 def _aggregates(db: duckdb.DuckDBPyConnection) -> None:

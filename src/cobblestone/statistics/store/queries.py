@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, starmap, takewhile
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,29 @@ class DayFigures:
     recent: float
 
 
+def added_up(histories: Iterable[Sequence[DayFigures]]) -> list[DayFigures]:
+    """Return the history of all together, the oldest day first: each counts with what it had when it last changed."""
+    changes = sorted(
+        ((each.day, place, each) for place, days in enumerate(histories) for each in days),
+        key=itemgetter(0),
+    )
+    last: dict[int, DayFigures] = {}
+    found: list[DayFigures] = []
+    for day, of_day in groupby(changes, key=itemgetter(0)):
+        last.update((place, each) for _day, place, each in of_day)
+        totals, recents = (sum(map(attrgetter(name), last.values())) for name in ("total", "recent"))
+        found.append(DayFigures(day, totals, recents))
+    return found
+
+
+def _until(folder: Path, id_: int, day: float) -> list[DayFigures]:
+    """Return the history of an account that was merged into another one on a day: nothing is left from then on."""
+    return [
+        *takewhile(lambda each: each.day < day, starmap(DayFigures, history.days_of(folder, id_))),
+        DayFigures(day, 0.0, 0.0),
+    ]
+
+
 class Published:
     """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
 
@@ -113,6 +138,9 @@ class Published:
             ).fetchall()
         }
 
+        self._merged: dict[tuple[int, int], list[tuple[int, float]]] = {}  # by project and heir: id, day
+        for project, id_, heir, day in self._rows("FROM merged"):
+            self._merged.setdefault((project, heir), []).append((id_, day))
         self.project_histories = self._read_project_histories()  #: by name
 
     def close(self) -> None:
@@ -235,10 +263,16 @@ class Published:
     # -- history ---------------------------------------------------------------------------------------------
 
     def history(self, entity: Entity) -> list[DayFigures]:
-        """Return the days on which an entity of one project, or an aggregated one, changed, the oldest first."""
+        """Return the days on which an entity of one project, or an aggregated one, changed, the oldest first.
+
+        What was merged into an account counts with it, until that day.
+        """
         if entity.kind not in build.AGGREGATED:
             folder = self._folder.project(self.projects[entity.project].name).history(entity.kind)
-            return [DayFigures(*row) for row in history.days_of(folder, int(entity.key))]
+            id_ = int(entity.key)
+            own = [DayFigures(*row) for row in history.days_of(folder, id_)]
+            merged = self._merged.get((entity.project, id_), ()) if entity.kind == "user" else ()
+            return added_up([own, *(_until(folder, *each) for each in merged)]) if merged else own
         project = self.projects[entity.project].name if entity.project else ""
         if not (paths := history.files(self._folder.history)):
             return []

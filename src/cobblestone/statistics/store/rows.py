@@ -14,6 +14,7 @@ from cobblestone.domain.exports import ExportedBadge
 from cobblestone.statistics.state import ProjectFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
+from cobblestone.statistics.store.merges import find_merged, keep_merged
 
 pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 
@@ -65,7 +66,9 @@ def take_rows(
     for kind in KINDS:
         n_doubled += _clean(db, rows, kind, in_order=kind in in_order)
     _badges(db, rows, badges)
+    find_merged(db, rows, previous, day)
     _gone(db, rows, previous, int(day))
+    keep_merged(db, rows)
     for kind in KINDS:
         new, target = rows / f"{kind}.parquet", folder.history(kind)
         recent = decayed("recent", "recent_time", now)
@@ -150,7 +153,7 @@ def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day:
         if previous is None:
             continue
         old = parquet(previous / f"{kind}.parquet")
-        merged = _heir(new, old) if kind == "host" else "NULL"
+        merged = _HEIR_OF_ACCOUNT if kind == "user" else _heir(new, old) if kind == "host" else "NULL"
         db.execute(f"""
             INSERT INTO gone
             SELECT '{kind}', lost.id, {day},
@@ -163,6 +166,9 @@ def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day:
                 AND id NOT IN (SELECT id FROM {new}) AND id NOT IN (SELECT id FROM gone WHERE kind = '{kind}')""")
     db.execute(f"INSERT INTO forgotten SELECT kind, id FROM gone WHERE since <= {day} - {PATIENCE_DAYS}")
     write_parquet(db, "FROM gone ORDER BY kind, id", rows / "gone.parquet")
+
+
+_HEIR_OF_ACCOUNT = "(SELECT heir FROM merged WHERE merged.id = lost.id)"
 
 
 def _heir(new: str, old: str) -> str:

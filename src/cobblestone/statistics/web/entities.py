@@ -16,9 +16,9 @@ from cobblestone.service.pages import wording
 from cobblestone.service.pages.site import PageError
 from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.history import DAY_SECONDS
-from cobblestone.statistics.store.queries import Badge, DayFigures, Entity, Published
+from cobblestone.statistics.store.queries import Badge, DayFigures, Entity, Published, added_up
 from cobblestone.statistics.store.rows import WITH_BADGES
-from cobblestone.statistics.web.curves import Curves, curves, value_at
+from cobblestone.statistics.web.curves import Curves, curves
 from cobblestone.statistics.web.rankings import COLUMNS, as_row
 from cobblestone.statistics.web.site import Site, Visit
 from cobblestone.wire.rss import RssChannel, RssItem, write_rss
@@ -57,7 +57,7 @@ class View:
         """Round amounts that were passed since the site knows it, the newest first."""
         found = [
             Reached(credit=amount, time=after.day * DAY_SECONDS)
-            for before, after in itertools.pairwise(summed(self.histories))
+            for before, after in itertools.pairwise(added_up(self.histories.values()))
             for amount in milestones_between(before.total, after.total)
         ]
         return found[::-1]
@@ -110,14 +110,6 @@ def histories_of(
         published.projects[member.project].title if member.project else entity.name: published.history(member)
         for member in members[:MOST_HISTORIES]
     }
-
-
-def summed(histories: Mapping[str, Sequence[DayFigures]]) -> list[DayFigures]:
-    """Return the history of all together, the oldest day first."""
-    days = sorted({each.day for history in histories.values() for each in history})
-    return [
-        DayFigures(day, sum(value_at(history, day) for history in histories.values()), 0.0) for day in days
-    ]
 
 
 def _moment(day: float) -> str:
@@ -190,7 +182,8 @@ class EntityPages:
         def read(published: Published) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
             histories = [
-                (each, summed(histories_of(published, each, _members(published, each)))) for each in found
+                (each, added_up(histories_of(published, each, _members(published, each)).values()))
+                for each in found
             ]
             return histories, published.until, published.step
 
