@@ -1,7 +1,12 @@
-"""The pages of an account manager: axe-core finds nothing, no page is wider than the window, in three languages."""
+"""The pages of an account manager: axe-core finds nothing, no page is wider than the window, in three languages.
+
+Set the environment variable ``SCREENSHOTS`` to a folder to look at them.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -68,6 +73,9 @@ def test_pages_of_an_account_manager_can_be_used_by_everybody(
 
     def look_at(path: str) -> None:
         page.goto(address + path)
+        if folder := os.environ.get("SCREENSHOTS"):
+            name = re.sub(r"\W+", "-", path or "home")
+            page.screenshot(path=f"{folder}/manager-{name}-{look}.png", full_page=True)
         wrong.extend(findings(page))
         if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
             wrong.append(f"{path} is wider than the window")

@@ -39,7 +39,6 @@ YOUNG_UPLOAD = 300.0
 #: Jobs of a project that are given up in a day at most.
 GIVEN_UP_A_DAY = 10
 DAY = 86400.0
-TINY = 1e-6
 
 
 @dataclass(slots=True)
