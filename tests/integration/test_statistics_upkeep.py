@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import duckdb
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +24,7 @@ from cobblestone.statistics.monitoring import METRICS
 from cobblestone.statistics.run import open_site
 from cobblestone.statistics.settings import create_site
 from cobblestone.statistics.state import ProjectState, SiteFolder
+from cobblestone.statistics.store.build import published
 from cobblestone.statistics.web.app import create_app
 
 NOON = 20_000 * DAY + DAY / 2
@@ -163,6 +165,22 @@ def test_a_site_that_never_stands_still_is_not_backed_up(
 
 def test_a_sound_site_is_called_sound(site: SiteFolder, capsys: pytest.CaptureFixture[str]):
     assert wrong(site, capsys=capsys) == (0, {})
+
+
+def test_a_site_whose_pages_another_version_made_starts_and_makes_them_anew(
+    site: SiteFolder, capsys: pytest.CaptureFixture[str]
+):
+    path = published(site)
+    assert path is not None
+    with duckdb.connect(path) as db:
+        db.execute("UPDATE site SET format = format - 1")
+        db.execute("DROP TABLE merged")  # which that version did not know
+    assert wrong(site, "--check", "pages", capsys=capsys) == (4, {"pages": ["other_format"]})
+    page = "ranking/user?format=json"
+    assert ask(site, page).status_code == 503
+    publish(site, NOON + DAY)
+    assert ask(site, page).status_code == 200
+    assert wrong(site, "--check", "pages", capsys=capsys) == (0, {})
 
 
 def test_what_is_broken_is_found_and_what_lies_around_is_removed(

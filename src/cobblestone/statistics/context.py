@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,7 +12,7 @@ from cobblestone.service.context import ProcessContext
 from cobblestone.statistics.settings import StatisticsSettings
 from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.store.build import published
-from cobblestone.statistics.store.queries import Published
+from cobblestone.statistics.store.queries import OtherFormat, Published
 
 T = TypeVar("T")
 
@@ -25,10 +26,11 @@ class StatisticsContext(ProcessContext):
     published: Published | None = None  #: what pages read; None: nothing was collected yet
 
     def open_newest(self) -> None:
-        """Read the newest file from now on.  Who still reads the one before keeps it open until done."""
+        """Read the newest file from now on, unless another version made it.  Who still reads the one before keeps it open."""
         path = published(self.folder)
         if path is not None and (self.published is None or self.published.path != path):
-            self.published = Published(self.folder, path, step=self.settings.collect.step_seconds)
+            with contextlib.suppress(OtherFormat):
+                self.published = Published(self.folder, path, step=self.settings.collect.step_seconds)
 
     async def read(self, question: Callable[[Published], T]) -> T | None:
         """Return what a question gives; None if there is nothing to ask yet."""

@@ -17,8 +17,8 @@ from cobblestone.service import diagnosis
 from cobblestone.service.diagnosis import keep_from_others, readable_by_others
 from cobblestone.statistics.settings import StatisticsSettings, load_settings
 from cobblestone.statistics.state import ProjectFolder, SiteFolder
-from cobblestone.statistics.store.build import FORMAT, published
-from cobblestone.statistics.store.queries import Published
+from cobblestone.statistics.store.build import published
+from cobblestone.statistics.store.queries import OtherFormat, Published
 from cobblestone.statistics.store.rows import KINDS
 
 STRAY_SECONDS = 86400.0
@@ -114,14 +114,11 @@ def _published(site: Site) -> Iterator[Finding]:
             yield Finding("not_published", "pages", None, "figures came in, and no file was made of them")
         return
     try:
-        opened = Published(site.folder, path)
+        Published(site.folder, path).close()
+    except OtherFormat as error:
+        yield Finding("other_format", "pages", path.name, f"{error}: start the site, which makes it anew")
     except duckdb.Error as error:
         yield Finding("unreadable", "pages", path.name, f"it cannot be read: {error}")
-        return
-    if opened.format != FORMAT:
-        text = f"it has format {opened.format}, this program writes {FORMAT}: start the site, which makes it anew"
-        yield Finding("other_format", "pages", path.name, text)
-    opened.close()
 
 
 def _secret(site: Site) -> Iterator[Finding]:

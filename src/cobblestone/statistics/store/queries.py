@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.store import build, history
 from cobblestone.statistics.store.engine import parquet
@@ -112,15 +113,23 @@ def _until(folder: Path, id_: int, day: float) -> list[DayFigures]:
     ]
 
 
+class OtherFormat(CobblestoneError):
+    """A file for pages was made by another version; the next one is made at the start of the site."""
+
+
 class Published:
     """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
 
     def __init__(self, folder: SiteFolder, path: Path, *, step: float = history.DAY_SECONDS) -> None:
+        """Open it.  Raises OtherFormat, duckdb.Error."""
         self.path = path
         self._folder = folder
         self._db = duckdb.connect(path, read_only=True, config={"threads": 2, "memory_limit": "500MB"})
         self._db.execute("SET parquet_metadata_cache = true")
-        ((self.format, self.time),) = self._db.execute("SELECT format, time FROM site").fetchall()
+        ((format_, self.time),) = self._db.execute("SELECT format, time FROM site").fetchall()
+        if format_ != build.FORMAT:
+            self.close()
+            raise OtherFormat(f"{path.name} has format {format_}, this program writes {build.FORMAT}")
         self.step = step / history.DAY_SECONDS  #: days from one figure of history to the next
         self.until = history.day_of(self.time, step)  #: the last day, since 1970
         self.projects: dict[int, Project] = {
