@@ -1,4 +1,4 @@
-"""The account manager's application: the RPC of clients, pages for people."""
+"""The account manager's application: the RPC of clients, pages for people, the API for programs of the operator."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 
+from cobblestone.account_manager.api import ManagerApi
 from cobblestone.account_manager.context import ManagerContext
 from cobblestone.account_manager.members import Members
 from cobblestone.account_manager.monitoring import ManagerMonitoring
@@ -27,6 +28,7 @@ def create_app(ctx: ManagerContext) -> Starlette:
         Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
         Route("/get_project_config.php", rpc.project_config),
         *ManagerMonitoring(ctx).routes(),
+        *ManagerApi(ctx).routes(),
         *web_routes(site, members),
     ]
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
@@ -36,6 +38,8 @@ def create_app(ctx: ManagerContext) -> Starlette:
     def part_of(path: str) -> str:
         if path in busy:
             return "contact"
+        if path.removeprefix(prefix).startswith("/api/"):
+            return "api"
         return "health" if path.removeprefix(prefix) in WATCHED else "page"
 
     app = Starlette(

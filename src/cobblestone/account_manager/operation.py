@@ -12,20 +12,26 @@ from pathlib import Path
 from cobblestone.account_manager.folder import ManagerFolder
 from cobblestone.account_manager.granted_web import check_address
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.store import accounts, granted, ledger, projects
+from cobblestone.account_manager.store import accounts, granted, ledger, projects, tokens
 from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.account_manager.store.tokens import OperatorScope, OperatorToken
 from cobblestone.domain.errors import ConfigError, NotFound, RemoteProtocolError
+from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.account_manager.selection import Balance, joining_work
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.maintenance.upgrade import check_revision
+from cobblestone.store.people.tokens import new_secret
 from cobblestone.wire.account_manager_server import key_of_address
 from cobblestone.wire.identity import passwd_hash
 from cobblestone.wire.signatures import decode_private_key, decode_public_key, sign_bytes, verify_bytes
 from cobblestone.wire.web_rpc_client import WEAK_KEY, canonical_master_url
 
 MAX_SHARE = 1e6
+MAX_TEXT = 5000
+"""Characters of a piece of news."""
+MAX_TOKEN_NAME, MAX_TOKEN_DAYS = 200, 36_500
 TOKEN = re.compile(r"cob_[A-Za-z0-9_\-]{20,200}")
 
 
@@ -195,6 +201,26 @@ def change_accounting(
     else:
         state = granted.change(tx, known.id, token=token, vouched=vouched, now=now)
     return state, len(granted.told_names(tx, known.id))
+
+
+def create_token(
+    tx: Transaction, name: str, *, operates: bool, days: float | None, now: float
+) -> tuple[OperatorToken, str]:
+    """Make a token for a program of the operator that reads, or also operates; returns it and its text.
+
+    ``days``: for how long it is valid; None: until it is revoked.
+
+    Raises:
+        ConfigError: the name is none, or it would be valid for too long.
+    """
+    if not name.isprintable() or not 1 <= len(name.strip()) <= len(name) <= MAX_TOKEN_NAME:
+        raise ConfigError(f"The name of a token has 1 to {MAX_TOKEN_NAME} characters, on one line.")
+    if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
+        raise ConfigError(f"A token is valid for at most {MAX_TOKEN_DAYS} days. Or give --forever.")
+    secret = new_secret()
+    scopes = set(OperatorScope) if operates else {OperatorScope.READ}
+    expire_time = None if days is None else now + days * SECONDS_PER_DAY
+    return tokens.create_token(tx, secret, name=name, scopes=scopes, now=now, expire_time=expire_time), secret
 
 
 async def new_password(store: Store, email: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli import account_manager_upkeep
+from cobblestone.cli import account_manager_token, account_manager_upkeep
 from cobblestone.cli.account_manager_upkeep import FolderArgument
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 
@@ -45,6 +45,7 @@ KeywordsOption = Annotated[
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     account_manager_upkeep.register(commands)
+    commands.add_typer(account_manager_token.commands, name="token")
     root.add_typer(commands, name="manager")
 
 

@@ -29,6 +29,33 @@ class Scope(StrEnum):
         return [each.value for each in ordered[: ordered.index(self) + 1]]
 
 
+DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")]
+ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
+]
+TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)]
+
+
+def chosen_days(days: float | None, *, forever: bool) -> float | None:
+    """Return for how many days a token is to be valid; None: until it is revoked."""
+    if forever and days is not None:
+        raise typer.BadParameter("give --days or --forever, not both")
+    return None if forever else days or 365
+
+
+def created_lines(token_id: int, name: str, expires: float | None, scopes: list[str], text: str) -> list[str]:
+    """Return what is said of a new token."""
+    until = when(expires) if expires else "it is revoked"
+    allows = ", ".join(scopes)
+    return [f"Token {token_id} for {name}, valid until {until}, allows {allows}. It is shown only now:", text]
+
+
+def state_of(*, usable: bool, revoked: float | None) -> str:
+    """Return the state of a token in a word."""
+    return "usable" if usable else "revoked" if revoked else "expired"
+
+
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(commands, name="token")
@@ -36,9 +63,7 @@ def register(root: typer.Typer) -> None:
 
 @commands.command("create")
 def create(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
-    ],
+    name: NameArgument,
     scope: Annotated[
         Scope,
         typer.Option(
@@ -46,31 +71,22 @@ def create(
             " an account manager, be told the credit of accounts whose weak keys it has."
         ),
     ] = Scope.submit,
-    days: Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")] = None,
+    days: DaysOption = None,
     share: Annotated[
         float,
         typer.Option(min=1e-3, help="Share of the computers when several submitters have jobs waiting."),
     ] = 1.0,
-    forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
+    forever: ForeverOption = False,
     *,
     common: Common,
 ) -> None:
     """Make a token. Its text is shown only once."""
-    if forever and days is not None:
-        raise typer.BadParameter("give --days or --forever, not both")
+    lasting = chosen_days(days, forever=forever)
     with common.connect() as connected:
-        made = connected.admin.create_token(
-            name, scope.included(), days=None if forever else days or 365, share=share
-        )
+        made = connected.admin.create_token(name, scope.included(), days=lasting, share=share)
     common.out.show(
         made,
-        lines=[
-            (
-                f"Token {made.id} for {name}, valid until {when(made.expires) if made.expires else 'it is revoked'},"
-                f" allows {', '.join(made.scopes)}. It is shown only now:"
-            ),
-            made.token,
-        ],
+        lines=created_lines(made.id, name, made.expires, made.scopes, made.token),
         essential=[made.token],
     )
 
@@ -87,7 +103,7 @@ def list_tokens(
             each.id,
             each.name,
             ", ".join(each.scopes),
-            "usable" if each.usable else "revoked" if each.revoked else "expired",
+            state_of(usable=each.usable, revoked=each.revoked),
             when(each.created),
             when(each.expires) if each.expires else "never",
         )
@@ -98,7 +114,7 @@ def list_tokens(
 
 @commands.command("revoke")
 def revoke(
-    token_id: Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)],
+    token_id: TokenIdArgument,
     common: Common,
 ) -> None:
     """Make a token useless from now on."""

@@ -213,7 +213,8 @@ class LimitsSection(Section):
     browsers_per_address: Count = Field(20, description="New browsers that compute, from one address.")
     requests_per_browser: Count = Field(1200, description="Questions and reports of one such browser.")
     accounting_per_token: Count = Field(
-        3600, description="Questions of one account manager about the credit of accounts."
+        3600,
+        description="Questions of one account manager about credit; at an account manager: of one token to its API.",
     )
 
 

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager import operation
 from cobblestone.account_manager.model import ManagerAccount
+from cobblestone.account_manager.operation import MAX_TEXT
 from cobblestone.account_manager.store import granted, ledger
 from cobblestone.account_manager.web.days import day_bars
 from cobblestone.account_manager.web.site import ManagerSite, Visit
@@ -21,7 +22,7 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
 
 SHOWN_ENTRIES = 20
-MAX_TITLE, MAX_TEXT = 200, 5000
+MAX_TITLE = 200
 
 
 class OperatorPages:

@@ -14,7 +14,6 @@ from cobblestone.server.api import (
     browsers,
     credit,
     doctor,
-    errors,
     explain,
     files,
     hosts,
@@ -34,6 +33,7 @@ from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.openapi import openapi_document
 from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.problems import response_for, unknown_path
 
 _MODULES = (
     batches,
@@ -76,14 +76,7 @@ def api_routes(ctx: ServerContext) -> list[BaseRoute]:
         )
 
     async def unknown(request: Request) -> Response:
-        return errors.response_for(
-            errors.ApiProblem(
-                404,
-                "unknown_path",
-                f"There is nothing at {request.url.path[:200]}.",
-                f"{ctx.url(PREFIX)}/docs lists what there is.",
-            )
-        )
+        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists what there is."))
 
     return [
         Route(f"{PREFIX}/openapi.json", openapi),

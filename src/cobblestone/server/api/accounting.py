@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cobblestone.api_schema import accounting as schema
 from cobblestone.domain.people import Scope
-from cobblestone.server.api.errors import ApiProblem, unauthorised
+from cobblestone.server.api.errors import unauthorised
 from cobblestone.server.api.routing import SMALL_BODY, Call, endpoint
-from cobblestone.service.http.rate_limits import minutes
+from cobblestone.service.http.api import count_question
 from cobblestone.store.operation import told_credit
 
 DAY = 86400.0
@@ -22,18 +22,8 @@ def _token_id(call: Call) -> int:
     """
     if call.token is None:
         raise unauthorised("This needs a token with the scope 'accounting'.")
-    key, limit = str(call.token.id), call.ctx.limits.accounting
-    wait = limit.wait(key, now=call.now)
-    if wait > 0:
-        problem = ApiProblem(
-            429,
-            "too_many_questions",
-            f"This token asked too often. Ask again in {minutes(wait)} minutes.",
-            f"Up to {schema.MAX_BATCH} jobs or accounts fit into one question.",
-        )
-        problem.headers["Retry-After"] = str(int(wait) + 1)
-        raise problem
-    limit.take(key, now=call.now)
+    hint = f"Up to {schema.MAX_BATCH} jobs or accounts fit into one question."
+    count_question(call.ctx.limits.accounting, call.token, now=call.now, hint=hint)
     return call.token.id
 
 

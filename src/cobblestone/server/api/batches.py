@@ -16,7 +16,6 @@ from cobblestone.domain.states import BatchState
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.apps import app_named
 from cobblestone.server.api.batch_notes import batch_notes, stuck_text
-from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.files import check_free_disk
 from cobblestone.server.api.job_replies import (
     batch_reply,
@@ -28,6 +27,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation.reach import stuck_jobs
+from cobblestone.service.http.problems import ApiProblem
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions

@@ -16,11 +16,12 @@ from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.people import Scope, User
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.visitors import VISITORS_ADDRESS, user_of_ticket, visitors
-from cobblestone.server.api.errors import ApiProblem, unauthorised
+from cobblestone.server.api.errors import unauthorised
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, browser_limits, browser_request
 from cobblestone.server.scheduler.exchange import Exchange
 from cobblestone.server.scheduler.links import Links
+from cobblestone.service.http.problems import ApiProblem
 from cobblestone.service.http.rate_limits import Bucket, client_address, limit_key
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts, tokens, users

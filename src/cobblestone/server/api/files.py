@@ -7,10 +7,10 @@ import asyncio
 from cobblestone.api_schema import files as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
-from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.files.disk_space import free_bytes
+from cobblestone.service.http.problems import ApiProblem
 from cobblestone.store.work import files
 from cobblestone.store.work.files import StagedFile, StagingWriter, StoredFile
 

@@ -12,8 +12,8 @@ from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Scope, Team, User
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
-from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.service.http.problems import ApiProblem
 from cobblestone.service.languages import NAMES as LANGUAGES
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries

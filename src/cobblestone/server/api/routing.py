@@ -15,18 +15,26 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
-import structlog
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cobblestone.api_schema.faults import find_fault, find_json_fault
 from cobblestone.api_schema.values import MAX_ID, Body, Query, Reply
-from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.server.api import errors
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.bodies import BodyTooLarge, read_body
+from cobblestone.service.http.api import (
+    PREFIX,
+    SMALL_BODY,
+    answered,
+    json_response,
+    read_bounded,
+    read_json,
+    read_query,
+    refuse_query,
+)
+from cobblestone.service.http.problems import ApiProblem, wrong_method
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, replies
 from cobblestone.store.operation.audit import Actor
@@ -34,8 +42,6 @@ from cobblestone.store.people import tokens
 from cobblestone.store.people.tokens import ApiToken
 from cobblestone.wire.reply_signature import HEADER, SignedExchange, sign_reply
 
-PREFIX = "/api/v1"
-SMALL_BODY = 100_000
 LARGE_BODY = 16_000_000
 MAX_KEY_LENGTH = 200
 PERSON_HEADER = "x-cobblestone-person"
@@ -43,9 +49,6 @@ PERSON_HEADER = "x-cobblestone-person"
 PLACE = re.compile(r"{(\w+)(:int)?}")
 """A part of a path that is a parameter: its name, and whether it is a number."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
-
-log = structlog.get_logger(__name__)
-
 
 R = TypeVar("R", bound=Reply)
 
@@ -183,12 +186,11 @@ class Endpoint:
         token = await self._authorise(ctx, request, now)
         given: dict[str, object] = {name: _path_value(request, name) for name in request.path_params}
         if self.query is not None:
-            given["query"] = _read_query(request, self.query)
-        elif request.query_params:
-            unknown = next(iter(request.query_params))[:60]
-            raise errors.ApiProblem(422, "bad_parameter", f"In the query: there is no parameter `{unknown}`.")
-        raw = b"" if self.raw_body else await self._read(request)
-        body = None if self.body is None else _read_json(raw, self.body)
+            given["query"] = read_query(request, self.query)
+        else:
+            refuse_query(request)
+        raw = b"" if self.raw_body else await read_bounded(request, self.max_body)
+        body = None if self.body is None else read_json(raw, self.body)
         if body is not None:
             given["body"] = body
         call = Call(
@@ -202,7 +204,7 @@ class Endpoint:
             action=self._action(),
         )
         answer = await self.handler(call, **given)
-        response = answer if isinstance(answer, Response) else _json(answer, self.status)
+        response = answer if isinstance(answer, Response) else json_response(answer, self.status)
         if self.signed:
             _sign(response, request, raw, now)
         return response
@@ -212,37 +214,19 @@ class Endpoint:
         noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
         return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
 
-    async def _read(self, request: Request) -> bytes:
-        try:
-            return await read_body(request, self.max_body)
-        except BodyTooLarge:
-            raise errors.ApiProblem(
-                413,
-                "too_large",
-                f"The body is larger than the {self.max_body} bytes that are read here.",
-                "Send it in several smaller requests.",
-            ) from None
-
     async def _authorise(self, ctx: ServerContext, request: Request, now: float) -> ApiToken | None:
         if self.scope is None:
             return None
-        secret = _secret_of(request)
+        secret = errors.TOKENS.secret_of(request)
         token = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
-        if token is None:
-            raise errors.unauthorised("The token is not known here.")
-        if not token.usable(now):
-            what = "revoked" if token.revoke_time is not None else "expired"
-            raise errors.unauthorised(f"The token {token.name!r} has been {what}.", code=f"token_{what}")
-        if self.scope not in token.scopes:
-            raise errors.forbidden(token.name, self.scope)
-        return token
+        return errors.TOKENS.check(token, self.scope, now=now)
 
     def _request_key(self, request: Request, token: ApiToken | None) -> str | None:
         given = request.headers.get("idempotency-key")
         if given is None or not self.idempotent:
             return None
         if not 1 <= len(given) <= MAX_KEY_LENGTH:
-            raise errors.ApiProblem(
+            raise ApiProblem(
                 400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
             )
         owner = 0 if token is None else token.id
@@ -290,46 +274,11 @@ def endpoint(
     return declare
 
 
-def _secret_of(request: Request) -> str:
-    """Return the text of the token that came with a request."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise errors.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
-    return secret.strip()
-
-
 def _path_value(request: Request, name: str) -> int | str:
     value = request.path_params[name]
     if isinstance(value, int) and value > MAX_ID:
         raise NotFound(f"There is no {name.removesuffix('_id')} {str(value)[:30]}.")
     return value
-
-
-def _read_query(request: Request, kind: type[Query]) -> Query:
-    given = dict(request.query_params)
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        fault = find_fault(error, given, kind)
-        raise errors.ApiProblem(
-            422, "bad_parameter", f"In the query: {fault.message}", member=fault.member
-        ) from error
-
-
-def _read_json(raw: bytes, kind: type[Body]) -> Body:
-    if not raw.strip():
-        raw = b"{}"  # so that a body that is left out is reported by its missing members
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.ValidationError as error:
-        fault = find_json_fault(error, raw, kind)
-        raise errors.ApiProblem(422, "bad_body", fault.message, member=fault.member) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise errors.ApiProblem(400, "not_json", f"The body is not valid JSON: {error}.") from error
-
-
-def _json(reply: Reply, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
 
 
 def _sign(response: Response, request: Request, question: bytes, now: float) -> None:
@@ -339,7 +288,7 @@ def _sign(response: Response, request: Request, question: bytes, now: float) -> 
     exchange = SignedExchange(
         method=request.method, target=target, question=question, answer=bytes(response.body)
     )
-    response.headers[HEADER] = sign_reply(_secret_of(request), exchange, now=now)
+    response.headers[HEADER] = sign_reply(errors.TOKENS.secret_of(request), exchange, now=now)
 
 
 def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:
@@ -362,19 +311,12 @@ def _dispatcher(
         if method == "HEAD" and "HEAD" not in choices:
             method = "GET"
         endpoint = choices.get(method)
-        try:
+
+        async def call() -> Response:
             if endpoint is None:
-                raise errors.wrong_method(request.method, choices)
+                raise wrong_method(request.method, choices)
             return await endpoint.call(ctx, request)
-        except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
-        except CobblestoneError as error:
-            return errors.response_for(error)
-        except Exception as error:  # the border: a bug must not show its insides to the caller
-            if errors.has_no_room(error):
-                log.error("disk_full", path=request.url.path, error=str(error))
-            else:
-                log.exception("api_failed", path=request.url.path, error=str(error))
-            return errors.response_for(error)
+
+        return await answered(request, call)
 
     return dispatch

@@ -6,8 +6,8 @@ import msgspec
 
 from cobblestone.api_schema import people as schema
 from cobblestone.domain.people import Scope
-from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.service.http.problems import ApiProblem
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import tokens
 from cobblestone.store.people.tokens import ApiToken

@@ -1,6 +1,7 @@
 """Tokens of the HTTP API.
 
-Only their SHA-256 is stored.  A token has 256 random bits, so no slow hash is needed.
+Only their SHA-256 is stored.  A token has 256 random bits, so no slow hash is needed.  It is found by that hash and compared with
+nothing else: how long that takes says something of hashes, and nothing of texts.
 """
 
 from __future__ import annotations
@@ -20,22 +21,29 @@ PREFIX = "cob_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiToken:
-    """A token, without the token itself."""
+class IssuedToken:
+    """A token of any service, without the token itself."""
 
     id: int
     name: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[str]
     create_time: float  #: Unix seconds
     expire_time: float | None = None  #: Unix seconds; None: never
     revoke_time: float | None = None
-    user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
-    host_id: HostId | None = None  #: the browser that it belongs to
-    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
     def usable(self, now: float) -> bool:
         """Return whether it is accepted at ``now`` (Unix seconds)."""
         return self.revoke_time is None and (self.expire_time is None or now < self.expire_time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiToken(IssuedToken):
+    """A token of a project."""
+
+    scopes: frozenset[Scope]
+    user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    host_id: HostId | None = None  #: the browser that it belongs to
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
 
 _TOKENS = RowMapper(
@@ -43,7 +51,8 @@ _TOKENS = RowMapper(
 )
 
 
-def _hash(secret: str) -> str:
+def hash_of(secret: str) -> str:
+    """Return what is stored of a token."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -69,7 +78,7 @@ def create_token(
     token_id = tx.insert(
         "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, host_id, share)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, host_id, share),
+        (name, hash_of(secret), " ".join(sorted(granted)), now, expire_time, user_id, host_id, share),
     )
     return ApiToken(
         id=token_id,
@@ -85,7 +94,7 @@ def create_token(
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
     """Return the token of a text, usable or not; None: unknown."""
-    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (_hash(secret),))
+    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
     return None if row is None else _TOKENS.load(row)
 
 

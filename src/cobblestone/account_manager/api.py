@@ -1,0 +1,231 @@
+"""The JSON API for programs of the operator: how everything is, and the few things that are done by program."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone import __version__
+from cobblestone.account_manager import operation
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.store import granted, ledger, projects, tokens
+from cobblestone.account_manager.store.figures import figures
+from cobblestone.account_manager.store.tokens import USE_SECONDS, OperatorScope, OperatorToken
+from cobblestone.api_schema import account_manager as schema
+from cobblestone.api_schema import people
+from cobblestone.api_schema.values import MAX_ID, Reply
+from cobblestone.domain.errors import NotFound
+from cobblestone.policy.credit.history import day_of
+from cobblestone.service.http.api import (
+    PREFIX,
+    SMALL_BODY,
+    Tokens,
+    answered,
+    count_question,
+    json_response,
+    read_bounded,
+    read_json,
+    read_query,
+    refuse_query,
+)
+from cobblestone.service.http.problems import ApiProblem, response_for, unknown_path, wrong_method
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import users
+from cobblestone.store.people.users import NewsItem
+
+TOKENS = Tokens(
+    command="cobblestone manager token create DIR NAME",
+    advice="The operator makes one: cobblestone manager token create DIR NAME --scope read",
+)
+READ, OPERATE = OperatorScope.READ, OperatorScope.OPERATE
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+class ManagerApi:
+    """Answers programs of the operator."""
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        self._ctx = ctx
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+        return [
+            self._route("/status", GET=(READ, self.status)),
+            self._route("/projects", GET=(READ, self.projects)),
+            self._route("/projects/{id:int}/pause", POST=(OPERATE, self.pause)),
+            self._route("/projects/{id:int}/resume", POST=(OPERATE, self.resume)),
+            self._route("/days", GET=(READ, self.days)),
+            self._route("/news", GET=(READ, self.news), POST=(OPERATE, self.publish)),
+            self._route("/news/{id:int}", DELETE=(OPERATE, self.withdraw)),
+            Route("/api/{rest:path}", self._unknown, methods=methods),
+        ]
+
+    def _route(self, path: str, **choices: tuple[OperatorScope, Handler]) -> Route:
+        async def dispatch(request: Request) -> Response:
+            async def call() -> Response:
+                method = "GET" if request.method == "HEAD" else request.method
+                if method not in choices:
+                    raise wrong_method(request.method, choices)
+                scope, handler = choices[method]
+                token = await self._authorise(request, scope)
+                if handler != self.days:
+                    refuse_query(request)
+                reply = await handler(request)
+                if scope is OPERATE:
+                    log.info(
+                        "operated", by=f"token:{token.id} {token.name}", method=method, path=request.url.path
+                    )
+                return json_response(reply)
+
+            return await answered(request, call)
+
+        return Route(PREFIX + path, dispatch, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+
+    async def _authorise(self, request: Request, scope: OperatorScope) -> OperatorToken:
+        ctx, now = self._ctx, self._ctx.clock()
+        secret = TOKENS.secret_of(request)
+        found = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
+        token = TOKENS.check(found, scope, now=now)
+        count_question(ctx.limits.accounting, token, now=now)
+        if token.used_time is None or not 0 <= now - token.used_time < USE_SECONDS:
+            await ctx.store.awrite(lambda tx: tokens.note_use(tx, token.id, now=now))
+        return token
+
+    async def _unknown(self, request: Request) -> Response:
+        return response_for(unknown_path(request.url.path, "docs/manager.md lists what there is."))
+
+    async def status(self, request: Request) -> schema.ManagerStatus:
+        """Tell how everything is."""
+        ctx, now = self._ctx, self._ctx.clock()
+        found = await ctx.store.aread(lambda db: figures(db, now=now))
+        return schema.ManagerStatus(
+            name=ctx.settings.manager.name,
+            version=__version__,
+            accounts=found.accounts,
+            hosts=found.hosts,
+            hosts_active=found.hosts_active,
+            projects=found.projects,
+            projects_unusable=found.unusable,
+            projects_paused=found.stopped,
+            accounts_waiting=found.waiting,
+            mails_waiting=found.mails_waiting,
+            credit=found.credit,
+            daemons=[
+                schema.Daemon(name=name, state=state.value, last_error=ctx.health.daemons[name].last_error)
+                for name, state in ctx.health.states(now).items()
+            ],
+            warnings={code: each.text for code, each in ctx.health.warnings.items()},
+        )
+
+    async def projects(self, request: Request) -> schema.ProjectList:
+        """List all projects."""
+        return await self._ctx.store.aread(
+            lambda db: schema.ProjectList(projects=[_project(db, each) for each in projects.all_projects(db)])
+        )
+
+    async def pause(self, request: Request) -> schema.Project:
+        """Send nobody to a project any more."""
+        return await self._set_stopped(request, stopped=True)
+
+    async def resume(self, request: Request) -> schema.Project:
+        """Send people to a project again."""
+        return await self._set_stopped(request, stopped=False)
+
+    async def _set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
+        ctx, number = self._ctx, _number(request, "project")
+
+        def write(tx: Transaction) -> schema.Project:
+            return _project(tx, operation.change_project(tx, number, stopped=stopped, now=ctx.clock()))
+
+        changed = await ctx.store.awrite(write)
+        await ctx.store.aread(ctx.projects.load)
+        return changed
+
+    async def days(self, request: Request) -> schema.ProjectDays:
+        """Tell what was counted on the last days."""
+        since = day_of(self._ctx.clock()) + 1 - read_query(request, schema.DaysQuery).days
+
+        def read(db: Database) -> schema.ProjectDays:
+            return schema.ProjectDays(
+                days=[
+                    schema.ProjectDay(
+                        project=project.id,
+                        day=each.day,
+                        credit=each.amounts.credit,
+                        cpu_seconds=each.amounts.cpu_time,
+                        gpu_seconds=each.amounts.gpu_time,
+                        jobs=each.amounts.njobs_success,
+                        failed_jobs=each.amounts.njobs_error,
+                    )
+                    for project in projects.all_projects(db)
+                    for each in ledger.days_of(db, "project", project.id, since_day=since)
+                ]
+            )
+
+        return await self._ctx.store.aread(read)
+
+    async def news(self, request: Request) -> people.NewsList:
+        """List the newest news."""
+        found = await self._ctx.store.aread(users.list_news)
+        return people.NewsList(news=[_news(each) for each in found])
+
+    async def publish(self, request: Request) -> people.News:
+        """Publish a piece of news."""
+        new = read_json(await read_bounded(request, SMALL_BODY), people.NewNews)
+        title, text, now = new.title.strip(), new.text.strip(), self._ctx.clock()
+        if not title or not text or len(text) > operation.MAX_TEXT:
+            message = f"News need a title, and a text of up to {operation.MAX_TEXT} characters."
+            raise ApiProblem(422, "bad_body", message)
+        number = await self._ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
+        return people.News(id=number, title=title, text=text, time=now)
+
+    async def withdraw(self, request: Request) -> people.News:
+        """Take a piece of news away; what it was."""
+        number = _number(request, "news")
+        return _news(await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number)))
+
+
+def _number(request: Request, what: str) -> int:
+    number: int = request.path_params["id"]
+    if number > MAX_ID:
+        raise NotFound(f"There is no {what} {str(number)[:30]}.")
+    return number
+
+
+def _news(item: NewsItem) -> people.News:
+    return people.News(id=item.id, title=item.title, text=item.text, time=item.time)
+
+
+def _project(db: Database, project: ManagedProject) -> schema.Project:
+    asked = granted.project_accounting(db, project.id)
+    return schema.Project(
+        id=project.id,
+        url=project.url,
+        name=project.name,
+        share=project.share,
+        paused=project.stopped,
+        problem=project.problem,
+        failures=project.failures,
+        checked_time=project.checked_time,
+        next_check=project.next_check,
+        without_work=project.dryness,
+        credit=ledger.sum_of(db, "project", project.id).credit,
+        collecting=schema.Collecting(
+            vouched=asked.vouched,
+            asked_time=asked.asked_time,
+            next_ask=asked.next_ask,
+            failures=asked.failures,
+            problem=asked.problem,
+        )
+        if asked.token
+        else None,
+    )

@@ -1,0 +1,149 @@
+"""What the JSON APIs of all services do alike: tokens, bounded bodies and queries, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from cobblestone.api_schema.faults import find_fault, find_json_fault
+from cobblestone.api_schema.values import Body, Query, Reply
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.service.http import problems
+from cobblestone.service.http.bodies import BodyTooLarge, read_body
+from cobblestone.service.http.problems import ApiProblem
+from cobblestone.service.http.rate_limits import Bucket, minutes
+from cobblestone.store.people.tokens import IssuedToken
+
+PREFIX = "/api/v1"
+SMALL_BODY = 100_000
+
+log = structlog.get_logger(__name__)
+
+B = TypeVar("B", bound=Body)
+Q = TypeVar("Q", bound=Query)
+T = TypeVar("T", bound=IssuedToken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """How a service asks for tokens."""
+
+    command: str  #: that makes one, without its scope
+    advice: str  #: what to do without one
+
+    def unauthorised(self, message: str, *, code: str = "unauthorised") -> ApiProblem:
+        """No token, or one that is not good (any more)."""
+        problem = ApiProblem(401, code, message, self.advice)
+        problem.headers["WWW-Authenticate"] = "Bearer"
+        return problem
+
+    def secret_of(self, request: Request) -> str:
+        """Return the text of the token that came with a request.  Raises ApiProblem: none did."""
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise self.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
+        return secret.strip()
+
+    def check(self, token: T | None, scope: str, *, now: float) -> T:
+        """Return a token that was looked up by its text.  Raises ApiProblem: it is not good for ``scope`` at ``now``."""
+        if token is None:
+            raise self.unauthorised("The token is not known here.")
+        if not token.usable(now):
+            what = "revoked" if token.revoke_time is not None else "expired"
+            raise self.unauthorised(f"The token {token.name!r} has been {what}.", code=f"token_{what}")
+        if scope not in token.scopes:
+            raise ApiProblem(
+                403,
+                "missing_scope",
+                f"The token {token.name!r} may not do this: it lacks the scope {str(scope)!r}.",
+                f"Use another token, made with: {self.command} --scope {scope}",
+            )
+        return token
+
+
+def count_question(limit: Bucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
+    """Count a question of a token.  Raises ApiProblem: it asked too often."""
+    key = str(token.id)
+    wait = limit.wait(key, now=now)
+    if wait > 0:
+        problem = ApiProblem(
+            429,
+            "too_many_questions",
+            f"This token asked too often. Ask again in {minutes(wait)} minutes.",
+            hint,
+        )
+        problem.headers["Retry-After"] = str(int(wait) + 1)
+        raise problem
+    limit.take(key, now=now)
+
+
+async def read_bounded(request: Request, max_body: int) -> bytes:
+    """Return the body.  Raises ApiProblem: it is larger."""
+    try:
+        return await read_body(request, max_body)
+    except BodyTooLarge:
+        raise ApiProblem(
+            413,
+            "too_large",
+            f"The body is larger than the {max_body} bytes that are read here.",
+            "Send it in several smaller requests.",
+        ) from None
+
+
+def read_query(request: Request, kind: type[Q]) -> Q:
+    """Return the parameters of a request.  Raises ApiProblem."""
+    given = dict(request.query_params)
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        fault = find_fault(error, given, kind)
+        raise ApiProblem(
+            422, "bad_parameter", f"In the query: {fault.message}", member=fault.member
+        ) from error
+
+
+def refuse_query(request: Request) -> None:
+    """Raise ApiProblem where a request has parameters, and there are none."""
+    if request.query_params:
+        unknown = next(iter(request.query_params))[:60]
+        raise ApiProblem(422, "bad_parameter", f"In the query: there is no parameter `{unknown}`.")
+
+
+def read_json(raw: bytes, kind: type[B]) -> B:
+    """Return what a body holds.  Raises ApiProblem."""
+    if not raw.strip():
+        raw = b"{}"  # so that a body that is left out is reported by its missing members
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        fault = find_json_fault(error, raw, kind)
+        raise ApiProblem(422, "bad_body", fault.message, member=fault.member) from error
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ApiProblem(400, "not_json", f"The body is not valid JSON: {error}.") from error
+
+
+def json_response(reply: Reply, status: int = 200) -> Response:
+    """Return a reply as an answer."""
+    return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
+
+
+async def answered(request: Request, call: Callable[[], Awaitable[Response]]) -> Response:
+    """Return the answer of ``call``, or the one that says why there is none."""
+    try:
+        return await call()
+    except ClientDisconnect:
+        return Response(status_code=499)  # nobody reads it
+    except CobblestoneError as error:
+        return problems.response_for(error)
+    except Exception as error:  # the border: a bug must not show its insides to the caller
+        if problems.has_no_room(error):
+            log.error("disk_full", path=request.url.path, error=str(error))
+        else:
+            log.exception("api_failed", path=request.url.path, error=str(error))
+        return problems.response_for(error)
