@@ -451,9 +451,11 @@ def test_a_script_for_a_shell_gets_versions_for_systems_that_have_one(project: P
 
 
 def test_a_command_for_certain_platforms_replaces_the_one_for_all_and_back(project: Project):
-    project.update_app("period", ["period.py"], platforms=["x86_64-pc-linux-gnu", "windows_x86_64"])
+    with pytest.raises(RequestRefused, match="cannot be started on 'windows_x86_64'"):
+        project.update_app("period", ["period.py"], platforms=["x86_64-pc-linux-gnu", "windows_x86_64"])
+    project.update_app("period", ["period.py"], platforms=["x86_64-pc-linux-gnu", "arm64-apple-darwin"])
     found = {(each.platform, each.number) for each in project.app("period").versions}
-    assert found == {("x86_64-pc-linux-gnu", "1.00"), ("windows_x86_64", "1.00")}
+    assert found == {("x86_64-pc-linux-gnu", "1.00"), ("arm64-apple-darwin", "1.00")}
     project.update_app("period", ["period.py"])
     assert {(each.platform, each.number) for each in project.app("period").versions} == {("any", "1.01")}
 
