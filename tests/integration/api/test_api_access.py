@@ -122,7 +122,11 @@ def test_a_body_without_a_length_is_bounded_too(api: ApiClient):
     assert api.call("POST", "/news", content=pieces()).status_code == 413
 
 
-@pytest.mark.parametrize("path", ["/batches/99999999999999999999", "/batches/9007199254740993/results"])
+@pytest.mark.parametrize(
+    "path",
+    ["/batches/99999999999999999999", "/batches/9007199254740993/results", f"/hosts/{'9' * 5000}"],
+    ids=["too_large", "beyond_ids", "beyond_python"],
+)
 def test_a_number_beyond_all_ids_is_not_found(api: ApiClient, path: str):
     api.problem(404, "GET", path)
 

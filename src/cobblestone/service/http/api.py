@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 import structlog
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -28,6 +29,15 @@ log = structlog.get_logger(__name__)
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 T = TypeVar("T", bound=IssuedToken)
+
+
+class _Number(IntegerConvertor):
+    """Numbers in paths, not much longer than ids: Python refuses to read more than 4,300 digits."""
+
+    regex = "[0-9]{1,30}"
+
+
+register_url_convertor("int", _Number())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
