@@ -163,6 +163,24 @@ def test_memory_beyond_the_bound_ends_it(job: ContainerSlot):
     assert not job.slot.exists("out")
 
 
+def test_jobs_that_start_together_load_the_image_once(
+    job: ContainerSlot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loads = tmp_path / "loads"
+    noting = tmp_path / "noting" / "podman"
+    noting.parent.mkdir()
+    noting.write_text(f'#!/bin/sh\n[ "$1" != load ] || echo >>{loads}\nexec {shutil.which("podman")} "$@"\n')
+    noting.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{noting.parent}:{os.environ['PATH']}")
+    (tmp_path / "second").mkdir()
+    with open_slot(tmp_path / "second") as slot:
+        jobs = [job, ContainerSlot(slot, job.image)]
+        for each in jobs:
+            each.start(5)
+        assert [each.slot.wait(60) for each in jobs] == [0, 0]
+    assert loads.read_text() == "\n"
+
+
 def test_another_archive_than_the_signed_one_is_not_loaded(job: ContainerSlot, podman: Callable[..., str]):
     with job.image.path.open("ab") as archive:
         archive.write(bytes(512))

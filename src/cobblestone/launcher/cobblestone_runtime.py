@@ -795,16 +795,24 @@ class Box:
     def load(self) -> None:
         """Bring the image into the engine's store, once for all jobs; images of versions that are gone leave it."""
         self._remove_old_images()
-        if self._ask("image", "inspect", self.image).returncode == 0:
+        if self._is_loaded():
             return
         with open(IMAGE_FILE, "rb") as file:
             link = re.match(b"<soft_link>(.*)</soft_link>", file.read(4096))
-        archive = os.fsdecode(link.group(1)) if link else IMAGE_FILE
-        if not os.path.isfile(archive) or _sha256(archive) != self.sha256:
-            raise LauncherError(
-                "the app's container is missing, or differs from the one that the project signed"
-            )
-        self._demand("load", "-q", "-i", archive, seconds=LOAD_SECONDS)
+        path = os.fsdecode(link.group(1)) if link else IMAGE_FILE
+        if not os.path.isfile(path):
+            raise LauncherError("the app's container is missing")
+        with open(path, "rb") as archive:
+            if fcntl is not None:  # of jobs that start together one loads it; the lock goes with its process
+                fcntl.flock(archive, fcntl.LOCK_EX)
+            if self._is_loaded():
+                return
+            if _sha256(path) != self.sha256:
+                raise LauncherError("the app's container differs from the one that the project signed")
+            self._demand("load", "-q", "-i", path, seconds=LOAD_SECONDS)
+
+    def _is_loaded(self) -> bool:
+        return self._ask("image", "inspect", self.image).returncode == 0
 
     def _remove_old_images(self) -> None:
         """Forget images whose archives are gone; these have the image's tag in their names, in the folder of some project."""
