@@ -75,6 +75,22 @@ def test_days_are_summed_from_the_ledger_in_portions_of_any_size(catalogue: Stor
     assert rows(catalogue, "user", 1)[-1] == (0, 2.0, 1)
 
 
+def test_an_entry_with_a_smaller_number_and_a_later_time_is_not_left_out(catalogue: Store) -> None:
+    """Two validators: one reads the clock, the other reads it later and gets its number earlier."""
+    now = NOW + 3600  # when `follow` looks
+    enter(catalogue, ((NOW - now + 59.5) / DAY, 1, 3.0), ((NOW - now + 60.5) / DAY, 2, 4.0))
+    follow(catalogue)
+    assert rows(catalogue, "user", 1) == []
+    catalogue.write(lambda tx: credit_days.follow_ledger(tx, now=now + 2, limit=10))
+    assert rows(catalogue, "user", 1) == [(0, 7.0, 2)]
+
+
+def test_an_entry_of_a_clock_that_was_set_back_holds_up_nothing(catalogue: Store) -> None:
+    enter(catalogue, (-0.5, 1, 3.0), (1, 2, 4.0))
+    follow(catalogue)
+    assert rows(catalogue, "user", 1) == [(0, 7.0, 2)]
+
+
 def test_a_damaged_amount_spoils_no_history(catalogue: Store) -> None:
     enter(catalogue, (3, 1, 10.0), (2.9, 1, math.inf), (2, 1, 5.0))
     follow(catalogue)

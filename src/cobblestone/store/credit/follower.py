@@ -6,8 +6,10 @@ is counted twice or left out, whatever is killed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import takewhile
 
 from cobblestone.domain.values import value
 from cobblestone.store.engine.database import Transaction
@@ -37,13 +39,18 @@ _ENTRIES = RowMapper(FollowedEntry, {"app_id": "NULL"})
 
 
 def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
-    """Return the next entries behind the place that is called ``mark``, oldest first."""
+    """Return the next entries behind the place that is called ``mark``, oldest first, until the first that must wait.
+
+    What stands behind that one waits too, though it may be older: the clock is read before an entry gets its number.
+    """
     reached = int(tx.value("SELECT value FROM meta WHERE key = ?", (mark,)) or 0)
     rows = tx.query(
-        f"SELECT {_ENTRIES.columns}, app_version_id FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
-        (reached, now - SETTLED_SECONDS, limit),
+        f"SELECT {_ENTRIES.columns}, app_version_id FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?",
+        (reached, limit),
     )
-    found = [(_ENTRIES.load(row), row[-1]) for row in rows]
+    behind = ((_ENTRIES.load(row), row[-1]) for row in rows)
+    settled = takewhile(lambda each: not is_fresh(each[0].time, now=now), behind)
+    found = [each for each in settled if math.isfinite(each[0].time)]
     # By their ids, for a join may be planned as a walk through all results.
     of_result = by_id(
         tx, "SELECT id, app_id FROM result WHERE id IN (??)", (entry.result_id for entry, _ in found)
@@ -55,6 +62,11 @@ def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[
         replace(entry, app_id=of_result.get(entry.result_id) or of_version.get(version_id))
         for entry, version_id in found
     ]
+
+
+def is_fresh(time: float, *, now: float) -> bool:
+    """Whether an entry must wait.  A time far ahead is that of a clock which has been set back since, or damaged."""
+    return abs(now - time) < SETTLED_SECONDS
 
 
 def by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
