@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cobblestone.cli.client_folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, register_run
+from cobblestone.cli.client_replay import replay
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
@@ -390,4 +391,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reread": reread,
     "manager": manager,
     "stop": stop,
+    "replay": replay,
 }

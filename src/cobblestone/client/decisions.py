@@ -2,23 +2,24 @@
 
 Every event is appended to the log in the same transaction as the facts that it tells; from time to time the core's whole
 state is stored besides.  After a kill the stored state and the events behind it give the same core again.  The log replayed in
-a fresh core, or in the simulator, gives the same decisions one by one.
+a fresh core (see ``event_log``) gives the same decisions one by one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from cobblestone.client.event_log import fresh_core, plain_instructions, read_events
 from cobblestone.client.state import State
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.core.events import Event
 from cobblestone.policy.client.core.instructions import Instruction
 from cobblestone.policy.client.core.machine import ClientCore
-from cobblestone.policy.client.core.plain import event_from_plain, event_to_plain, to_plain
+from cobblestone.policy.client.core.plain import event_to_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why, sentence
 
 SNAPSHOT_AFTER = 1000
@@ -59,7 +60,7 @@ class Decisions:
                 self.forgotten = str(error)
         if not self.restored:
             self._seed = seed
-            self.core = ClientCore.start(policy, rng=random.Random(seed))
+            self.core = fresh_core(policy, seed=seed)
             state.clear_events()
             state.keep("seed", seed)
         self._untold = 0
@@ -74,7 +75,10 @@ class Decisions:
     def tell(self, *events: Event) -> list[Instruction]:
         """Tell the core what has happened; what is to be done."""
         instructions = self.core.handle(*events)
-        entry = {"events": [event_to_plain(event) for event in events], "instructions": _plain(instructions)}
+        entry = {
+            "events": [event_to_plain(event) for event in events],
+            "instructions": plain_instructions(instructions),
+        }
         self._state.add_event(msgspec.json.encode(entry))
         self._untold += 1
         if self._untold >= SNAPSHOT_AFTER:
@@ -86,24 +90,6 @@ class Decisions:
         self._state.keep_core({"seed": self._seed, "core": self.core.snapshot()})
         self._state.trim_events()
         self._untold = 0
-
-
-def read_events(body: bytes) -> Sequence[Event]:
-    """Return the events of one entry of the log."""
-    return [event_from_plain(each) for each in msgspec.json.decode(body)["events"]]
-
-
-def _plain(instructions: Sequence[Instruction]) -> list[Any]:
-    return [{"instruction": type(each).__name__, **to_plain(each)} for each in instructions]
-
-
-def replay(entries: Iterable[bytes], policy: str, seed: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Tell a fresh core the recorded events; for each entry what was decided then, and what is decided now."""
-    core = ClientCore.start(policy, rng=random.Random(seed))
-    for body in entries:
-        recorded = msgspec.json.decode(body)["instructions"]
-        decided = msgspec.json.decode(msgspec.json.encode(_plain(core.handle(*read_events(body)))))
-        yield recorded, decided
 
 
 def reasons_as_data(reasons: Sequence[Why]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from cobblestone.policy.client.core.instructions import (
 )
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.standing_reasons import why_job
+from cobblestone.policy.client.core.standing_reasons import why_waits
 from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, Contact, Job, Phase
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 
@@ -85,7 +85,6 @@ class Decisions:
             self.give_up(job, reason, "unmeetable_deadline")
         for job in [each for each in s.running if not each.runnable]:
             s.running.remove(job)
-            job.why = why_job(s, job)
             self._stop(job)
         s.wanted = self.policy.schedule()
         s.must_enforce = True
@@ -134,6 +133,8 @@ class Decisions:
 
     def _stop(self, job: Job) -> None:
         s = self.state
+        if all(each.code.startswith("run.") for each in job.why):
+            job.why = why_waits(s, job) or (why("wait.turn"),)
         self.policy.preempted(job)
         allowed = s.permission.leave_in_memory
         stays = s.preferences.leave_in_memory if allowed is None else allowed

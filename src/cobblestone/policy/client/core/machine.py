@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, IllegalTransition
 from cobblestone.policy.client.core.decisions import Decisions
 from cobblestone.policy.client.core.events import Event, HostOn, JobProgressed
 from cobblestone.policy.client.core.instructions import GiveUp, Instruction, QuitTask, SetAlarm, StartTask
@@ -113,8 +114,11 @@ class ClientCore:
         told = figures = False
         for event in events:
             kind = type(event)
-            if event.now != state.now and kind is not HostOn:
-                self._intake.advance(event.now)
+            if event.now != state.now:
+                if not isfinite(event.now):
+                    raise IllegalTransition(f"{event.now} is no time")
+                if kind is not HostOn:
+                    self._intake.advance(event.now)
             if event.decisive and not told:
                 told = True
                 self.policy.outdated()

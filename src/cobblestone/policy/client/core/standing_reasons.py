@@ -15,8 +15,11 @@ _BY_PHASE = {
 
 def why_job(state: ClientState, job: Job) -> tuple[Why, ...]:
     """Return every reason that holds; of a running job those for which it was started."""
-    if job.running:
-        return job.why
+    return job.why if job.running else why_waits(state, job) or job.why or (why("wait.turn"),)
+
+
+def why_waits(state: ClientState, job: Job) -> tuple[Why, ...]:
+    """Return what keeps a job from running whatever others do; nothing if it only waits for its turn."""
     if job.phase in _BY_PHASE:
         return (
             (why(_BY_PHASE[job.phase]), *job.why)
@@ -39,7 +42,7 @@ def why_job(state: ClientState, job: Job) -> tuple[Why, ...]:
         found.append(why("wait.gpu_suspended", cause=allowed.gpu))
     if job.needs_network and allowed.network:
         found.append(why("wait.network_suspended", cause=allowed.network))
-    return tuple(found) or job.why or (why("wait.turn"),)
+    return tuple(found)
 
 
 def why_project(state: ClientState, project: Project) -> tuple[Why, ...]:
