@@ -48,7 +48,7 @@ def follow(store: Store, *, limit: int = 2000) -> None:
 
 
 def rows(store: Store, kind: str, id_: int) -> list[tuple[int, float, int]]:
-    found = store.read(lambda db: credit_days.credit_periods(db, CreditOwner(kind, id_)))  # type: ignore[arg-type]
+    found = store.read(lambda db: credit_days.credit_periods(db, CreditOwner(kind, id_)))  # type: ignore[arg-type]  # a plain number
     return [(row.day - day_of(NOW), row.granted, row.n_results) for row in found]
 
 

@@ -113,7 +113,7 @@ def test_a_result_is_credited_once_whoever_tries(stores: list[Store]):
             store.write(lambda tx, n=n: ledger.grant(tx, [entry(n, 1)], now=NOW)) for n in range(1, 30)
         ),
     )
-    assert sum(granted) == 29  # type: ignore[arg-type]
+    assert sum(granted) == 29  # type: ignore[arg-type]  # numbers of the processes
     assert stores[0].read(lambda db: db.value("SELECT total_credit FROM host")) == 29.0
 
 
@@ -134,7 +134,7 @@ def test_two_transitioners_share_what_is_due(stores: list[Store]):
         return total
 
     handled = at_once(stores, run)
-    assert sum(handled) == 200  # type: ignore[arg-type]
+    assert sum(handled) == 200  # type: ignore[arg-type]  # numbers of the processes
     assert stores[0].read(lambda db: db.value("SELECT COUNT(DISTINCT workunit_id) FROM result")) == 200
 
 

@@ -88,7 +88,7 @@ def test_an_upgrade_keeps_the_old_database_beside_the_new_one(database: Path, tm
     assert backup.name.startswith("project-before-upgrade-")
     assert content(backup) == before
     columns, titles, revision = content(database)
-    assert "author" in columns  # type: ignore[operator]
+    assert "author" in columns  # type: ignore[operator]  # names of columns
     assert titles == [("changed by the step",)]
     assert revision == "9999"
 
@@ -176,7 +176,7 @@ def test_on_postgresql_an_upgrade_keeps_a_dump_that_brings_the_old_database_back
     assert backup.name == f"project-before-upgrade-{before[2]}-19700101-000000.dump"
     assert backup.stat().st_mode & 0o077 == 0
     columns, titles, revision = content_at(address)
-    assert "author" in columns  # type: ignore[operator]
+    assert "author" in columns  # type: ignore[operator]  # names of columns
     assert (titles, revision) == ([("changed by the step",)], "9999")
     again = postgres.empty_database()
     fill_database(again, backup)

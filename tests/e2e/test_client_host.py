@@ -164,7 +164,7 @@ def test_this_computer_is_described_as_the_family_does(tmp_path: Path) -> None:
     text = write_host_info(measured)
     notes: list[object] = []
     fields = scan_fields(text.removeprefix("<host_info>\n").removesuffix("</host_info>\n"), "host_info")
-    assert read_back(FieldReader(fields, "host_info", notes)) == measured  # type: ignore[arg-type]
+    assert read_back(FieldReader(fields, "host_info", notes)) == measured  # type: ignore[arg-type]  # parsed elements
     assert notes == []
 
 

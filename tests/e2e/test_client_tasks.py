@@ -102,7 +102,7 @@ async def test_the_same_job_continues_from_its_checkpoint_after_it_was_told_to_q
     world.events.clear()
     ended = await world.run(spec, 3)
     assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
-    assert world.events[0] == Started(spec.name, 3, world.events[0].pid, True)  # type: ignore[union-attr]
+    assert world.events[0] == Started(spec.name, 3, world.events[0].pid, True)  # type: ignore[union-attr]  # a start
     assert ended.outputs[0].path.read_text() == "7.000000"
     assert ended.cpu_time >= 7.0
 

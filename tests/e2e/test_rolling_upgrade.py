@@ -91,7 +91,7 @@ class Volunteers(threading.Thread):
 
 def until(condition: object, volunteers: Volunteers) -> None:
     end = time.monotonic() + 120
-    while not condition():  # type: ignore[operator]
+    while not condition():  # type: ignore[operator]  # a function without arguments
         assert not volunteers.failures
         assert time.monotonic() < end
         time.sleep(0.05)

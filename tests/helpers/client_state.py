@@ -65,7 +65,7 @@ def version(app: str, plan_class: str = "", **more: object) -> AppVersionBlock:
         platform="x86_64-pc-linux-gnu",
         plan_class=plan_class,
         file_refs=(FileRef(file_name=f"{app}_program", main_program=True),),
-        **more,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]  # fields that exist
     )
 
 

@@ -42,7 +42,7 @@ class Pgbouncer:
             f"auth_type = trust\nauth_file = {names}\nlogfile = {self.folder}/log\npidfile =\n{documented_settings()}"
         )
         settings.chmod(0o644)
-        self._process = subprocess.Popen([PROGRAM, "-q", settings], **user)  # type: ignore[call-overload]
+        self._process = subprocess.Popen([PROGRAM, "-q", settings], **user)  # type: ignore[call-overload]  # user and group, where root starts it
         end = time.monotonic() + 30
         while not (self.folder / ".s.PGSQL.6432").exists():
             assert self._process.poll() is None, (self.folder / "log").read_text()

@@ -93,7 +93,7 @@ class PostgresServer:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            **self._user,  # type: ignore[arg-type]
+            **self._user,  # type: ignore[arg-type]  # user and group, where root starts it
         )
         if done.returncode:
             raise RuntimeError(done.stdout + done.stderr)
@@ -109,7 +109,7 @@ class PostgresServer:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
-                **self._user,  # type: ignore[arg-type]
+                **self._user,  # type: ignore[arg-type]  # user and group, where root starts it
             )
         for _ in range(600):
             try:

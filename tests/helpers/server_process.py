@@ -63,4 +63,4 @@ class RemoteWorld:
         self.http.close()
 
     def post(self, path: str, **options: object) -> httpx.Response:
-        return self.http.post(path, **options)  # type: ignore[arg-type]
+        return self.http.post(path, **options)  # type: ignore[arg-type]  # the client's own options

@@ -33,7 +33,7 @@ def element(name: str, value: object) -> str:
 
 
 def elements(value: object, *names: str) -> str:
-    return "".join(element(name, getattr(value, name)) for name in names or value.__slots__)  # type: ignore[attr-defined]
+    return "".join(element(name, getattr(value, name)) for name in names or value.__slots__)  # type: ignore[attr-defined]  # a message with slots
 
 
 def written_stderr(program: str, message: str) -> str:

@@ -63,7 +63,7 @@ def put_input(world: World, content: bytes = CONTENT) -> InputFile:
 
 
 def job_with_output(world: World, **app: object) -> tuple[SimHost, str]:
-    found = world.add_app(outputs=(OutputSpec(open_name="out", max_nbytes=1_000_000),), **app)  # type: ignore[arg-type]
+    found = world.add_app(outputs=(OutputSpec(open_name="out", max_nbytes=1_000_000),), **app)  # type: ignore[arg-type]  # fields that exist
     world.add_jobs(found, inputs=[put_input(world)])
     host = world.host(world.user("alice"))
     host.rpc(ask=1)

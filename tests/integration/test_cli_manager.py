@@ -153,7 +153,7 @@ def test_what_was_answered_is_there_after_a_kill_and_a_backup_under_load_is_soun
 
     def call(number: int) -> None:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}/", timeout=60) as http:
-            caller: Any = Caller(Remote(http), authenticator=key, cpid=f"{number:032x}")  # type: ignore[arg-type]
+            caller: Any = Caller(Remote(http), authenticator=key, cpid=f"{number:032x}")  # type: ignore[arg-type]  # a client of its own
             while True:
                 caller.works("http://p1.example.org/", random.random())
                 try:

@@ -166,7 +166,7 @@ def test_every_system_leaves_books_that_can_be_proven(world: World, system: str)
     app = an_app(world, system, quorum=2, fixed_credit=7.5)
     world.add_jobs(app, n=6)
     alice, bob = a_host(world), a_host(world, "bob", p_ncpus=2)
-    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]  # a plain number
     for round_ in range(6):
         for host in (alice, bob):
             if not host.held:
@@ -480,7 +480,7 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
     )
     world.add_jobs(app)
     hosts = [a_host(world, name) for name in ("alice", "bob", "carol")]
-    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]  # a plain number
     for host in hosts[:2]:
         host.rpc(ask=1)
     liar = next(iter(hosts[0].held))
@@ -502,7 +502,7 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
     for table in ("host", "user_account", "team"):
         total, average = world.query(f"SELECT total_credit, expavg_credit FROM {table} WHERE id = 1")[0]
         assert (total, average) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-6))
-    world.write(lambda tx: credit.take_back_provisional(tx, [entries[0].result_id], now=world.now))  # type: ignore[list-item]
+    world.write(lambda tx: credit.take_back_provisional(tx, [entries[0].result_id], now=world.now))  # type: ignore[list-item]  # never None here
     assert len(ledger(world)) == 3 + 1 + 2
     assert audit(world).differences == []
     answer = world.get(f"/api/v1/credit/results/{liar}", headers=token(world)).json()

@@ -111,7 +111,7 @@ def ids(world: World, name: str) -> list[int]:
 
 def erase(world: World, user_id: int) -> None:
     world.write(
-        lambda tx: account_changes.erase(tx, user_id, key=os.urandom(16).hex(), now=world.now)  # type: ignore[arg-type]
+        lambda tx: account_changes.erase(tx, user_id, key=os.urandom(16).hex(), now=world.now)  # type: ignore[arg-type]  # a plain number
     )
 
 

@@ -132,7 +132,7 @@ def test_a_record_without_end_is_not_kept_in_memory():
 def test_what_looks_like_an_element_in_free_text_is_none():
     host = '<id>1</id><misc><![CDATA[{"a":"<ncpus>99</ncpus><userid>5</userid>"}]]></misc><ncpus>2</ncpus>'
     (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}</host></hosts>".encode())
-    assert (found.hardware.p_ncpus, found.user_id) == (2, 0)  # type: ignore[attr-defined]
+    assert (found.hardware.p_ncpus, found.user_id) == (2, 0)  # type: ignore[attr-defined]  # a host
 
 
 def test_entities_of_a_document_type_mean_nothing():

@@ -47,7 +47,7 @@ def take(site: SiteFolder, day: int) -> None:
 
 def publish(site: SiteFolder, now: float) -> None:
     async def here(work: object) -> object:
-        return work()  # type: ignore[operator]
+        return work()  # type: ignore[operator]  # given by the test
 
     with open_site(site.root, clock=lambda: now) as ctx:
         asyncio.run(Collector(site, ctx.settings, clock=lambda: now, run=here).publish())
@@ -68,7 +68,7 @@ def site(tmp_path: Path) -> SiteFolder:
 
 def ask(site: SiteFolder, path: str, now: float = NOON + DAY) -> httpx.Response:
     async def get(app: object) -> httpx.Response:
-        transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # Starlette is one
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8095/") as client:
             return await client.get(path)
 

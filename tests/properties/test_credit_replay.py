@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.helpers.job_logs import random_job_log
 
@@ -50,6 +50,8 @@ def assert_equal(policy: Replay, twin: Replay) -> None:
     per_cpu_second=st.sampled_from([0.0, 0.01]),
 )
 @settings(deadline=None)  # the first example compiles
+@example(55, "after-assimilation", 41, 0.5, None, 100.0, False, 0.0)  # a time that is not a number
+@example(1357946657, "creditnew-deployed", 18, 0.5, 20.0, 200.0, False, 0.0)  # tiny time x tiny speed = 0
 def test_the_twin_equals_the_policy(
     seed: int,
     name: str,

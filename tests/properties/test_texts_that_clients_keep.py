@@ -135,7 +135,7 @@ def leaves(value: Any, put: Callable[[Any], SchedulerReply], place: str) -> Iter
         for field in dataclasses.fields(value):
             yield from leaves(
                 getattr(value, field.name),
-                lambda new, name=field.name: put(dataclasses.replace(value, **{name: new})),  # type: ignore[type-var]
+                lambda new, name=field.name: put(dataclasses.replace(value, **{name: new})),  # type: ignore[type-var]  # a dataclass
                 f"{place}.{field.name}",
             )
 

@@ -43,13 +43,13 @@ def difference(a: bytes | str, b: bytes | str, name: str = "out", rule: Comparis
 
 def npy(values: object, dtype: object = None) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, np.asarray(values, dtype=dtype))  # type: ignore[arg-type]
+    np.save(buffer, np.asarray(values, dtype=dtype))  # type: ignore[arg-type]  # a name of a type
     return buffer.getvalue()
 
 
 def npz(**arrays: object) -> bytes:
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # arrays by name
     return buffer.getvalue()
 
 
@@ -382,7 +382,7 @@ def test_unknown_bytes_must_be_equal():
 
 def refusal(name: str, content: bytes | str, rule: ComparisonRule = NUMERIC, **spec: object) -> str | None:
     data = content.encode() if isinstance(content, str) else content
-    found = usable(rule, {name: data}, [OutputSpec(open_name=name, **spec)])  # type: ignore[arg-type]
+    found = usable(rule, {name: data}, [OutputSpec(open_name=name, **spec)])  # type: ignore[arg-type]  # fields that exist
     return None if found is None else found.text()
 
 
@@ -441,7 +441,7 @@ def test_nan_is_usable_where_it_is_allowed():
 
 def test_missing_and_too_large_outputs_are_not_usable():
     spec = OutputSpec(open_name="out", max_nbytes=3)
-    assert usable(BITWISE, {}, [spec]).text() == "out is missing"  # type: ignore[union-attr]
+    assert usable(BITWISE, {}, [spec]).text() == "out is missing"  # type: ignore[union-attr]  # a refusal
     assert usable(BITWISE, {}, [OutputSpec(open_name="out", optional=True)]) is None
     assert refusal("out", b"abcd", BITWISE, max_nbytes=3) == "out has 4 bytes; 3 are allowed"
     assert refusal("out", b"abc", BITWISE, max_nbytes=3) is None
@@ -459,7 +459,7 @@ def test_malformed_outputs_do_not_agree_even_with_themselves():
 def test_more_than_the_limits_is_refused():
     limits = ReadLimits(max_nbytes=100)
     big = gzip.compress(b"0" * 1000)
-    assert "more than 100 bytes" in str(usable(NUMERIC, {"out": big}, [], limits=limits).text())  # type: ignore[union-attr]
+    assert "more than 100 bytes" in str(usable(NUMERIC, {"out": big}, [], limits=limits).text())  # type: ignore[union-attr]  # a refusal
     (reason,) = compare(NUMERIC, {"o": b"1" * 101}, {"o": b"1" * 101}, limits=limits).reasons
     assert "has 101 bytes; at most 100 are compared" in reason.text()
 

@@ -85,7 +85,7 @@ def test_the_population_has_all_kinds_of_hosts() -> None:
 )
 def test_a_population_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong)).replace("_", " ")):
-        PopulationOptions(**wrong)  # type: ignore[arg-type]
+        PopulationOptions(**wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_spread_and_settling() -> None:

@@ -31,7 +31,7 @@ FINISHED = a_view(
 
 
 def code(view: WorkunitView, **arguments: object) -> str | None:
-    refusal = why_not_purge(view, now=NOW, **arguments)  # type: ignore[arg-type]
+    refusal = why_not_purge(view, now=NOW, **arguments)  # type: ignore[arg-type]  # arguments that exist
     return None if refusal is None else refusal.code
 
 

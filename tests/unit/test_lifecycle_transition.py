@@ -59,7 +59,7 @@ SAFETY_NET = NOW + DELAY_BOUND
 
 
 def ask(view: WorkunitView, *, now: float = NOW, **timing: float) -> Transition:
-    return next_transition(view, timing=LifecycleTiming(**timing), now=now)  # type: ignore[arg-type]
+    return next_transition(view, timing=LifecycleTiming(**timing), now=now)  # type: ignore[arg-type]  # fields that exist
 
 
 def effects(view: WorkunitView, *, now: float = NOW, **timing: float) -> tuple[LifecycleEffect, ...]:

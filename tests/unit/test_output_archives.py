@@ -62,7 +62,7 @@ def test_a_gzip_bomb_costs_no_more_than_the_limit():
 )
 def test_damaged_gzip_is_refused(damage: object):
     with pytest.raises(MalformedOutput):
-        gunzip(damage(gzip.compress(b"content " * 50)), LIMITS)  # type: ignore[operator]
+        gunzip(damage(gzip.compress(b"content " * 50)), LIMITS)  # type: ignore[operator]  # a function of the table
 
 
 # ------------------------------------------------------------------------------------------------------- zip
@@ -84,7 +84,7 @@ def test_a_zip_that_was_streamed_and_has_a_comment_is_read():
         def writable(self) -> bool:
             return True
 
-        def write(self, data: bytes) -> int:  # type: ignore[override]
+        def write(self, data: bytes) -> int:  # type: ignore[override]  # narrower, for the test
             self.data += bytes(data)
             return len(data)
 
@@ -180,7 +180,7 @@ def test_a_malformed_member_is_named():
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_every_version_of_the_array_format_is_read(version: int):
     array = read_npy(an_npy(a_header("<i2", (2,)), struct.pack("<2h", 7, -7), version), LIMITS)[0]
-    assert (array.shape, list(array.values)) == ((2,), [7, -7])  # type: ignore[union-attr]
+    assert (array.shape, list(array.values)) == ((2,), [7, -7])  # type: ignore[union-attr]  # an array
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_damaged_and_dangerous_arrays_are_refused(content: bytes, complaint: str
 
 def test_an_empty_array_of_huge_dimensions_costs_nothing():
     array = read_npy(an_npy(a_header(shape=(10**12, 0, 10**12), order=True)), LIMITS)[0]
-    assert len(array.values) == 0  # type: ignore[union-attr]
+    assert len(array.values) == 0  # type: ignore[union-attr]  # an array
 
 
 def test_pickles_are_never_loaded():
@@ -233,4 +233,4 @@ def test_nested_records_stay_bytes_and_are_compared_as_such():
     buffer = io.BytesIO()
     np.save(buffer, array)
     document = read_npy(buffer.getvalue(), LIMITS)[0]
-    assert document.values == array.tobytes()  # type: ignore[union-attr]
+    assert document.values == array.tobytes()  # type: ignore[union-attr]  # an array

@@ -189,7 +189,7 @@ def test_advice_says_between_which_values_the_intervals_leave_it_undecided() -> 
     assert (step.choice.label, step.rivals) == ("3", ["2"])  # "4" is never needed: "3" surely does
     assert 3 < step.seeds <= 100
     assert f"allow 2 as well; about --seeds {step.seeds:.0f} (now 3)" in as_text([step])
-    assert as_data([step])["deadline"]["undecided"] == ["2"]  # type: ignore[index]
+    assert as_data([step])["deadline"]["undecided"] == ["2"]  # type: ignore[index]  # a table of tables
     enough = _decided(_point("2", near * 40), _point("3", early * 40))
     assert (enough.choice.label, enough.rivals, enough.seeds) == ("2", [], 0.0)
 

@@ -72,7 +72,7 @@ def test_any_bytes_are_a_module_or_a_reason(data: bytes, cut: int):
 
 def command(tmp_path: Path, text: str, **more: object) -> WasmCommand:
     (tmp_path / "program.wasm").write_bytes(COPY)
-    return WasmCommand(words=split_command(text), module=tmp_path / "program.wasm", **more)  # type: ignore[arg-type]
+    return WasmCommand(words=split_command(text), module=tmp_path / "program.wasm", **more)  # type: ignore[arg-type]  # fields that exist
 
 
 def test_a_good_command_passes(tmp_path: Path):

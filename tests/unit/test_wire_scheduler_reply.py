@@ -35,7 +35,7 @@ USER = UserBlock(id=1, name="A & B")
 
 
 def written(**fields: object) -> Element:
-    return read_elements(write_scheduler_reply(SchedulerReply(master_url=URL, **fields)))  # type: ignore[arg-type]
+    return read_elements(write_scheduler_reply(SchedulerReply(master_url=URL, **fields)))  # type: ignore[arg-type]  # fields that exist
 
 
 def test_the_smallest_reply_is_short():

@@ -123,7 +123,9 @@ def deployed_claim(
     proven = not rules.host_scale_check or record.consecutive_valid >= rules.min_consecutive_valid
     usable = proven and record.n >= rules.min_host_samples and record.mean > 0.0
     mode = APPROXIMATE
-    if raw <= 0.0:
+    if (
+        run_time(line) <= 0.0
+    ):  # not `raw`, which is 0 as well where a tiny time and a tiny speed are multiplied
         flops = estimated(app, estimate)
         mode = ESTIMATE
     elif line.anonymous:
@@ -438,7 +440,7 @@ def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
         failed(rules, record)
         record.probation = True
         record.host_scale_time = now + line.delay_bound
-    elif record.probation and record.host_scale_time <= 0.0:
+    elif record.probation and not record.host_scale_time > 0.0:  # nor when it is not a number
         record.host_scale_time = now + line.delay_bound
 
 

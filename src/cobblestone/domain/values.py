@@ -30,7 +30,7 @@ def changed(original: T, /, **changes: object) -> T:
 
 def made_of_fields(cls: type) -> bool:
     """Whether an instance of a dataclass may be made by setting its fields, without a call of the class."""
-    return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]
+    return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]  # a dataclass
 
 
 @cache
@@ -38,7 +38,7 @@ def _copier(cls: type[T]) -> Callable[[T], T]:
     """Return a copier, field by field: written out, as dataclasses write their ``__init__``, since no loop is as fast."""
     if not made_of_fields(cls):
         raise TypeError(f"{cls.__name__} is not a plain value: copy it with dataclasses.replace.")
-    lines = [f"copy.{each.name} = original.{each.name}" for each in fields(cls)]  # type: ignore[arg-type]
+    lines = [f"copy.{each.name} = original.{each.name}" for each in fields(cls)]  # type: ignore[arg-type]  # a dataclass
     source = "\n    ".join(["def copied(original):", "copy = new(cls)", *lines, "return copy"])
     scope: dict[str, Any] = {"new": object.__new__, "cls": cls}
     exec(source, scope)  # noqa: S102  # names of our own classes' fields, nothing else

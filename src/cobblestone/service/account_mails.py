@@ -128,7 +128,7 @@ class AccountMails:
 
 
 def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
-    """Subject and text of a mail."""
+    """Subject and text of a mail: one case a letter, so that what people read stands in one place."""
     not_you = _("If this was not you, set a new password at once: somebody else can get into your account.")
     match letter:
         case Letter.PASSWORD_CHANGED:

@@ -87,8 +87,8 @@ class StatisticsSettings(_Section):
     """The whole file."""
 
     site: SiteSection = SiteSection()  # pyright: ignore[reportCallIssue]  # all fields have defaults
-    server: ServerSection = ServerSection(port=8095)  # pyright: ignore[reportCallIssue]
-    collect: CollectSection = CollectSection()  # pyright: ignore[reportCallIssue]
+    server: ServerSection = ServerSection(port=8095)  # pyright: ignore[reportCallIssue]  # fields have defaults
+    collect: CollectSection = CollectSection()  # pyright: ignore[reportCallIssue]  # fields have defaults
     project: tuple[Source, ...] = Field(default=(), max_length=MAX_PROJECTS)
 
     @field_validator("project")

@@ -210,7 +210,7 @@ def _read_json(text: str, rows_name: str) -> tuple[Fields, list[Fields]]:
 
 def _object(value: object) -> Fields | None:
     """Return a JSON object; its names are texts, its values are looked at one by one."""
-    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]  # of whatever JSON holds
 
 
 def _read_xml(text: str, root: str, row_name: str) -> tuple[Fields, list[Fields]]:

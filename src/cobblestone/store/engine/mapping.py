@@ -66,7 +66,7 @@ class RowMapper(Generic[T]):
         self._parts: list[tuple[str, int, Callable[[Any], Any] | RowMapper[Any] | None]] = []
         self._shared = shared > 0
         for name, kind in get_type_hints(cls).items():
-            if name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+            if name in cls.__dataclass_fields__:  # type: ignore[attr-defined]  # a dataclass
                 how = special.get(name, name)
                 first = len(self.names)
                 if isinstance(how, RowMapper):

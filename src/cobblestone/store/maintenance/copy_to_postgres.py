@@ -181,7 +181,7 @@ class _Rows:
         for row in self._iterator:
             if any(isinstance(item, str) and "\0" in item for item in row):
                 self.stripped += 1
-                row = tuple(item.replace("\0", "") if isinstance(item, str) else item for item in row)  # noqa: PLW2901
+                row = tuple(item.replace("\0", "") if isinstance(item, str) else item for item in row)  # noqa: PLW2901  # the row as PostgreSQL takes it
             self.rows += 1
             digest = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=16).digest()
             self._sum = (self._sum + int.from_bytes(digest)) % 2**128
