@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.helpers.postgres_server import PostgresServer
+from tests.helpers.project_world import empty_database
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
@@ -206,3 +210,32 @@ def test_whatever_fails_around_a_commit_the_next_write_is_written(store: Store, 
     store.set_waker(None)
     store.write(lambda tx: users.add_news(tx, "second", "text", now=1.0))
     assert titles(store) == ["second", "first"]
+
+
+@pytest.mark.of_sqlite
+def test_a_database_that_could_not_grow_is_tried_until_it_can(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    path.write_bytes(empty_database())
+    store = Store(path, readers=1)
+    no_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full = (path.with_name("project.sqlite-wal").stat().st_size, no_limit[1])
+    try:
+        with capture_logs():  # or the log could not be written either
+            resource.setrlimit(resource.RLIMIT_FSIZE, full)
+            for attempt in (add(store, "lost").result, lambda: asyncio.run(store.atry_again())):
+                with pytest.raises(StoreError, match="could not store"):
+                    attempt()
+            resource.setrlimit(resource.RLIMIT_FSIZE, no_limit)
+        asyncio.run(store.atry_again())
+        assert not store._writer.failed
+        assert add(store, "kept").result()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, no_limit)
+        store.close()
+
+
+def test_a_database_that_has_room_is_tried_after_a_write_failed(store: Store):
+    store._writer.failed = True
+    asyncio.run(store.atry_again())
+    assert not store._writer.failed
+    assert titles(store) == []

@@ -96,3 +96,35 @@ def test_readiness_says_within_seconds_that_the_database_hangs(folder: Path):
             process.kill()
         server.terminate()
         server.wait(30)
+
+
+def test_readiness_is_true_while_the_disk_is_full(folder: Path, tmp_path: Path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = 'mount -t tmpfs -o size=48m disk "$2" && cp -a "$1/." "$2" && exec "$3" -m cobblestone run "$2"'
+    words = ("unshare", "--map-root-user", "--mount", "sh", "-ec", script, "sh")
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen([*words, folder, disk, sys.executable], stderr=log)
+    try:
+        url = url_of(folder)
+        eventually(lambda: answers(url) == 200)
+        seen = Path(f"/proc/{server.pid}/root") / disk.relative_to("/")  # the disk is its own
+        fill(seen / "filling")
+        eventually(lambda: answers(url) == 503)
+        assert "No space left" in httpx.get(url + "readyz", timeout=30).json()["disk"]
+        assert answers(url, "healthz") == 200
+        (seen / "filling").unlink()
+        eventually(lambda: answers(url) == 200)
+        assert not list(seen.glob(".trial*"))
+    finally:
+        for process in psutil.Process(server.pid).children(recursive=True):
+            process.kill()
+        server.terminate()
+        server.wait(30)
+
+
+def fill(path: Path) -> None:
+    """Fill a disk to the last byte."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))

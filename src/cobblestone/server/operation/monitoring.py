@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from cobblestone.domain.people import Scope
 from cobblestone.ops.metrics import METRICS
@@ -29,6 +30,11 @@ class Monitoring(monitoring.Monitoring):
         self._ctx = ctx
         self._of_project = of_project
         self._state = StateReader(ctx)
+
+    def written_folders(self) -> Sequence[Path]:
+        """Return the folders that must take files; some may lie on disks of their own."""
+        folder = self._ctx.folder
+        return [folder.root, folder.database.resolve().parent, folder.upload, folder.download]
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
         """Return values of what only a project has."""

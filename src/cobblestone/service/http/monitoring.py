@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from starlette.requests import Request
@@ -29,7 +29,7 @@ class Monitoring(Readiness):
         self, ctx: ProcessContext, ask_database: Callable[[], Awaitable[object]], *, folder: Path
     ) -> None:
         """``folder``: that of the service."""
-        super().__init__(ctx, ask_database)
+        super().__init__(ctx, ask_database, self.written_folders)
         self._folder = folder
 
     def routes(self) -> list[BaseRoute]:
@@ -44,6 +44,10 @@ class Monitoring(Readiness):
         figures = common_figures(self._service, self._folder) | await self.own_figures()
         body = await asyncio.to_thread(self._service.metrics.exposition, figures, self.described)
         return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+    def written_folders(self) -> Sequence[Path]:
+        """Return the folders that must take files."""
+        return [self._folder]
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
         """Return values of what only this service has."""

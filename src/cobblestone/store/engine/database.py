@@ -149,6 +149,10 @@ class Transaction(Database):
             for rows in sorted(wanted, key=lambda rows: rows.rank):
                 self.lock_rows(rows, wanted[rows])
 
+    def take_room(self) -> None:
+        """Try whether the database can grow."""
+        self._connection.take_room()
+
     def wake(self, *names: str) -> None:
         """Wake these daemons when this write is durable."""
         self.wakeups.update(names)
@@ -213,6 +217,7 @@ class Writer:
         self._on_rollback = on_rollback
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._closed = False
+        self.failed = False  #: a write could not be stored, and none was tried since by `Store.atry_again`
         self._thread.start()
 
     def set_waker(self, waker: Waker | None) -> None:
@@ -351,6 +356,7 @@ class Writer:
 
     def _give_up(self, error: BaseException, batch: list[_Job]) -> None:
         log.error("commit_failed", error=str(error), writes=len(batch))
+        self.failed = True
         failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
         for job in batch:
             job.error = failure
@@ -426,6 +432,18 @@ class Store:
     async def awrite(self, operation: Operation[T], *, locks: Locks | None = None) -> T:
         """Run a write from the event loop; returns when it is durable.  ``locks``: what it will change, if known."""
         return await self._writer.run(operation, locks)
+
+    async def atry_again(self) -> None:
+        """After a write that could not be stored, ask whether the database can grow again.
+
+        It may take writes that need no room while it refuses those that do.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        if self._writer.failed:
+            await self.awrite(Transaction.take_room)
+            self._writer.failed = False
 
     def read(self, operation: Callable[[Database], T]) -> T:
         """Run a read on a snapshot (not from the event loop)."""

@@ -90,6 +90,10 @@ class Connection(Protocol):
         """Return names of a table's columns, in order."""
         ...
 
+    def take_room(self) -> None:
+        """Write what needs room on the disk, and leave nothing."""
+        ...
+
     def begin(self) -> None:
         """Begin a transaction, after connecting again if the server has gone."""
         ...

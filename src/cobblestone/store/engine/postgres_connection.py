@@ -183,6 +183,11 @@ class PostgresConnection:
             self._asked[_question(sql, parameters)] = len(self._waiting)
             self._wait(self._bind(sql, parameters))
 
+    def take_room(self) -> None:
+        """Fill a table of half a megabyte that goes at the end of the transaction."""
+        self.execute("CREATE TEMPORARY TABLE trial_of_room (filling TEXT) ON COMMIT DROP")
+        self.execute("INSERT INTO trial_of_room SELECT repeat('x', 100) FROM generate_series(1, 4096)")
+
     def drop_answers(self) -> None:
         """See `Connection.drop_answers`."""
         self._asked.clear()

@@ -94,6 +94,10 @@ class SqliteConnection(apsw.Connection):
             if self.in_transaction:
                 self.execute("ROLLBACK")
 
+    def take_room(self) -> None:
+        """Write a page; the version that it states is nobody's."""
+        self.execute("PRAGMA user_version = 0")
+
     def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
         """Do nothing: the database is here."""
 
