@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
+from tests.helpers.eventually import eventually
 
 from cobblestone.domain.errors import JobError
 from cobblestone.ops.settings import ChecksSection
@@ -41,6 +45,48 @@ def leave(how: str) -> None:
             os._exit(3)
         case _:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def copy_itself(argument: object) -> object:
+    os.fork()
+    return argument
+
+
+def leave_a_thread(_: object) -> int:
+    threading.Thread(target=spin, daemon=True).start()
+    return os.getpid()
+
+
+def leave_a_process(file: Path, *, then: Callable[[], object] = int) -> int:
+    child = os.fork()
+    if child == 0:
+        spin()
+    file.write_text(str(child))
+    then()
+    return os.getpid()
+
+
+def leave_a_process_and_hang(file: Path) -> int:
+    return leave_a_process(file, then=lambda: time.sleep(60))
+
+
+def leave_a_process_and_die(file: Path) -> int:
+    return leave_a_process(file, then=lambda: os._exit(3))
+
+
+def hang_with_files(file: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file.write_text(folder)
+        time.sleep(60)
+
+
+def complain_at_length(_: object) -> None:
+    raise ValueError("x" * 10_000_000)
 
 
 @pytest.fixture
@@ -137,3 +183,57 @@ def test_closing_ends_what_runs_without_blaming_it(workers: Workers):
             await running
 
     asyncio.run(play())
+
+
+def test_a_function_that_copies_its_process_answers_no_other_call(workers: Workers):
+    async def play() -> None:
+        for number in range(3):
+            assert await workers.call(copy_itself, number) == number
+            assert await workers.call(sleep, 0) == 0
+
+    asyncio.run(play())
+
+
+def test_a_thread_that_a_call_leaves_slows_no_other(workers: Workers):
+    async def play() -> None:
+        assert await workers.call(leave_a_thread, None) != await workers.call(pid, None)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("function", [leave_a_process, leave_a_process_and_hang, leave_a_process_and_die])
+def test_what_a_call_has_started_ends_with_it(
+    workers: Workers, tmp_path: Path, function: Callable[[Path], int]
+):
+    file = tmp_path / "child"
+
+    async def play() -> None:
+        ended = await asyncio.gather(workers.call(function, file), return_exceptions=True)
+        assert isinstance(ended[0], int) is (function is leave_a_process)
+        await asyncio.to_thread(eventually, lambda: not psutil.pid_exists(int(file.read_text())))
+        assert await workers.call(pid, None) != ended[0]
+
+    asyncio.run(play())
+
+
+def test_files_of_a_call_that_is_stopped_go_with_it(workers: Workers, tmp_path: Path):
+    file = tmp_path / "folder"
+    with pytest.raises(WorkerFailedError, match="longer than"):
+        asyncio.run(workers.call(hang_with_files, file))
+    eventually(lambda: not Path(file.read_text()).exists())
+
+
+def test_a_call_of_a_server_that_was_killed_ends_in_time():
+    process = workers_module._Process(800_000_000, 0.3)
+    try:
+        process.start()
+        with pytest.raises(WorkerFailedError, match="exit code -14"):  # nobody has stopped it
+            process.call(sleep, 60)
+    finally:
+        process.stop()
+
+
+def test_what_a_function_says_of_its_failure_is_cut(workers: Workers):
+    with pytest.raises(JobError, match="ValueError: xxx") as raised:
+        asyncio.run(workers.call(complain_at_length, None))
+    assert len(str(raised.value)) == workers_module.MAX_PROBLEM

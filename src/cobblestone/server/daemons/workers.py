@@ -1,8 +1,9 @@
 """Processes for project functions and comparisons, with limits on time and memory; a slow call delays no other.
 
 Each process has its own pipe, so that one that is killed, at whatever moment, takes nothing with it: the next call starts
-another.  As many calls as there are workers run at once.  One that takes longer than `QUICK_SECONDS` moves to a place for slow
-calls, of which there are as many; if they are all taken and others wait, it is stopped and begins again once there is one.
+another.  What a call leaves behind (threads, processes, files) ends with its process.  As many calls as there are workers run at
+once.  One that takes longer than `QUICK_SECONDS` moves to a place for slow calls, of which there are as many; if they are all
+taken and others wait, it is stopped and begins again once there is one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
+
+import psutil
 
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.reasons import sayable
@@ -35,6 +41,13 @@ MAX_CALLS = 1000
 """Calls that a process serves before another takes its place: project functions may leak memory."""
 DEATH_SECONDS = 0.5
 """How often to look whether a process that is silent has died; what it forked may hold its pipe open."""
+
+GRACE_SECONDS = 10.0
+"""A call that nobody has stopped so long after its time, for the server was killed, is ended by the system."""
+DYING_SECONDS = 5.0
+"""How long to wait for a killed process; one that waits for a disk that is away does not die before that answers."""
+MAX_PROBLEM = 10_000
+"""Characters of what a function says of its failure."""
 
 _context = multiprocessing.get_context("spawn")
 
@@ -119,9 +132,11 @@ class Workers:
             process = self._idle.pop()
             if process.usable:
                 break
-            process.stop()
+            _stop_aside(process)
         else:
-            process = _Process(self._settings.memory_bytes + INTERPRETER_BYTES)
+            process = _Process(
+                self._settings.memory_bytes + INTERPRETER_BYTES, self._settings.timeout + GRACE_SECONDS
+            )
         self._busy.add(process)
         return process
 
@@ -130,7 +145,7 @@ class Workers:
         if running.done() and not running.cancelled() and process.usable and not self._closed:
             self._idle.append(process)
         else:
-            process.stop()
+            _stop_aside(process)
             running.add_done_callback(_nobody_asks)
 
     def close(self) -> None:
@@ -162,8 +177,10 @@ class _Place:
 class _Process:
     """One worker process, which does one call at a time.  It starts with the first."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, call_seconds: float) -> None:
         self._memory_bytes = memory_bytes
+        self._call_seconds = call_seconds
+        self._folder = ""  # for temporary files
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._n_calls = 0
@@ -188,7 +205,9 @@ class _Process:
             JobError: the function failed.
         """
         self._n_calls += 1
-        outcome, problem = self._ask((function, argument))
+        outcome, problem, left_something = self._ask((function, argument))
+        if left_something:
+            self._stopped = True
         if problem is not None:
             raise problem
         return outcome
@@ -204,22 +223,26 @@ class _Process:
                 raise WorkerFailedError
             if self._process is not None:
                 return
+            self._folder = tempfile.mkdtemp(prefix="cobblestone-")
             self._pipe, theirs = _context.Pipe()
             self._process = _context.Process(
-                target=_serve, args=(theirs, self._memory_bytes), name="worker", daemon=True
+                target=_serve,
+                args=(theirs, self._memory_bytes, self._call_seconds, self._folder),
+                name="worker",
+                daemon=True,
             )
             self._process.start()
             theirs.close()
         self._ask(None)
 
-    def _ask(self, question: object) -> tuple[Any, JobError | None]:
+    def _ask(self, question: object) -> _Answer:
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             raise WorkerFailedError
         try:
             pipe.send(question)
             while not pipe.poll(DEATH_SECONDS):
-                if not process.is_alive():
+                if self._stopped or not process.is_alive():
                     raise EOFError
             return pipe.recv()
         except (EOFError, OSError) as error:
@@ -229,12 +252,22 @@ class _Process:
             ) from error
 
     def stop(self) -> None:
-        """End it at once; a call that runs fails."""
+        """End it at once, with all that it has started; a call that runs fails."""
         with self._lock:
             self._stopped = True
-            if self._process is not None:
+            if self._process is not None and self._process.pid is not None:
+                pid = self._process.pid
+                if self._process.is_alive() or not psutil.pid_exists(pid):  # the number is nobody else's
+                    with contextlib.suppress(ProcessLookupError):  # it has no group yet, or left nothing
+                        os.killpg(pid, signal.SIGKILL)
                 self._process.kill()
-                self._process.join()
+                self._process.join(DYING_SECONDS)
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _stop_aside(process: _Process) -> None:
+    """Stop a process without waiting for its end."""
+    threading.Thread(target=process.stop, name="stop worker", daemon=True).start()
 
 
 def _nobody_asks(running: asyncio.Future[Any]) -> None:
@@ -243,22 +276,45 @@ def _nobody_asks(running: asyncio.Future[Any]) -> None:
         running.exception()
 
 
-def _serve(pipe: Connection, memory_bytes: int) -> None:
+_Answer = tuple[Any, JobError | None, bool]
+"""What a call returned, or why not, and whether it left something that runs."""
+
+
+def _serve(pipe: Connection, memory_bytes: int, call_seconds: float, folder: str) -> None:
     """Do calls, one after the other, until the server has gone."""
+    os.setpgid(0, 0)  # what calls start is stopped with us
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the server, which stops us when it is time
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends us, whatever a call does
+    tempfile.tempdir = folder
     limit_memory(memory_bytes)
+    us = os.getpid()
     with contextlib.suppress(EOFError, OSError):
         while True:
             question = pipe.recv()
-            pipe.send((None, None) if question is None else _outcome(*question))
+            signal.setitimer(signal.ITIMER_REAL, call_seconds)
+            outcome = (None, None) if question is None else _outcome(*question)
+            if os.getpid() != us:  # the function has forked, and this is the copy: only one may answer
+                os._exit(0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            pipe.send((*outcome, threading.active_count() > 1 or _has_children()))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_children() -> bool:
+    """Whether a process that a call has started still runs."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:  # one that has ended
+            pass
+        return not found[0]
+    return False
 
 
 def _outcome(function: Callable[[A], R], argument: A) -> tuple[R | None, JobError | None]:
     try:
         return function(argument), None
     except CobblestoneError as error:
-        return None, JobError(sayable(str(error)))
+        return None, JobError(sayable(str(error)[:MAX_PROBLEM]))
     except MemoryError:
         return None, WorkerFailedError("It ran out of the memory that a worker may use.")
     except BaseException as error:  # noqa: BLE001  # whatever a foreign function raises, sys.exit included
-        return None, JobError(sayable(f"{type(error).__name__}: {error}"))
+        return None, JobError(sayable(f"{type(error).__name__}: {error}"[:MAX_PROBLEM]))
