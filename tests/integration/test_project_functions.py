@@ -171,19 +171,25 @@ def test_a_function_that_keeps_failing_parks_its_job_and_says_so(make_world: Cal
     host.rpc(ask=1.0)
     (name,) = host.new_results()
     host.rpc(reports=[host.finish(name, b"answer")])
+    world.settle()
+    assert warnings_of(world) == {"function_fails"}
     for _ in range(4):
-        world.settle()
         world.now += 7200
+        world.settle()
     assert world.value("SELECT handler_failures FROM workunit") == 2, "it is not called any more"
     found = ApiClient(world).get("/explain/workunits/1")
     assert "no such column: flux" in str(found["reasons"])
-    figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))
-    assert {warning.code for warning in queue_warnings(figures, world.ctx.settings)} == {"jobs_parked"}
+    assert warnings_of(world) == {"jobs_parked"}
     (world.ctx.folder.root / "broken.py").write_text("def take(job):\n    pass\n")
     ApiClient(world).post("/workunits/1/retry", {})
     world.settle()
     assert world.value("SELECT assimilate_state FROM workunit") == 2
     assert world.value("SELECT handler_problem FROM workunit") == ""
+
+
+def warnings_of(world: World) -> set[str]:
+    figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))
+    return {warning.code for warning in queue_warnings(figures, world.ctx.settings)}
 
 
 HOSTILE_FILES = {

@@ -73,6 +73,12 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Proj
             " workunit ID` says how; `cobblestone workunit retry ID` calls it again."
         )
         yield ProjectWarning(code="jobs_parked", text=text)
+    if figures.called_again:
+        text = (
+            f"The project's own function failed on {figures.called_again} jobs and is called again. `cobblestone explain"
+            " workunit ID` says how."
+        )
+        yield ProjectWarning(code="function_fails", text=text)
     if figures.backlog_seconds > watch.max_backlog_seconds:
         text = f"The transitioner is {figures.backlog_seconds:.0f} s behind."
         yield ProjectWarning(code="transitioner_behind", text=text)

@@ -41,6 +41,19 @@ RATE_WINDOW = 50_000
 
 _DAY = 86400.0
 _PARKED = f"retry_time >= {PARKED_UNTIL:.0f}"
+_CALLED_AGAIN = f"handler_failures > 0 AND retry_time < {PARKED_UNTIL:.0f}"
+
+
+def _with_function(condition: str) -> str:
+    """Count those of the workunits that wait for a function of the project's.
+
+    Two counts, each with an index of few rows: with an OR between them the whole table would be read.
+    """
+    return (
+        f"SELECT (SELECT COUNT(*) FROM workunit WHERE need_validate = 1 AND {condition})"
+        f" + (SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE} AND need_validate = 0 AND {condition})"
+    )
+
 
 _COUNTS = {
     "unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
@@ -48,9 +61,8 @@ _COUNTS = {
     "transition": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?",
     "validation": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
     "assimilation": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
-    # Two counts, each with an index of few rows: with an OR between them the whole table would be read.
-    "parked": f"SELECT (SELECT COUNT(*) FROM workunit WHERE need_validate = 1 AND {_PARKED})"
-    f" + (SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE} AND need_validate = 0 AND {_PARKED})",
+    "parked": _with_function(_PARKED),
+    "called_again": _with_function(_CALLED_AGAIN),
     "deletion": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
     "users": "SELECT COUNT(*) FROM user_account",
     "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
@@ -81,6 +93,7 @@ class ProjectFigures:
     validation: int
     assimilation: int
     parked: int  #: of those two: the project's own function failed too often on them
+    called_again: int  #: of the others: it failed, and is called again
     deletion: int
     users: int
     hosts: int
