@@ -141,8 +141,10 @@ def test_a_program_that_beats_is_waited_for_and_one_that_comes_back_too_late_end
 UPGRADE = """
 import sys
 from pathlib import Path
+from cobblestone.store.maintenance import postgres_upgrade
 from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import upgrade
+postgres_upgrade.HANGS_SECONDS = 2
 upgrade(sys.argv[1], Schema(what="project database", migrations=Path(sys.argv[2])))
 """
 
@@ -164,6 +166,43 @@ def test_a_step_waits_for_a_table_without_holding_up_its_users(address: str, new
         assert process.wait(60) == 0
     store.close()
     assert current_revision(address, newer) == CONTRACTED
+
+
+ADDS_A_COLUMN = "ALTER TABLE server_process ADD COLUMN program"
+
+
+@pytest.mark.parametrize(("how", "seconds"), [(signal.SIGKILL, 300), (signal.SIGSTOP, 2)])
+def test_an_upgrade_that_is_killed_or_hangs_in_a_step_holds_up_nobody_for_long(
+    address: str, newer: Schema, tmp_path: Path, how: signal.Signals, seconds: int
+):
+    end(address, OLD)
+    (step,) = (newer.migrations / "versions").glob(f"{EXPANDED}*")
+    text = step.read_text()
+    step.write_text(
+        text.replace(
+            ADDS_A_COLUMN, f"LOCK TABLE server_process;\nSELECT pg_sleep({seconds});\n{ADDS_A_COLUMN}"
+        )
+    )
+    (left := tmp_path / ".project-before-upgrade-1-2.dump").touch()
+    process = subprocess.Popen([sys.executable, "-c", UPGRADE, address, str(newer.migrations)])
+    try:
+        with closing(connect(address)) as other:
+            asleep = (
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            )
+            while not other.execute(asleep).fetchone():
+                assert process.poll() is None
+            process.send_signal(how)
+            other.execute("SET lock_timeout = '20s'")
+            other.execute("UPDATE server_process SET pid = 1")
+        process.kill()
+        step.write_text(text)
+        upgrade(address, newer, keep=tmp_path)
+        assert current_revision(address, newer) == CONTRACTED
+        assert not left.exists()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_on_sqlite_all_steps_are_taken_for_there_is_no_other_program(tmp_path: Path, newer: Schema):

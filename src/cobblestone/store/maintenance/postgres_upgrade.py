@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import structlog
 from psycopg import errors
 
 from cobblestone.domain.errors import StoreError
@@ -35,6 +37,15 @@ TABLE_SECONDS = 0.3
 """So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second."""
 TABLE_ATTEMPTS = 60
 TABLE_PAUSE_SECONDS = 0.5
+HANGS_SECONDS = 20
+"""An upgrade that says nothing for so long in the middle of its steps (stopped, or cut off) loses what it has done, and
+with it the tables that others wait for."""
+_HOLDERS = f"""
+SELECT coalesce(host(client_addr), 'this machine'), backend_start FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE locktype = 'advisory' AND objid = {UPGRADE_LOCK} AND granted AND pg_locks.database = pg_stat_activity.datid
+"""
+
+log = structlog.get_logger(__name__)
 
 
 def upgrade_postgres(
@@ -105,6 +116,8 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
     """Give a connection while no other process upgrades or begins to work."""
     connection = connect(address)
     try:
+        for machine, since in connection.execute(_HOLDERS.encode()).fetchall():
+            log.warning("upgrade_waits", upgrades=machine, since=since.isoformat(timespec="seconds"))
         connection.execute("SELECT pg_advisory_lock(%s)", (UPGRADE_LOCK,))
         yield connection
     finally:
@@ -157,6 +170,8 @@ def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     backup = folder / f"{name_of_backup('project', current, now)}.dump"
     working = folder / f".{backup.name}"
     try:
+        for left in folder.glob(".project-before-upgrade-*.dump"):  # of an upgrade that was killed
+            left.unlink(missing_ok=True)
         # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
         working.touch(0o600)
         dump(address, working)
@@ -187,4 +202,10 @@ def _upgrade_error(name: str, current: str | None, error: Exception) -> StoreErr
 
 
 def _plain(address: str) -> Any:  # a connection as SQLAlchemy wants it
-    return psycopg.connect(address)
+    connection = psycopg.connect(address, autocommit=True)
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{HANGS_SECONDS}s'".encode())
+    with contextlib.suppress(psycopg.Error):  # the server's system cannot look
+        # A statement may take hours: who was killed meanwhile must not hold its tables for so long.
+        connection.execute("SET client_connection_check_interval = '1s'")
+    connection.autocommit = False
+    return connection
