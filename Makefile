@@ -19,7 +19,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere machines clean
+.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere clients machines clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,13 @@ setup: ## install everything, run nothing
 everywhere: ## apps for Windows under wine, for Linux on ARM under qemu, in containers; needs wine64, podman, runc, qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and a cross compiler (101 MB)
 	@tools/setup.sh check
 	$(BIN)/pytest $(PYTEST_ARGS) tests/everywhere
+
+clients: ## the tests with real clients under newer ones, 8.0 and the newest of Debian, unpacked beside the system's; needs mmdebstrap
+	@tools/setup.sh test
+	@status=0; for suite in trixie sid; do \
+		programs=$$(tools/newer_client.sh $$suite) || exit 1; \
+		PATH="$$programs:$$PATH" $(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
+	done; exit $$status
 
 machines: ## servers on machines of their own, as network namespaces: cut off, packets lost; needs root, iproute2, iptables
 	@tools/setup.sh test
