@@ -46,6 +46,7 @@ NOUNS = (
     "archive",
     "backup",
     "export",
+    "island",
     "doctor",
     "audit",
     "config",

@@ -60,7 +60,7 @@ class SchedulerRpc:
         try:
             body = await read_all(scope, receive, max_bytes)
             sender, promise = limit_key(address), keeps_promise(body)
-            async with self._queue.place(sender, _claimed_host(body), promise=promise):
+            async with self._queue.place(sender, claimed_host(body), promise=promise):
                 return await self._work(body, address=address, languages=languages, max_bytes=max_bytes)
         except ServerBehind as error:
             return self._plain_reply(
@@ -111,7 +111,7 @@ _HOST = re.compile(rb"<hostid>\s*([1-9][0-9]{0,18})\s*</hostid>")
 _HEAD_NBYTES = 4096
 
 
-def _claimed_host(body: bytes) -> bytes | None:
+def claimed_host(body: bytes) -> bytes | None:
     """Return the number that a computer says it has, which stands near the begin of its request."""
     found = _HOST.search(body, 0, _HEAD_NBYTES)
     return found[1] if found else None

@@ -33,7 +33,7 @@ UPLOAD_PATH = "cgi-bin/file_upload_handler"
 
 def download_url(ctx: ServerContext, name: str) -> str:
     """Address of a file in the download hierarchy."""
-    return ctx.url(f"download/{fan_out(name)}/{name}")
+    return f"{ctx.own_url}download/{fan_out(name)}/{name}"
 
 
 def _download_urls(ctx: ServerContext, name: str) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _result_block(
             OutputFileInfo(
                 name=name,
                 max_nbytes=spec.max_nbytes,
-                upload_url=ctx.url(UPLOAD_PATH),
+                upload_url=ctx.own_url + UPLOAD_PATH,
                 xml_signature=upload_signature(ctx.secret, name, spec.max_nbytes),
                 gzip_when_done=spec.gzip,
             )
