@@ -444,8 +444,8 @@ class Published:
     def next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
-        """Return after how many seconds work fetch may find something new."""
-        return work_fetch.next_fetch_check(
+        """Return after how many seconds work fetch may find something new: not before some project can be asked."""
+        wait = work_fetch.next_fetch_check(
             projects,
             outcome,
             prefs=self.prefs,
@@ -453,6 +453,10 @@ class Published:
             running=running,
             trouble_period=self.trouble_period,
         )
+        if any(p.contactable for p in projects):
+            return wait
+        state = self.state
+        return max(wait, min([p.not_before for p in state.projects if p.open], default=NEVER) - state.now)
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
