@@ -54,6 +54,7 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
+from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 from cobblestone.simulator import clients, presets
 from cobblestone.simulator.driver import SimulatedClient
 from cobblestone.simulator.run import simulate
@@ -254,6 +255,16 @@ def test_only_one_contact_is_under_way_and_a_failed_one_is_tried_again_later(nam
     assert of(ContactProject, out), "the volunteer's wish ends the wait"
     with pytest.raises(IllegalTransition, match="no contact with 'q'"):
         core.handle(ContactFailed(5.0, "q"))
+
+
+def test_work_fetch_is_not_looked_at_while_nobody_can_be_asked() -> None:
+    core, _ = begin("published CS2_WF2_WS2_JC2")
+    (project,) = core.state.projects
+    while project.not_before <= core.state.now + FETCH_PERIOD:
+        core.handle(TimePassed(max(1.0, project.not_before)))
+        core.handle(ContactFailed(core.state.now, "p"))
+    assert core.state.alarm == pytest.approx(project.not_before)
+    assert of(ContactProject, core.handle(TimePassed(core.state.alarm)))
 
 
 @pytest.mark.parametrize("name", NAMES)

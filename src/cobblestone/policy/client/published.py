@@ -338,8 +338,8 @@ class Published:
         return why("run.debt", job=job.id, project=project, debt=self.debts.short[i])
 
     def list_stands(self) -> float:
-        """Return until when no job can come near its deadline; 0 where polls or the processor efficiency matter."""
-        if self.polling or self.ways.every_poll or self.availability == "efficiency":
+        """Return until when no deadline can change the list; 0 where polls, faults or the processor efficiency matter."""
+        if self.ways != TODAY or self.availability == "efficiency":
             return 0.0
         misses = None if self.choice.cpu_scheduling == 1 else self.memory.misses
         return stands_2007(self.state, misses, self.memory.dcf, self.available())

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from cobblestone.policy.client.availability import TIME_CONSTANT
 from cobblestone.policy.client.core.state import ClientState, Job
 from cobblestone.policy.client.estimates import DCF_ENDANGERED
 from cobblestone.policy.client.round_robin import PESSIMISM
@@ -72,30 +73,45 @@ def calm_seconds(needs: Sequence[Need], *, ncpus: int, speed: float, until_cutof
     return calm
 
 
+def calm_in_spite_of_gaps(
+    needs: Sequence[Need], *, ncpus: int, available: float, until_cutoffs: Sequence[float]
+) -> float:
+    """Return what :func:`calm_seconds` does, where the host may be off for any part of that time.
+
+    It is ``available`` for that part of the time, as it has learned, and expects less the longer it is off.
+    """
+    speed = min(1.0, max(0.01, available))
+    calm = calm_seconds(needs, ncpus=ncpus, speed=speed, until_cutoffs=until_cutoffs)
+    if calm <= 0.0:
+        return calm
+    speed = min(1.0, max(0.01, available * math.exp(-calm / TIME_CONSTANT)))
+    return calm_seconds(needs, ncpus=ncpus, speed=speed, until_cutoffs=until_cutoffs)
+
+
 def stands_2007(
-    state: ClientState, misses: Sequence[int] | None, dcf: Sequence[float], speed: float
+    state: ClientState, misses: Sequence[int] | None, dcf: Sequence[float], available: float
 ) -> float:
     """Return for how long the published family's run list stands (seconds); 0 if that is not known.
 
-    ``misses`` are those of the last look ahead, None where no deadline changes anything (CS1); ``speed`` is what a task gets
+    ``misses`` are those of the last look ahead, None where no deadline changes anything (CS1); ``available`` is what a task gets
     per second.
     """
     if not _nothing_but_deadlines(state):
         return 0.0
-    if misses is None or _everything_runs(state):
+    if misses is None or _first_deadlines_run(state):
         return math.inf
     if misses[0] or dcf[0] >= DCF_ENDANGERED:
         return 0.0
     queue = state.projects[0].queue
-    return calm_seconds(
+    return calm_in_spite_of_gaps(
         [need_2007(job, job.raw * dcf[0]) for job in queue],
         ncpus=state.ncpus,
-        speed=min(1.0, max(0.01, speed)),
+        available=available,
         until_cutoffs=[PESSIMISM * (job.cutoff - state.now) for job in queue],
     )
 
 
-def stands_recent(state: ClientState, correction: Callable[[Job], float], speed: float) -> float:
+def stands_recent(state: ClientState, correction: Callable[[Job], float], available: float) -> float:
     """Return for how long the run list of today's family stands (seconds); 0 if that is not known.
 
     Marks of endangered jobs are worked out anew from look to look, so none may have one, nor come to have one.
@@ -108,16 +124,21 @@ def stands_recent(state: ClientState, correction: Callable[[Job], float], speed:
     if memory_counts or limited or state.devices.gpus or state.preferences.may_give_up:
         return 0.0
     queue = [job for job in state.jobs if job.queued]
-    return calm_seconds(
+    return calm_in_spite_of_gaps(
         [need_recent(job, job.raw * correction(job), 2.0 * state.slice) for job in queue],
         ncpus=state.ncpus,
-        speed=min(1.0, max(0.01, speed)),
+        available=available,
         until_cutoffs=[job.cutoff - state.now for job in queue],
     )
 
 
-def _everything_runs(state: ClientState) -> bool:
-    return all(job.running for job in state.jobs if job.runnable)
+def _first_deadlines_run(state: ClientState) -> bool:
+    """Tell whether those that run would run by their deadlines as well as in turn; of equal deadlines a started job is first."""
+    waiting = [
+        (job.report_deadline, not job.start_order) for job in state.jobs if job.runnable and not job.running
+    ]
+    last = max([job.report_deadline for job in state.running], default=math.inf)
+    return not waiting or (last, False) < min(waiting)
 
 
 def _nothing_but_deadlines(state: ClientState) -> bool:

@@ -30,6 +30,8 @@ from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 TINY = 1e-6
 #: Seconds by which a look is taken early rather than late.
 SAFE = 1.0
+#: Seconds after which a run list is made anew whatever is known: figures of apps and clocks may be wrong.
+LONGEST_LIFE = 86400.0
 _by_arrival = attrgetter("serial")
 
 
@@ -95,8 +97,8 @@ class Decisions:
     def _list_stands(self) -> float:
         """Return after how many seconds to make the next run list: at the end of the first time slice that may bring another."""
         span = self.state.slice
-        stands = self.policy.list_stands()
-        return ((stands - SAFE) // span + 1.0) * span if span < stands < NEVER else max(span, stands)
+        stands = min(self.policy.list_stands(), LONGEST_LIFE)
+        return ((stands - SAFE) // span + 1.0) * span if span < stands else span
 
     def give_up(self, job: Job, reason: Why, code: str) -> None:
         """Give a job up."""

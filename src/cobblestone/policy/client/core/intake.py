@@ -61,10 +61,9 @@ class Intake:
         s.now = event.now
         if seconds > 0.0:
             self.policy.off(seconds)
-            s.next_schedule = min(
-                s.next_schedule, s.slice_after(since)
-            )  # it was to last while the host was on
-            self.decisions.bring_alarm_forward()
+            if not all(map(_saved, s.running)):  # what they lose was not foreseen
+                s.next_schedule = min(s.next_schedule, s.slice_after(since))
+                self.decisions.bring_alarm_forward()
             s.on.gap(seconds, event.now)
             for each, _ in s.parts_of_time_on():
                 each.since += seconds
@@ -370,6 +369,11 @@ class Intake:
         if job is None:
             raise IllegalTransition(f"job {identity!r} is not known")
         return job
+
+
+def _saved(job: Job) -> bool:
+    """Tell whether a running task had saved everything at its last reading."""
+    return job.checkpointed_at is not None and job.checkpoint_elapsed >= job.done
 
 
 def set_clock_back(s: ClientState, seconds: float) -> None:
