@@ -23,7 +23,7 @@ from cobblestone.policy.client.core.instructions import (
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.standing_reasons import why_waits
-from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, Contact, Job, Phase
+from cobblestone.policy.client.core.state import NOTHING, ClientState, Contact, Job, Phase
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 
 #: Seconds that count as none, against rounding of the last digit.
