@@ -87,14 +87,6 @@ class Published:
         """The name to make it by."""
         return f"published {self.choice}"
 
-    @property
-    def trouble_period(self) -> float:
-        """Seconds between looks while jobs in deadline trouble hold work fetch back.
-
-        A look with each new run list is enough: more often changes no figure of merit beyond its interval.
-        """
-        return self.state.slice
-
     def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
         self.state = state
@@ -444,14 +436,17 @@ class Published:
     def next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
-        """Return after how many seconds work fetch may find something new: not before some project can be asked."""
+        """Return after how many seconds work fetch may find something new: not before some project can be asked.
+
+        While jobs in trouble hold it back, a look with each new run list is enough: more change no figure beyond its interval.
+        """
         wait = work_fetch.next_fetch_check(
             projects,
             outcome,
             prefs=self.prefs,
             cpu_fraction=self.available(),
             running=running,
-            trouble_period=self.trouble_period,
+            trouble_period=self.state.slice,
         )
         if any(p.contactable for p in projects):
             return wait
