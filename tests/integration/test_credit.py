@@ -339,6 +339,26 @@ def test_a_new_version_inherits_what_a_host_taught_under_the_deployed_system(wor
     assert world.query("SELECT app_version_id, pfc_n FROM host_app_version") == [(2, 3)]
 
 
+def test_the_record_of_an_earlier_version_stays_inherited_when_its_last_job_is_reported_with_the_request(
+    world: World,
+):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=3)
+    host = a_host(world)
+    run_jobs(world, host, 2)
+    host.rpc(ask=1)
+    first = world.ctx.store.read(lambda db: apps.list_versions(db, app.id))[0]
+    world.write(lambda tx: apps.add_version(tx, replace(first, version_num=first.version_num + 1), now=1))
+    world.add_jobs(app)
+    before = world.value("SELECT error_rate FROM host_app_version")
+    host.rpc(reports=[failed(next(iter(host.held)))], ask=1)
+    [(version, n, today, rate)] = world.query(
+        "SELECT app_version_id, pfc_n, n_jobs_today, error_rate FROM host_app_version"
+    )
+    assert (version, n, today) == (2, 2, 1)
+    assert rate > before
+
+
 # ------------------------------------------------------------------------------------- hostile reports
 
 

@@ -331,14 +331,15 @@ def _give_up(draft: _Draft) -> None:
 
 def _create_results(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> int:
     """Make the missing results, as far as ``max_total_results`` allows; say how many."""
-    needed, allowed = _missing(draft.workunit, counts)
+    created = min(_missing(draft.workunit, counts))
+    if created <= 0:
+        return created
     number = _first_free_number(draft.view)
     increase = 0
     if counts.over and timing.priority_of_retries:
         increase = timing.priority_of_retries
     elif counts.over and not counts.errors:
         increase = timing.priority_of_retries_without_errors
-    created = min(needed, allowed)
     for i in range(created):
         draft.add(
             CreateResult(number=number + i, priority=draft.workunit.priority + increase),
@@ -412,11 +413,11 @@ def _next_check(
     times: list[float] = []
     if not (workunit.error_mask or _has_canonical(workunit)):
         times.append(now + max(timing.safety_net_seconds, workunit.limits.delay_bound))
-    times += (
+    times += [
         deadline_of(result, workunit)
         for result in draft.view.results
         if result.server_state is ServerState.IN_PROGRESS
-    )
+    ]
     if deletion_time is not None:
         times.append(deletion_time)
     if (

@@ -81,6 +81,7 @@ class Exchange:
         self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
         self.texts: list[Message] = []
         self._records: dict[AppVersionId, HostAppVersion] | None = None
+        self._unsaved: dict[AppVersionId, HostAppVersion] = {}  # of them, changed and not stored yet
 
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
@@ -117,6 +118,7 @@ class Exchange:
         if self.ctx.settings.contributions.storage:
             kept_files.take_list(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
+        hosts.save_records(self.tx, self._unsaved.values())
         self._send_messages(host)
         return self._finish(user, host, announce=announce)
 
@@ -193,7 +195,6 @@ class Exchange:
             return host, False
         rows = dispatch.reported_rows(self.tx, [item.name for item in reported])
         records = self._records_of(host)
-        known = dict(records)
         twice = False
         for item in reported:
             row = rows.get(item.name)
@@ -230,7 +231,8 @@ class Exchange:
                     record = record_after_report(
                         record, decision.accepted, delay_bound=row.delay_bound, now=self.now
                     )
-                records[version_id] = record
+                if record is not records.get(version_id):
+                    records[version_id] = self._unsaved[version_id] = record
             if decision.accepted is not None:
                 host = self._note_missing_runtime(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
@@ -245,9 +247,6 @@ class Exchange:
                     host_id=host.id,
                     now=self.now,
                 )
-        hosts.save_records(
-            self.tx, [record for id_, record in records.items() if record is not known.get(id_)]
-        )
         acks = (
             *(item.name for item in reported),
             *(item.name for item in self.message.file_transfer_results),
@@ -405,7 +404,7 @@ class Exchange:
 
     def _send_new(self, request: WorkRequest, user: User) -> None:
         sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
-        decision, claimed = sender.send()
+        decision, claimed = sender.send(self._unsaved)
         self._add_jobs(claimed, request.host)
         problems = sender.problems_of_host()
         tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)

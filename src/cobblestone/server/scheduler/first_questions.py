@@ -14,6 +14,8 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
     """Ask for account, computer, its records and messages, and the results that it reports."""
+    if not tx.asks_ahead:
+        return
     askers: list[Callable[[Database], object]] = [
         partial(users.user_by_authenticator, authenticator=message.authenticator)
     ]

@@ -32,31 +32,31 @@ def record_after_report(
 
 def records_after_sending(
     tx: Transaction,
+    unsaved: dict[AppVersionId, HostAppVersion],
     records: Sequence[HostAppVersion],
     sent: Sequence[Assignment],
     request: WorkRequest,
     catalogue: Catalogue,
     *,
     now: float,
-) -> list[HostAppVersion]:
-    """Return records of the versions that were sent: with what an earlier version taught, and a new probation time."""
+) -> None:
+    """Add records of the versions that were sent to ``unsaved``: with what an earlier one taught, and a new probation time."""
     longest: dict[AppVersionId, float] = {}
     for assignment in sent:
         id_ = assignment.version.id
         longest[id_] = max(longest.get(id_, 0.0), assignment.candidate.limits.delay_bound)
-    changed: list[HostAppVersion] = []
     for record in records:
-        known = _inherited(tx, record, sent, request, catalogue, now=now)
+        known = _inherited(tx, unsaved, record, sent, request, catalogue, now=now)
         quality = statistics_of(known)
         after = host_quality.after_sending(
             quality, delay_bound=longest.get(known.app_version_id, 0.0), now=now
         )
-        changed.append(known if after is quality else with_statistics(known, after))
-    return changed
+        unsaved[known.app_version_id] = known if after is quality else with_statistics(known, after)
 
 
 def _inherited(
     tx: Transaction,
+    unsaved: dict[AppVersionId, HostAppVersion],
     record: HostAppVersion,
     sent: Sequence[Assignment],
     request: WorkRequest,
@@ -76,5 +76,6 @@ def _inherited(
     if earlier is None:
         return record
     hosts.remove_record(tx, record.host_id, earlier)
+    unsaved.pop(earlier, None)
     ledger.note_inheritance(tx, record.host_id, earlier=earlier, later=record.app_version_id, now=now)
     return with_statistics(record, statistics_of(request.records[earlier]))

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from itertools import chain
 
-from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.hosts import HostAppVersion
+from cobblestone.domain.ids import AppVersionId, WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
@@ -20,7 +21,6 @@ from cobblestone.server.core.offer import Offer
 from cobblestone.server.core.roles import Role
 from cobblestone.server.scheduler.host_quality import records_after_sending
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import hosts
 from cobblestone.store.work import dispatch
 from cobblestone.store.work.candidates import candidates_of_results
 
@@ -49,8 +49,11 @@ class WorkSender:
         self._request = request
         self._now = now
 
-    def send(self) -> tuple[DispatchDecision, list[Assignment]]:
-        """Choose results and claim them; the last decision, and what was claimed."""
+    def send(self, unsaved: dict[AppVersionId, HostAppVersion]) -> tuple[DispatchDecision, list[Assignment]]:
+        """Choose results and claim them; the last decision, and what was claimed.
+
+        ``unsaved``: the host's records that its caller will store, to which those that change now are added.
+        """
         self._ctx.candidates.set_slice(*self._ctx.processes.rank(Role.SCHEDULER))
         decision = self._choose()
         claimed = self._claim(decision)
@@ -59,10 +62,9 @@ class WorkSender:
                 break
             decision = self._choose()
             claimed = self._claim(decision)
-        changed = records_after_sending(
-            self._tx, decision.records, claimed, self._request, self._offer.catalogue, now=self._now
+        records_after_sending(
+            self._tx, unsaved, decision.records, claimed, self._request, self._offer.catalogue, now=self._now
         )
-        hosts.save_records(self._tx, changed)
         return decision, claimed
 
     def problems_of_host(self) -> tuple[Reason, ...]:

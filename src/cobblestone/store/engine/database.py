@@ -116,7 +116,8 @@ class Transaction(Database):
 
     def lock(self, table: str, ids: Iterable[int]) -> None:
         """See `Database.lock`.  Waits for those who have them."""
-        self.lock_rows(RowsOf(table), sorted(ids))
+        if self._connection.row_locks:
+            self.lock_rows(RowsOf(table), sorted(ids))
 
     def lock_rows(self, rows: RowsOf, values: Iterable[object]) -> None:
         """Lock the rows that these values find; waits for those who have them."""

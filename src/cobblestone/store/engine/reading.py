@@ -44,6 +44,11 @@ class Database:
         """
         return self._connection.select_in(sql, values, parameters)
 
+    @property
+    def asks_ahead(self) -> bool:
+        """Whether `ask_ahead` does anything: the database is elsewhere."""
+        return self._connection.asks_ahead
+
     def ask_ahead(self, *askers: Callable[[Database], object]) -> None:
         """Let questions that will be asked one after the other travel to the database together, where that is not here.
 

@@ -236,7 +236,7 @@ def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) ->
     tx.execute("DELETE FROM host_app_version WHERE host_id = ? AND app_version_id = ?", (host_id, version_id))
 
 
-class Processors(msgspec.Struct, frozen=True):
+class Processors(msgspec.Struct):
     """The part of a host's description that claims of credit rest on."""
 
     p_ncpus: int = 1
@@ -251,10 +251,11 @@ _decode_processors = msgspec.json.Decoder(Processors).decode
 def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
     """Return number and speed of the processors of several hosts, and when they first called."""
     rows = db.query_in("SELECT id, description, create_time FROM host WHERE id IN (??)", host_ids)
-    return {
-        HostId(row[0]): msgspec.structs.replace(_decode_processors(row[1]), known_since=row[2])
-        for row in rows
-    }
+    found: dict[HostId, Processors] = {}
+    for host_id, description, create_time in rows:
+        found[HostId(host_id)] = processors = _decode_processors(description)
+        processors.known_since = create_time
+    return found
 
 
 def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, int]:
