@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import io
 import zipfile
 from typing import Any
@@ -12,6 +13,7 @@ from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World, failed
 from tests.helpers.wire_elements import Element
 
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.store.work import files
 from cobblestone.wire.scheduler_request import InProgressResult
 
@@ -312,6 +314,28 @@ def test_a_failed_job_says_why(api: ApiClient, world: World):
     assert "boom" in job["stderr"]
     status = api.get(f"/batches/{batch['id']}")
     assert (status["state"], status["done"], status["failed"]) == ("complete", 0, 1)
+    assert status["notes"] == ["Last failure of a job that was given up: Traceback: boom"]
+
+
+@pytest.mark.parametrize("max_errors", [0, 3])
+def test_a_clients_code_is_one_sentence_everywhere(api: ApiClient, world: World, max_errors: int):
+    api.add_app(rules={"max_error_results": max_errors})
+    batch = submit(api, api.job())
+    host = world.host(world.user("u"))
+    host.rpc(ask=100)
+    (name,) = host.held
+    host.rpc(reports=[failed(name, exit_status=-186, stderr="")])
+    world.settle()
+    sentence = exit_advice(-186).text()
+    result = world.value("SELECT id FROM result WHERE name = ?", name)
+    said = [
+        api.get(f"/batches/{batch['id']}")["notes"],
+        api.get("/explain/workunits/1")["reasons"],
+        api.get(f"/explain/results/{result}")["reasons"],
+        html.unescape(world.get(f"/result.php?resultid={result}").text),
+        api.get(f"/batches/{batch['id']}/jobs")["jobs"] if max_errors == 0 else sentence,
+    ]
+    assert [sentence in str(each) for each in said] == [True] * 5
 
 
 def test_a_job_that_failed_once_and_waits_for_another_computer_says_why(api: ApiClient, world: World):

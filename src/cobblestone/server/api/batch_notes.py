@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.exit_statuses import exit_advice, meaning_of
+from cobblestone.domain.ids import ResultId
 from cobblestone.policy.dispatch.reach import Shortage
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import batch_shortage, stuck_jobs
@@ -17,7 +18,11 @@ from cobblestone.store.work.rows import result_text
 def batch_notes(
     db: Database, batch: Batch, app: App, offer: Offer | None, *, address: str, now: float
 ) -> list[str]:
-    """Say why nothing may come of an unfinished batch; without an offer, volunteers are not asked about."""
+    """Say why nothing may come of a batch; without an offer, volunteers are not asked about, and ended jobs neither."""
+    if offer is not None and batch.finished:
+        return _given_up(db, batch)
+    if batch.finished:
+        return []
     unsendable = _unsendable(db, app)
     if unsendable:
         return [unsendable, *_failures(db, batch)]
@@ -26,6 +31,7 @@ def batch_notes(
     return [
         *_out_of_reach(db, batch, app, offer, address=address, now=now),
         *_failures(db, batch),
+        *_given_up(db, batch),
         *_stuck(db, batch, offer, address=address, now=now),
     ]
 
@@ -75,12 +81,23 @@ def _failures(db: Database, batch: Batch) -> list[str]:
     n_jobs, newest = job_results.failed_so_far(db, batch.id)
     if newest is None:
         return []
+    return [
+        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {_failure(db, newest)}"
+    ]
+
+
+def _given_up(db: Database, batch: Batch) -> list[str]:
+    """Return why jobs failed for good."""
+    newest = job_results.last_of_failed_jobs(db, batch.id) if batch.n_error else None
+    return [] if newest is None else [f"Last failure of a job that was given up: {_failure(db, newest)}"]
+
+
+def _failure(db: Database, result_id: ResultId) -> str:
     # The launcher's own last line only tells the exit status: the program's word stands before it.
-    last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
-    status = job_results.exit_status(db, newest)
+    last = " / ".join(result_text(db, result_id).stderr.split("\n")[-2:]).strip(" /")[:300]
+    status = job_results.exit_status(db, result_id)
     advice = f". {exit_advice(status).text()}" if meaning_of(status) else ""
-    said = f"Last failure: {last or 'no error output'}{advice}"
-    return [f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. {said}"]
+    return f"{last or 'no error output'}{advice}"
 
 
 def _stuck(db: Database, batch: Batch, offer: Offer, *, address: str, now: float) -> list[str]:

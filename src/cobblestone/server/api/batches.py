@@ -45,9 +45,7 @@ def _describe(call: Call, db: Database, batch: Batch, offer: Offer | None = None
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
-        notes=[]
-        if batch.finished
-        else batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
+        notes=batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
     )
 
 

@@ -213,6 +213,17 @@ def _state_of(view: WorkunitView, now: float) -> list[Reason]:
             quorum=workunit.rules.min_quorum,
         )
     )
+    failed = [result for result in view.results if result.outcome is Outcome.CLIENT_ERROR]
+    if failed:
+        last = max(failed, key=lambda result: result.id)
+        found.append(
+            reason(
+                "last_failure",
+                "The last one that failed, {result}: {why}",
+                result=last.name,
+                why=exit_advice(last.exit_status),
+            )
+        )
     if workunit.canonical_result_id is not None:
         found.append(
             reason("answer_known", "The answer is known: result {id}.", id=workunit.canonical_result_id)

@@ -28,6 +28,16 @@ def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
     return int(row[0]), ResultId(row[1])
 
 
+def last_of_failed_jobs(db: Database, batch_id: int) -> ResultId | None:
+    """Return the last result that failed on a host, of the job of a batch that was given up last."""
+    found = db.value(
+        "SELECT r.id FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE w.batch_id = ? AND w.completed_seq IS NOT NULL"
+        " AND w.error_mask <> 0 AND r.outcome = ? ORDER BY w.completed_seq DESC, r.id DESC LIMIT 1",
+        (batch_id, int(Outcome.CLIENT_ERROR)),
+    )
+    return None if found is None else ResultId(found)
+
+
 def exit_status(db: Database, result_id: ResultId) -> int:
     """Return how the program of a result ended; 0 where nothing is known."""
     return int(db.value("SELECT exit_status FROM result WHERE id = ?", (result_id,)) or 0)
