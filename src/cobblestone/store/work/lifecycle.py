@@ -224,15 +224,16 @@ def workunits_to_assimilate(
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
     """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
-    tx.lock("workunit", [view.workunit.id for view in assimilated])
-    changed = tx.execute_each(
-        _ASSIMILATED.update("workunit", also="transition_time = ?, completed_time = ?"),
-        [(now, now, view.workunit.id) for view in assimilated],
-    )
-    fresh = [view for view, n in zip(assimilated, changed, strict=True) if n]
+    ids = [view.workunit.id for view in assimilated]
+    tx.lock("workunit", ids)
+    waiting = {
+        row[0] for row in tx.query_in(f"SELECT id FROM workunit WHERE {TO_ASSIMILATE} AND id IN (??)", ids)
+    }
+    fresh = [view for view in assimilated if view.workunit.id in waiting]
     places = count_assimilated(tx, fresh, now=now)
     tx.execute_many(
-        "UPDATE workunit SET completed_seq = ? WHERE id = ?", [(place, id_) for id_, place in places.items()]
+        _ASSIMILATED.update("workunit", also="transition_time = ?, completed_time = ?, completed_seq = ?"),
+        [(now, now, places.get(view.workunit.id), view.workunit.id) for view in fresh],
     )
     if fresh:
         tx.wake("transitioner")
