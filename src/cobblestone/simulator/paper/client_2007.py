@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from cobblestone.policy.client import work_fetch
@@ -32,6 +32,8 @@ from cobblestone.simulator.scenario import Compatibility
 
 #: Polls that are looked at together, when one after the other may act.
 FEWEST_AT_ONCE, MOST_AT_ONCE = 4, 32
+#: From this poll on, counted from now, work fetch goes by misses that are found after now.
+LAGS = 3
 #: Seconds for which it took a minimum buffer of nothing (0.00001 day).
 MIN_BUFFER = 0.864
 
@@ -180,25 +182,54 @@ class PollingClient(SimulatedClient):
 
     def _first_acting(self, polls: int) -> int:
         """Return the number of the first poll that acts, 0 if none of the next ``polls`` does."""
-        first = 1
+        first, hopeful = 1, 1
         if not self._needs_every_look(polls):
             if not self._wants(polls):
                 return 0
-            low, first = 0, polls
-            while first - low > 1:
-                middle = (low + first) // 2
-                if self._wants(middle):
-                    first = middle
-                else:
-                    low = middle
+            if self._trouble_only_falls():
+                hopeful = polls + 1 if self._blocked(polls) else _first_of(polls, self._not_blocked)
+            if hopeful <= polls:
+                first = _first_of(polls, self._wants)
         at_once = FEWEST_AT_ONCE
-        for k in range(first, polls + 1):
+        for k in (*range(first, min(polls + 1, LAGS)), *range(max(first, LAGS, hopeful), polls + 1)):
+            if self._late_before(k):
+                continue
             if k not in self._seen and self.choice.work_fetch != 1:
                 self._look_at(k, min(polls, k + at_once - 1))
                 at_once = min(2 * at_once, MOST_AT_ONCE)
             if self._acts(k):
                 return k
         return 0
+
+    def _trouble_only_falls(self) -> bool:
+        """Tell whether jobs are expected to end ever earlier, so that at no poll more of them are found late than before.
+
+        So it is with one project whose first jobs run and need no more than estimated: a second of computing then takes a
+        second off what is left, or more, and a second is worth ever more, since the host is on.
+        """
+        state = self.state
+        if len(self.policy.shares) > 1 or self.choice.work_fetch == 1:
+            return False
+        dcf = self.policy.memory.dcf[0]
+        return all(
+            job.running and job.raw * dcf >= self._tasks[job.id].size * (1.0 - 1e-9)
+            for job in state.jobs[: self.policy.ncpus]
+        )
+
+    def _late_before(self, polls: int) -> bool:
+        """Tell, without a simulation for that poll, that the only project has too many late jobs then to be asked."""
+        if len(self.policy.shares) > 1 or self._waiting or self.choice.work_fetch == 1:
+            return False
+        ncpus = self.policy.ncpus
+        return self._trouble(polls)[0] >= ncpus <= len(self.state.jobs)
+
+    def _blocked(self, polls: int) -> bool:
+        """Tell whether the only project is found then to have too many late jobs to be asked at the next poll."""
+        ncpus = self.policy.ncpus
+        return self._outcome(polls).misses[0] >= ncpus <= len(self.state.jobs)
+
+    def _not_blocked(self, polls: int) -> bool:
+        return not self._blocked(polls)
 
     def _look_at(self, first: int, last: int) -> None:
         """Simulate at all polls from ``first`` to ``last``, if there is a faster way than one by one."""
@@ -311,21 +342,21 @@ class PollingClient(SimulatedClient):
     def _acts(self, polls: int) -> bool:
         """Tell whether the client will ask for work then, or look at its run list with other eyes."""
         now = self.host.now + polls * self.host.quantum
-        long = self._state(polls).long
         if self.choice.work_fetch == 1:
             if not self.state.may_contact(now):
                 return False
             self._let_pass(polls)
-            plan = work_fetch.fetch_by_queue(
-                self.policy.look_at_projects(long), self.policy.memory.shortfalls, prefs=self.policy.prefs
-            )
+            projects = self.policy.look_at_projects(self._state(polls).long)
+            plan = work_fetch.fetch_by_queue(projects, self.policy.memory.shortfalls, prefs=self.policy.prefs)
             return plan.project is not None
         outcome = self._outcome(polls)
         if self._waiting and outcome.misses != self.policy.memory.misses:
             return True
+        if outcome.shortfall <= 0.0 and any(outcome.misses):
+            return False  # the commonest case, without a look at each project
         if not self.state.may_contact(now):
             return False
-        projects = self.policy.look_at_projects(long)
+        projects = self.policy.look_at_projects(self._state(polls).long)
         urgency = work_fetch.overall_urgency(projects, outcome, prefs=self.policy.prefs)
         if urgency is work_fetch.Urgency.DONT_NEED:
             return False
@@ -359,3 +390,15 @@ class PollingClient(SimulatedClient):
         while len(self._states) < polls:
             self._states.append(next(self._coming))
         return self._states[polls - 1]
+
+
+def _first_of(last: int, holds: Callable[[int], bool]) -> int:
+    """Return the first poll at which something holds that goes on to hold, and does at the last."""
+    before, first = 0, last
+    while first - before > 1:
+        middle = (before + first) // 2
+        if holds(middle):
+            first = middle
+        else:
+            before = middle
+    return first
