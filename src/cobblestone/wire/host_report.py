@@ -6,7 +6,8 @@ Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOI
 
 from __future__ import annotations
 
-from cobblestone.domain.values import value
+from cobblestone.domain.values import changed, value
+from cobblestone.wire.block_reader import Flag, Number, Text, Whole, block_reader
 from cobblestone.wire.xml_reader import FieldReader
 
 MAX_COUNT = 100_000
@@ -107,82 +108,88 @@ class CoprocRequest:
     estimated_delay: float = 0.0
 
 
-def read_time_stats(reader: FieldReader) -> TimeStats:
-    """Read ``<time_stats>``; -1 is the family's "unknown" in any of the fractions."""
-    number = reader.number
-    return TimeStats(
-        on_frac=number("on_frac", 1.0, -1.0, 1.0),
-        connected_frac=number("connected_frac", -1.0, -1.0, 1.0),
-        cpu_and_network_available_frac=number("cpu_and_network_available_frac", 1.0, -1.0, 1.0),
-        active_frac=number("active_frac", 1.0, -1.0, 1.0),
-        gpu_active_frac=number("gpu_active_frac", 1.0, -1.0, 1.0),
-        client_start_time=number("client_start_time", high=MAX_TIME),
-        total_start_time=number("total_start_time", high=MAX_TIME),
-        total_duration=number("total_duration", high=MAX_TIME),
-        total_active_duration=number("total_active_duration", high=MAX_TIME),
-        total_gpu_active_duration=number("total_gpu_active_duration", high=MAX_TIME),
-        now=number("now", high=MAX_TIME),
-        previous_uptime=number("previous_uptime", high=MAX_TIME),
-        session_active_duration=number("session_active_duration", high=MAX_TIME),
-        session_gpu_active_duration=number("session_gpu_active_duration", high=MAX_TIME),
-    )
+_FRACTION = Number(1.0, -1.0, 1.0)
+"""-1 is the family's "unknown"."""
+_TIME = Number(high=MAX_TIME)
 
+read_time_stats = block_reader(
+    TimeStats,
+    {
+        "on_frac": _FRACTION,
+        "connected_frac": Number(-1.0, -1.0, 1.0),
+        "cpu_and_network_available_frac": _FRACTION,
+        "active_frac": _FRACTION,
+        "gpu_active_frac": _FRACTION,
+        "client_start_time": _TIME,
+        "total_start_time": _TIME,
+        "total_duration": _TIME,
+        "total_active_duration": _TIME,
+        "total_gpu_active_duration": _TIME,
+        "now": _TIME,
+        "previous_uptime": _TIME,
+        "session_active_duration": _TIME,
+        "session_gpu_active_duration": _TIME,
+    },
+)
+"""Read ``<time_stats>``."""
 
-def read_net_stats(reader: FieldReader) -> NetStats:
-    """Read ``<net_stats>``."""
-    number = reader.number
-    return NetStats(
-        bwup=number("bwup"),
-        avg_up=number("avg_up"),
-        avg_time_up=number("avg_time_up", high=MAX_TIME),
-        bwdown=number("bwdown"),
-        avg_down=number("avg_down"),
-        avg_time_down=number("avg_time_down", high=MAX_TIME),
-    )
+read_net_stats = block_reader(
+    NetStats,
+    {
+        "bwup": Number(),
+        "avg_up": Number(),
+        "avg_time_up": _TIME,
+        "bwdown": Number(),
+        "avg_down": Number(),
+        "avg_time_down": _TIME,
+    },
+)
+"""Read ``<net_stats>``."""
 
+read_disk_usage = block_reader(
+    DiskUsage,
+    {"d_boinc_used_total": Number(), "d_boinc_used_project": Number(), "d_project_share": Number()},
+)
+"""Read ``<disk_usage>``."""
 
-def read_disk_usage(reader: FieldReader) -> DiskUsage:
-    """Read ``<disk_usage>``."""
-    number = reader.number
-    return DiskUsage(
-        d_boinc_used_total=number("d_boinc_used_total"),
-        d_boinc_used_project=number("d_boinc_used_project"),
-        d_project_share=number("d_project_share"),
-    )
+_read_host_info = block_reader(
+    HostInfo,
+    {
+        "timezone": Whole(0, -86400, 86400),
+        "domain_name": Text(255),
+        "ip_addr": Text(255),
+        "host_cpid": Text(64),
+        "p_ncpus": Whole(1, 1, MAX_COUNT),
+        "p_vendor": Text(255),
+        "p_model": Text(255),
+        "p_features": Text(4096),
+        "p_fpops": Number(1e9),
+        "p_iops": Number(1e9),
+        "p_membw": Number(1e9),
+        "p_calculated": _TIME,
+        "p_vm_extensions_disabled": Flag(),
+        "m_nbytes": Number(),
+        "m_cache": Number(0.0, -1.0),
+        "m_swap": Number(),
+        "d_total": Number(),
+        "d_free": Number(),
+        "os_name": Text(255),
+        "os_version": Text(255),
+        "n_usable_coprocs": Whole(high=MAX_COUNT),
+        "wsl_available": Flag(),
+        "product_name": Text(255),
+        "virtualbox_version": Text(255),
+        "docker_version": Text(255),
+        "docker_type": Whole(high=MAX_COUNT),
+    },
+)
 
 
 def read_host_info(reader: FieldReader) -> HostInfo:
     """Read ``<host_info>``."""
-    number, text, flag = reader.number, reader.text, reader.flag
-    return HostInfo(
-        timezone=reader.integer("timezone", 0, -86400, 86400),
-        domain_name=text("domain_name", 255),
-        ip_addr=text("ip_addr", 255),
-        host_cpid=text("host_cpid", 64),
-        p_ncpus=reader.integer("p_ncpus", 1, 1, MAX_COUNT),
-        p_vendor=text("p_vendor", 255),
-        p_model=text("p_model", 255),
-        p_features=text("p_features", 4096),
-        p_fpops=number("p_fpops", 1e9),
-        p_iops=number("p_iops", 1e9),
-        p_membw=number("p_membw", 1e9),
-        p_calculated=number("p_calculated", 0.0, 0.0, MAX_TIME),
-        p_vm_extensions_disabled=flag("p_vm_extensions_disabled"),
-        m_nbytes=number("m_nbytes"),
-        # BOINC's client starts with -1 and keeps it when the system does not tell
-        m_cache=max(0.0, number("m_cache", 0.0, -1.0)),
-        m_swap=number("m_swap"),
-        d_total=number("d_total"),
-        d_free=number("d_free"),
-        os_name=text("os_name", 255),
-        os_version=text("os_version", 255),
-        n_usable_coprocs=reader.integer("n_usable_coprocs", 0, 0, MAX_COUNT),
-        wsl_available=flag("wsl_available"),
-        product_name=text("product_name", 255),
-        virtualbox_version=text("virtualbox_version", 255),
-        docker_version=text("docker_version", 255),
-        docker_type=reader.integer("docker_type", 0, 0, MAX_COUNT),
-    )
+    info = _read_host_info(reader)
+    # BOINC's client starts with -1 and keeps it when the system does not tell
+    return info if info.m_cache >= 0.0 else changed(info, m_cache=0.0)
 
 
 def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:

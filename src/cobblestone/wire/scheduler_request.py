@@ -7,11 +7,12 @@ Everything is bounded and finite; what was forgiven on the way is in ``leniences
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from functools import lru_cache
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.values import value
+from cobblestone.domain.values import changed, value
+from cobblestone.wire.block_reader import Flag, Number, Text, Whole, block_reader
 from cobblestone.wire.free_text import Stderr, read_stderr, read_trickle, read_verbatim
 from cobblestone.wire.host_report import (
     MAX_COUNT,
@@ -227,6 +228,72 @@ class SchedulerRequest:
         )
 
 
+_COUNT, _SECONDS, _SHARE = Number(high=MAX_COUNT), Number(high=MAX_TIME), Number(1.0, 0.0, 1.0)
+_NAME = Text(MAX_NAME)
+
+_read_request = block_reader(
+    SchedulerRequest,
+    {
+        "hostid": Whole(high=MAX_ID),
+        "rpc_seqno": Whole(),
+        "resource_share_fraction": _SHARE,
+        "rrs_fraction": _SHARE,
+        "prrs_fraction": _SHARE,
+        "duration_correction_factor": Number(1.0, 0.0, 1e6),
+        "allow_multiple_clients": Flag(),
+        "sandbox": Flag(),
+        "dont_send_work": Flag(),
+        "work_req_seconds": _SECONDS,
+        "cpu_req_secs": _SECONDS,
+        "cpu_req_instances": _COUNT,
+        "cpu_estimated_delay": Number(high=MAX_TIME, element="estimated_delay"),
+        "client_cap_plan_class": Flag(),
+        "client_cap_file_challenge": Flag(),
+        "cross_project_id": Text(64),
+        "client_brand": Text(255),
+    },
+)
+_read_report = block_reader(
+    ReportedResult,
+    {
+        "final_cpu_time": _SECONDS,
+        "final_elapsed_time": _SECONDS,
+        "state": Whole(0, 0, 100),
+        "platform": _NAME,
+        "version_num": Whole(),
+        "app_version_num": Whole(),
+        "plan_class": _NAME,
+        "final_peak_working_set_size": Number(),
+        "final_peak_swap_size": Number(),
+        "final_peak_disk_usage": Number(),
+        "fpops_per_cpu_sec": Number(),
+        "fpops_cumulative": Number(high=MAX_OPERATIONS),
+        "intops_per_cpu_sec": Number(),
+        "intops_cumulative": Number(high=MAX_OPERATIONS),
+    },
+)
+_read_app_version = block_reader(
+    ClientAppVersion,
+    {
+        "version_num": Whole(),
+        "platform": _NAME,
+        "plan_class": _NAME,
+        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
+        "flops": Number(),
+        "api_version": Text(64),
+    },
+)
+_read_other_result = block_reader(OtherResult, {"app_version": Whole(-1, -1, MAX_COUNT), "plan_class": _NAME})
+_read_in_progress = block_reader(
+    InProgressResult,
+    {
+        "report_deadline": _SECONDS,
+        "time_remaining": _SECONDS,
+        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
+    },
+)
+
+
 def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) -> SchedulerRequest:
     """Read a scheduler request.
 
@@ -247,31 +314,15 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
                 note(notes, LenienceKind.MISSING, name)
     results, transfers = _results(parts, notes)
     trickles = _trickles(parts, notes)
-    number, flag = top.number, top.flag
-    return SchedulerRequest(
+    request = _read_request(
+        top,
         authenticator=top.text("authenticator", MAX_NAME).strip(),
-        hostid=top.integer("hostid", high=MAX_ID),
-        rpc_seqno=top.integer("rpc_seqno"),
         client_version=version,
         client_version_text=f"{version // 10000}.{version // 100 % 100}.{version % 100}",
-        resource_share_fraction=number("resource_share_fraction", 1.0, 0.0, 1.0),
-        rrs_fraction=number("rrs_fraction", 1.0, 0.0, 1.0),
-        prrs_fraction=number("prrs_fraction", 1.0, 0.0, 1.0),
-        duration_correction_factor=number("duration_correction_factor", 1.0, 0.0, 1e6),
-        allow_multiple_clients=flag("allow_multiple_clients"),
-        sandbox=flag("sandbox"),
-        dont_send_work=flag("dont_send_work"),
-        work_req_seconds=number("work_req_seconds", high=MAX_TIME),
-        cpu_req_secs=number("cpu_req_secs", high=MAX_TIME),
-        cpu_req_instances=number("cpu_req_instances", high=MAX_COUNT),
-        cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
-        client_cap_plan_class=flag("client_cap_plan_class"),
-        client_cap_file_challenge=flag("client_cap_file_challenge"),
         platforms=_platforms(top, parts, notes),
         code_sign_key=_key_text(parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS]),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
-        cross_project_id=top.text("cross_project_id", 64),
         time_stats=read_time_stats(top),
         net_stats=read_net_stats(top),
         host_info=read_host_info(top),
@@ -288,9 +339,8 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
         in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
         client_opaque=_client_opaque(parts, notes),
-        client_brand=top.text("client_brand", 255),
-        leniences=tuple(notes),
     )
+    return changed(request, leniences=tuple(notes)) if notes else request
 
 
 # -- from parts to values -------------------------------------------------------------------------------
@@ -348,36 +398,22 @@ def _results(
 
 
 def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResult:
-    number, integer = reader.number, reader.integer
     noted = len(reader.notes)
     stderr_out = reader.fields.get("stderr_out")
     stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr()
-    exit_status = integer("exit_status", NO_EXIT_STATUS, -(2**31))
+    exit_status = reader.integer("exit_status", NO_EXIT_STATUS, -(2**31))
     if "exit_status" not in reader.fields:
         note(reader.notes, LenienceKind.MISSING, "result/exit_status", name)
-    report = ReportedResult(
+    report = _read_report(
+        reader,
         name=name,
-        final_cpu_time=number("final_cpu_time", high=MAX_TIME),
-        final_elapsed_time=number("final_elapsed_time", high=MAX_TIME),
         exit_status=0 if exit_status == NO_EXIT_STATUS else exit_status,
         exit_status_present=exit_status != NO_EXIT_STATUS,
-        state=integer("state", 0, 0, 100),
-        platform=reader.text("platform", MAX_NAME),
-        version_num=integer("version_num"),
-        app_version_num=integer("app_version_num"),
-        plan_class=reader.text("plan_class", MAX_NAME),
-        final_peak_working_set_size=number("final_peak_working_set_size"),
-        final_peak_swap_size=number("final_peak_swap_size"),
-        final_peak_disk_usage=number("final_peak_disk_usage"),
-        fpops_per_cpu_sec=number("fpops_per_cpu_sec"),
-        fpops_cumulative=number("fpops_cumulative", high=MAX_OPERATIONS),
-        intops_per_cpu_sec=number("intops_per_cpu_sec"),
-        intops_cumulative=number("intops_cumulative", high=MAX_OPERATIONS),
         stderr=stderr.program,
         error_message=stderr.message,
         files=tuple(_reported_files(files, reader.notes)) if files else (),
     )
-    return replace(report, leniences=tuple(reader.notes[noted:])) if len(reader.notes) > noted else report
+    return changed(report, leniences=tuple(reader.notes[noted:])) if len(reader.notes) > noted else report
 
 
 def _reported_files(files: list[Fields], notes: list[Lenience]) -> Iterator[ReportedFile]:
@@ -435,14 +471,9 @@ def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientApp
         reader = FieldReader(fields, "app_version", notes)
         coproc = FieldReader(coproc_fields, "app_version/coproc", notes)
         versions.append(
-            ClientAppVersion(
+            _read_app_version(
+                reader,
                 app_name=reader.name("app_name"),
-                version_num=reader.integer("version_num"),
-                platform=reader.text("platform", MAX_NAME),
-                plan_class=reader.text("plan_class", MAX_NAME),
-                avg_ncpus=reader.number("avg_ncpus", 1.0, 0.0, MAX_COUNT),
-                flops=reader.number("flops"),
-                api_version=reader.text("api_version", 64),
                 coproc_type=coproc.text("type", 64),
                 coproc_count=coproc.number("count", 0.0, 0.0, MAX_COUNT),
             )
@@ -452,26 +483,9 @@ def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientApp
 
 def _other_results(parts: RequestParts, notes: list[Lenience]) -> tuple[OtherResult, ...]:
     readers = (FieldReader(fields, "other_result", notes) for fields in parts.other_results or ())
-    return tuple(
-        OtherResult(
-            name=name,
-            app_version=reader.integer("app_version", -1, -1, MAX_COUNT),
-            plan_class=reader.text("plan_class", MAX_NAME),
-        )
-        for reader in readers
-        if (name := reader.name())
-    )
+    return tuple(_read_other_result(reader, name=name) for reader in readers if (name := reader.name()))
 
 
 def _in_progress_results(parts: RequestParts, notes: list[Lenience]) -> tuple[InProgressResult, ...]:
     readers = (FieldReader(fields, "ip_result", notes) for fields in parts.in_progress)
-    return tuple(
-        InProgressResult(
-            name=name,
-            report_deadline=reader.number("report_deadline", high=MAX_TIME),
-            time_remaining=reader.number("time_remaining", high=MAX_TIME),
-            avg_ncpus=reader.number("avg_ncpus", 1.0, 0.0, MAX_COUNT),
-        )
-        for reader in readers
-        if (name := reader.name())
-    )
+    return tuple(_read_in_progress(reader, name=name) for reader in readers if (name := reader.name()))
