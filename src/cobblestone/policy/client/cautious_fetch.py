@@ -10,6 +10,9 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
   four full buffers, most of which will be late;
 * keeps no more of a project than its share can do in half of the latency bound: what is more gets a processor by its deadline
   alone, and others lose their share to it;
+* takes no more of a project that has had more than its share while there is work for the minimal buffer: those who are owed
+  work may not be asked for any that would be in time, and short jobs with a tight deadline, which always would, must not come in
+  their stead;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
 A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
@@ -22,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cobblestone.policy.client.app_history import KNOWN
+from cobblestone.policy.client.debts import is_overworked
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
@@ -76,12 +80,16 @@ def fetch_in_time(
     candidates = list(projects)
     total_share = sum([project.share for project in projects])
     first: FetchPlan | None = None
+    lasting = max(prefs.buffer_min, until_next_contact)
     while True:
         plan = fetch_by_shortfall(candidates, outcome, prefs=prefs, explain=explain)
         if plan.project is None:
             break
         first = first or plan
-        outlook = outlooks[plan.project]
+        outlook, debt = outlooks[plan.project], projects[plan.project].long_term_debt
+        if outcome.idle_after > lasting and is_overworked(debt, slice_seconds=prefs.slice_seconds):
+            candidates[plan.project] = replace(candidates[plan.project], contactable=False)
+            continue
         if outlook.hopeless:
             return plan  # a deadline that no job can meet is no reason to withhold the project's share
         if not outlook.known:
@@ -96,11 +104,11 @@ def fetch_in_time(
         seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
         if until_next_contact > 0.0:
             part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
-            lasting = until_next_contact * prefs.ncpus * part_on - sum([job.remaining for job in promised])
-            seconds = max(seconds, min(plan.seconds, lasting))
+            missing = until_next_contact * prefs.ncpus * part_on - sum([job.remaining for job in promised])
+            seconds = max(seconds, min(plan.seconds, missing))
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
-        owed = projects[plan.project].long_term_debt - OWED * prefs.ncpus * part
+        owed = debt - OWED * prefs.ncpus * part
         if owed > 0.0 and wanted > 0.0:
             return replace(plan, seconds=min(wanted, owed))
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)

@@ -13,6 +13,8 @@ from cobblestone.policy.client.app_history import KNOWN, MEMORY
 
 #: Part of a project's jobs that can be in time below which it counts as hopeless.
 HARDLY_ANY = 0.1
+#: A job that needed less of its estimate had nothing to do, and says nothing of the next until several have ended.
+AT_ONCE = 0.02
 
 
 class PastJob(NamedTuple):
@@ -69,8 +71,11 @@ class ProjectHistory:
         fitting = [job for job in self.jobs if not job.given_up and fits(job.size, job.latency_bound)]
         hopeless = len(self.jobs) >= KNOWN and len(fitting) < HARDLY_ANY * len(self.jobs)
         kept = fitting or self.jobs
+        if len(self.jobs) < KNOWN:
+            kept = [job for job in kept if job.size > AT_ONCE * job.estimate]
         if not kept:
-            return Outlook(known=True, busy=self.estimate, time_left=self.latency_bound)
+            ended = len(self.jobs)
+            return Outlook(known=True, ended=ended, busy=self.estimate, time_left=self.latency_bound)
         mean = math.fsum([job.size for job in kept]) / len(kept)
         variance = math.fsum([(job.size - mean) ** 2 for job in kept]) / len(kept)
         estimated = math.fsum([job.estimate for job in kept]) / len(kept)
