@@ -211,6 +211,15 @@ def test_jobs_that_cannot_be_in_time_do_not_spoil_the_estimate_of_the_others() -
     assert outlook([400.0, 600.0]).busy == 500.0
 
 
+def test_a_first_job_that_had_nothing_to_do_says_nothing_of_the_next() -> None:
+    """The next ones were taken for nothing, and so nothing was asked for."""
+    found = outlook([0.0])
+    assert (found.busy, found.correction, found.ended) == (10.0, 1.0, 1)
+    assert ask(replace(found, time_left=1e6)).project == 0
+    assert outlook([0.0, 30.0]).busy == 30.0
+    assert outlook([0.0] * KNOWN).busy == 0.0
+
+
 def test_the_memory_of_a_project_is_bounded() -> None:
     known = ProjectHistory()
     for number in range(200):
@@ -354,8 +363,9 @@ def ask(
     owed: float = 0.0,
     of_others: bool = False,
     share: float = 1.0,
+    work_for: float = 0.0,
 ) -> FetchPlan:
-    queues = [ProjectQueue(1.0, [], [])]
+    queues = [ProjectQueue(1.0, [work_for] * 2, [1e9] * 2)]
     outcome = simulate_round_robin(
         queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=1.0
     )
@@ -422,6 +432,15 @@ def test_a_project_that_is_owed_half_a_day_gets_jobs_that_may_be_late() -> None:
     assert ask(expected, full, owed=2 * OWED - 1.0, of_others=True).project is None
     assert ask(expected, full, owed=2 * OWED + 500.0, of_others=True).seconds == pytest.approx(500.0)
     assert ask(expected, full, owed=2 * OWED + 500.0).project is None  # it has what it can do in time
+
+
+def test_who_has_had_more_than_the_share_is_asked_only_if_a_processor_would_soon_be_idle() -> None:
+    expected = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6)
+    enough = PREFS.buffer_min + 60.0
+    assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough).project is None
+    assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough, until_next_contact=DAY).project == 0
+    assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=PREFS.buffer_min - 60.0).project == 0
+    assert ask(expected, owed=-0.5 * PREFS.slice_seconds, work_for=enough).project == 0
 
 
 def test_a_project_without_hope_is_asked_for_its_share() -> None:

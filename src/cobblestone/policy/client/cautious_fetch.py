@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cobblestone.policy.client.app_history import KNOWN
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.debts import is_overworked
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook
@@ -88,8 +89,8 @@ def fetch_in_time(
         first = first or plan
         outlook, debt = outlooks[plan.project], projects[plan.project].long_term_debt
         if outcome.idle_after > lasting and is_overworked(debt, slice_seconds=prefs.slice_seconds):
-            candidates[plan.project] = replace(candidates[plan.project], contactable=False)
-            continue
+            # those who would be asked next are in deadline trouble, or have had more still
+            return FetchPlan(None, 0.0, plan.urgency, _why_overworked(plan.project) if explain else ())
         if outlook.hopeless:
             return plan  # a deadline that no job can meet is no reason to withhold the project's share
         if not outlook.known:
@@ -115,6 +116,10 @@ def fetch_in_time(
     if first is not None and idle_cpus > 0 and first.urgency is Urgency.NEED_IMMEDIATELY:
         return replace(first, seconds=1.0)
     return plan
+
+
+def _why_overworked(project: int) -> tuple[Why, ...]:
+    return (why("fetch.overworked", project=project),)
 
 
 def _room(outlook: Outlook, queued: int, held: float, cpus: float, ncpus: int) -> float:
