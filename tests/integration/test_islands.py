@@ -23,6 +23,7 @@ from cobblestone.store.credit import ledger
 from cobblestone.store.operation import island_credit
 from cobblestone.store.operation.merged_computers import merge_computers
 from cobblestone.store.people import account_changes, users
+from cobblestone.store.schema.project import PROJECT
 
 ISLAND_URL = "http://127.0.0.2:8080/"
 
@@ -257,6 +258,12 @@ def test_what_does_not_fit_is_refused(found: Archipelago, tmp_path: Path, postgr
         with pytest.raises(StoreError, match=text):
             found.centre.run(lost.step())
         lost.close()
+    found.island.write(lambda tx: tx.execute("UPDATE alembic_version SET version_num = '0001'"))
+    early = IslandFollower(found.centre.ctx, entry)
+    with pytest.raises(StoreError, match="has schema 0001"):
+        found.centre.run(early.step())
+    early.close()
+    found.island.write(lambda tx: tx.execute("UPDATE alembic_version SET version_num = ?", (PROJECT.head,)))
     found.centre.write(
         lambda tx: tx.execute("INSERT INTO meta (key, value) VALUES ('island_3_entry', '3000000000009')")
     )

@@ -23,6 +23,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.accounts.account_daemon import AccountKeeper, AppCreditFollower
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.islands import load_islands
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
@@ -204,6 +205,7 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder = ProjectFolder(root.resolve())
     settings = folder.settings()
     load_plan_classes(folder.root)
+    load_islands(folder.root)
     folder.read_secret()
     check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
 

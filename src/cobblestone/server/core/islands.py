@@ -10,11 +10,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.settings import toml_value
 from cobblestone.policy.dispatch.islands import MAX_NUMBER
 from cobblestone.store.engine.database import Store
-from cobblestone.store.maintenance.upgrade import check_revision
+from cobblestone.store.maintenance.upgrade import current_revision
 from cobblestone.store.operation.island_accounts import Identity, check_island
 from cobblestone.store.schema.project import PROJECT
 
@@ -113,7 +113,12 @@ def open_island(island: Island, master_url: str) -> Store:
     Raises:
         StoreError: it cannot be reached, has another schema, or is not that of this island.
     """
-    check_revision(island.database, PROJECT)
+    found = current_revision(island.database, PROJECT)
+    if found != PROJECT.head:
+        raise StoreError(
+            f"The database of island {island.name} has schema {found or 'none'}, and this program {PROJECT.head}. Upgrade both:"
+            " cobblestone upgrade DIR"
+        )
     store = Store(island.database, readers=1)
     try:
         identity = Identity(number=island.number, master_url=master_url)

@@ -171,7 +171,9 @@ def _state(ctx: ServerContext, db: Database, island: Island, store: Store) -> Is
     after = island_credit.reached(db, island.number)
     entries, credit = island_credit.sums_at_centre(db, island.number)
     backlog = store.read(lambda there: island_credit.backlog(there, after=after))
-    entries_there, credit_there = store.read(lambda there: island_credit.sums_of_island(there, until=after))
+    entries_there, credit_there = store.read(
+        lambda there: island_credit.sums_of_island(there, island.number, until=after)
+    )
     accounts = store.read(lambda there: island_accounts.last_id(there, "user_account"))
     return IslandState(
         name=island.name,
