@@ -138,8 +138,11 @@ def _behind_proxies(app: ASGIApp, trusted: str) -> ASGIApp:
     told = cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted))
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        is_told = any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"])
-        await (told if is_told else app)(scope, receive, send)
+        for name, _ in scope["headers"]:
+            if name.startswith(b"x-forwarded-"):
+                await told(scope, receive, send)
+                return
+        await app(scope, receive, send)
 
     return choose
 

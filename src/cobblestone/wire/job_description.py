@@ -179,12 +179,17 @@ def write_output_file_info(file: OutputFileInfo) -> str:
     return (
         f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
         f"    <max_nbytes>{file.max_nbytes:d}</max_nbytes>\n"
-        f"{''.join(verbatim('url', url, _INDENT) for url in (file.upload_url, *file.other_upload_urls))}"
+        f"{_urls(file.upload_url, *file.other_upload_urls)}"
         f"    {write_hex_element('xml_signature', file.xml_signature)}"
         f"{_flag('gzip_when_done', file.gzip_when_done)}"
         f"{_flag('sticky', file.sticky)}"
         "</file_info>\n"
     )
+
+
+@lru_cache(maxsize=64)  # all outputs go to the same address
+def _urls(*urls: str) -> str:
+    return "".join(verbatim("url", url, _INDENT) for url in urls)
 
 
 def write_app_version(version: AppVersionBlock) -> str:
@@ -220,15 +225,22 @@ def write_workunit(workunit: WorkunitBlock) -> str:
     """Write a ``<workunit>``."""
     return (
         "<workunit>\n"
-        f"    <rsc_fpops_est>{decimal(workunit.rsc_fpops_est)}</rsc_fpops_est>\n"
-        f"    <rsc_fpops_bound>{decimal(workunit.rsc_fpops_bound)}</rsc_fpops_bound>\n"
-        f"    <rsc_memory_bound>{decimal(workunit.rsc_memory_bound)}</rsc_memory_bound>\n"
-        f"    <rsc_disk_bound>{decimal(workunit.rsc_disk_bound)}</rsc_disk_bound>\n"
+        f"{_limits(workunit.rsc_fpops_est, workunit.rsc_fpops_bound, workunit.rsc_memory_bound, workunit.rsc_disk_bound)}"
         f"{verbatim('command_line', workunit.command_line, _INDENT)}"
         f"{write_file_refs(workunit.file_refs)}"
         f"{verbatim('name', workunit.name, _INDENT)}"
         f"{verbatim('app_name', workunit.app_name, _INDENT)}"
         "</workunit>\n"
+    )
+
+
+@lru_cache(maxsize=1024)  # the jobs of a batch mostly have the same
+def _limits(fpops_est: float, fpops_bound: float, memory_bound: float, disk_bound: float) -> str:
+    return (
+        f"    <rsc_fpops_est>{decimal(fpops_est)}</rsc_fpops_est>\n"
+        f"    <rsc_fpops_bound>{decimal(fpops_bound)}</rsc_fpops_bound>\n"
+        f"    <rsc_memory_bound>{decimal(memory_bound)}</rsc_memory_bound>\n"
+        f"    <rsc_disk_bound>{decimal(disk_bound)}</rsc_disk_bound>\n"
     )
 
 
@@ -250,15 +262,22 @@ def write_result(result: ResultBlock) -> str:
 
 def write_file_refs(refs: Iterable[FileRef]) -> str:
     """Write ``<file_ref>`` elements."""
-    deep = _INDENT * 2
     return "".join(
         f"    <file_ref>\n        <file_name>{checked_file_name(ref.file_name)}</file_name>\n"
-        f"{verbatim('open_name', ref.open_name, deep) if ref.open_name else ''}"
-        f"{_flag('main_program', ref.main_program, deep)}"
-        f"{_flag('copy_file', ref.copy_file, deep)}"
-        f"{_flag('optional', ref.optional, deep)}"
+        f"{_use_of_file(ref.open_name, ref.main_program, ref.copy_file, ref.optional)}"
         "    </file_ref>\n"
         for ref in refs
+    )
+
+
+@lru_cache(maxsize=1024)  # the jobs of an app use their files alike
+def _use_of_file(open_name: str, main_program: bool, copy_file: bool, optional: bool) -> str:
+    deep = _INDENT * 2
+    return (
+        f"{verbatim('open_name', open_name, deep) if open_name else ''}"
+        f"{_flag('main_program', main_program, deep)}"
+        f"{_flag('copy_file', copy_file, deep)}"
+        f"{_flag('optional', optional, deep)}"
     )
 
 

@@ -59,8 +59,10 @@ class SchedulerRpc:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
             body = await read_all(scope, receive, max_bytes)
-            sender, promise = limit_key(address), keeps_promise(body)
-            async with self._queue.place(sender, claimed_host(body), promise=promise):
+            sender, host = limit_key(address), claimed_host(body)
+            # To look for a report takes as long as all else about the queue, and only matters among those who wait.
+            promise = self._queue.must_wait(sender, host) and keeps_promise(body)
+            async with self._queue.place(sender, host, promise=promise):
                 return await self._work(body, address=address, languages=languages, max_bytes=max_bytes)
         except ServerBehind as error:
             return self._plain_reply(

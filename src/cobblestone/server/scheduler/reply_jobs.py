@@ -73,28 +73,28 @@ def add_jobs(
     workunits: list[WorkunitBlock] = []
     outputs: list[OutputFileInfo] = []
     results: list[ResultBlock] = []
+    upload_url = ctx.own_url + UPLOAD_PATH
     for assignment in assignments:
         candidate, version = assignment.candidate, assignment.version
         app = catalogue.apps[candidate.app_id]
-        apps.setdefault(
-            app.name,
-            AppBlock(
+        if app.name not in apps:
+            apps[app.name] = AppBlock(
                 name=app.name,
                 user_friendly_name=app.title,
                 non_cpu_intensive=app.dispatch.non_cpu_intensive,
-            ),
-        )
-        if not is_generalised(version.id):  # else the client has its own
-            for app_file in version.files:
-                files.setdefault(app_file.name, _app_file(ctx, app_file))
-            versions.setdefault(
-                (version.id, assignment.platform), _version_block(app.name, version, assignment)
             )
+        version_key = (version.id, assignment.platform)
+        if version_key not in versions and not is_generalised(version.id):  # else the client has its own
+            for app_file in version.files:
+                if app_file.name not in files:
+                    files[app_file.name] = _app_file(ctx, app_file)
+            versions[version_key] = _version_block(app.name, version, assignment)
         for input_file in candidate.input_files:
-            files.setdefault(input_file.name, _input_file(ctx, input_file))
+            if input_file.name not in files:
+                files[input_file.name] = _input_file(ctx, input_file)
         workunits.append(_workunit_block(app.name, assignment))
         new_outputs, result = _result_block(
-            ctx, assignment, at_once=assignment.candidate.result_id in at_once
+            assignment, ctx.secret, upload_url, at_once=candidate.result_id in at_once
         )
         outputs += new_outputs
         results.append(result)
@@ -181,7 +181,7 @@ def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
 
 
 def _result_block(
-    ctx: ServerContext, assignment: Assignment, *, at_once: bool
+    assignment: Assignment, secret: bytes, upload_url: str, *, at_once: bool
 ) -> tuple[list[OutputFileInfo], ResultBlock]:
     candidate = assignment.candidate
     infos: list[OutputFileInfo] = []
@@ -192,8 +192,8 @@ def _result_block(
             OutputFileInfo(
                 name=name,
                 max_nbytes=spec.max_nbytes,
-                upload_url=ctx.own_url + UPLOAD_PATH,
-                xml_signature=upload_signature(ctx.secret, name, spec.max_nbytes),
+                upload_url=upload_url,
+                xml_signature=upload_signature(secret, name, spec.max_nbytes),
                 gzip_when_done=spec.gzip,
             )
         )

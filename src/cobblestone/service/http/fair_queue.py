@@ -52,6 +52,7 @@ class FairQueue(Generic[S, P]):
         """
         self._places = places
         self._most = {False: max_waiting, True: max_waiting_promises}
+        self._n_taken = 0
         self._of_sender: Counter[S] = Counter()
         self._parts: set[tuple[S, P]] = set()  # computers that have their place
         self._waiting: dict[S, tuple[_Line[S, P], _Line[S, P]]] = {}  # promises, and others
@@ -75,7 +76,7 @@ class FairQueue(Generic[S, P]):
 
     async def take(self, sender: S, part: P | None, promise: bool) -> None:
         """Wait for a place; `leave` gives it back."""
-        if self._is_free(sender, part) and not self._n_waiting:
+        if not self.must_wait(sender, part):
             self._enter(sender, part)
             return
         if self._n_waiting >= self._most[promise]:
@@ -98,10 +99,14 @@ class FairQueue(Generic[S, P]):
                 self._forget(waiting)
             raise
 
-    def _is_free(self, sender: S, part: P | None) -> bool:
-        return self._of_sender.total() < self._places and (part is None or (sender, part) not in self._parts)
+    def must_wait(self, sender: S, part: P | None) -> bool:
+        """Whether a request that comes now gets no place at once."""
+        if self._n_waiting or self._n_taken >= self._places:
+            return True
+        return part is not None and (sender, part) in self._parts
 
     def _enter(self, sender: S, part: P | None) -> None:
+        self._n_taken += 1
         self._of_sender[sender] += 1
         self._served[sender] = next(self._numbers)
         if part is not None:
@@ -110,6 +115,7 @@ class FairQueue(Generic[S, P]):
 
     def leave(self, sender: S, part: P | None) -> None:
         """Give a place back."""
+        self._n_taken -= 1
         self._of_sender[sender] -= 1
         if not self._of_sender[sender]:
             del self._of_sender[sender]
@@ -135,7 +141,7 @@ class FairQueue(Generic[S, P]):
 
     def _fill(self) -> None:
         """Give free places away."""
-        while self._of_sender.total() < self._places and (chosen := self._next()) is not None:
+        while self._n_taken < self._places and (chosen := self._next()) is not None:
             self._forget(chosen)
             if chosen.turn.cancelled():
                 continue
