@@ -66,6 +66,18 @@ def test_all_fields_of_a_creation_are_read():
     )  # fmt: skip
 
 
+def test_the_manager_makes_a_name_of_an_address_with_an_apostrophe():
+    found = parse_create_account(f"email_addr=o'brien@b.org&passwd_hash={HASH}&user_name=o'brien")
+    assert (found.email_addr, found.user_name) == ("o'brien@b.org", "o’brien")
+
+
+def test_the_manager_shows_why_an_address_is_refused():
+    with pytest.raises(WebRpcFailure) as caught:
+        parse_create_account(f"email_addr={'a' * 70}@b.org&passwd_hash={HASH}&user_name=x")
+    assert caught.value.error is WebRpcError.GENERIC
+    assert "not a valid email address" in caught.value.reply_hint
+
+
 @pytest.mark.parametrize(
     ("flag", "consent"), [("", None), ("&consent_flag=0", False), ("&consent_flag=1", True)]
 )
@@ -96,7 +108,8 @@ def test_a_bad_lookup_is_refused_with_its_number(query: str, error: WebRpcError)
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        (f"email_addr=nonsense&passwd_hash={HASH}&user_name=x", WebRpcError.BAD_EMAIL_ADDR),
+        (f"email_addr=nonsense&passwd_hash={HASH}&user_name=x", WebRpcError.GENERIC),
+        (f"email_addr=&passwd_hash={HASH}&user_name=x", WebRpcError.GENERIC),
         ("email_addr=a@b.org&user_name=x", WebRpcError.BAD_PASSWD),
         (f"email_addr=a@b.org&passwd_hash={HASH}", WebRpcError.BAD_USER_NAME),
         (f"email_addr=a@b.org&passwd_hash={HASH}&user_name=%3Cscript%3E", WebRpcError.BAD_USER_NAME),
@@ -108,7 +121,9 @@ def test_a_bad_creation_is_refused_with_its_number(query: str, error: WebRpcErro
     assert caught.value.error is error
 
 
-@pytest.mark.parametrize("address", ["a@b.org", "first.last+tag@sub.example.co.uk", "ü@exämple.org"])
+@pytest.mark.parametrize(
+    "address", ["a@b.org", "o'brien@b.org", "first.last+tag@sub.example.co.uk", "ü@exämple.org"]
+)
 def test_addresses(address: str):
     assert legal_email_addr(address)
 

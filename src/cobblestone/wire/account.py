@@ -24,7 +24,7 @@ MAX_TEAMS = 100
 """In one answer, as in the family."""
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
-_EMAIL = re.compile(r"[^\s@<>\"',;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
+_EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
 _HASH = re.compile(r"[0-9a-f]{32}")
 
 
@@ -116,13 +116,15 @@ def parse_lookup_account(query: str) -> AccountLookup:
 def parse_create_account(query: str) -> AccountCreation:
     """Read the query part of ``create_account.php``.  Raises WebRpcFailure."""
     fields = parse_web_query(query)
-    email = _email(fields)
+    email = fields.get("email_addr", "").strip().lower()
     if not legal_email_addr(email):
-        raise WebRpcFailure(WebRpcError.BAD_EMAIL_ADDR)
+        # Not the number for it: on that the Manager (7.20.5) waits for ever, while its memory grows.  It shows this text.
+        raise WebRpcFailure(WebRpcError.GENERIC, ERROR_MESSAGES[WebRpcError.BAD_EMAIL_ADDR])
     passwd_hash = fields.get("passwd_hash", "").strip().lower()
     if not _HASH.fullmatch(passwd_hash):
         raise WebRpcFailure(WebRpcError.BAD_PASSWD, "passwd_hash must be an MD5 in 32 hexadecimal digits")
-    user_name = fields.get("user_name", "").strip()
+    # The Manager makes the name of what stands before the @, which may hold an apostrophe.
+    user_name = fields.get("user_name", "").strip().replace("'", "’")
     problem = user_name_problem(user_name)
     if problem:
         raise WebRpcFailure(WebRpcError.BAD_USER_NAME, problem)
