@@ -172,6 +172,11 @@ def computes(page: Page) -> None:
     expect(page.get_by_role("progressbar")).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
 
 
+def keeps_checkpoint(page: Page) -> None:
+    """Wait until the browser's storage holds the state of a task."""
+    eventually(lambda: page.evaluate(CHECKPOINT_IS_KEPT), seconds=PATIENCE_MS / 1000)
+
+
 def done(page: Page, n: int = 1, *, patience_ms: int = PATIENCE_MS) -> None:
     """Wait until so many tasks were computed and taken."""
     expect(page.locator("[data-part=jobs]")).to_have_text(str(n), timeout=patience_ms)
@@ -196,7 +201,7 @@ def test_a_closed_tab_goes_on_from_its_checkpoint_and_gives_the_bytes_of_a_strai
     app = computing.app("steps", steps(600_000_000))
     page = computing.open()
     start(page)
-    page.wait_for_function(CHECKPOINT_IS_KEPT, timeout=PATIENCE_MS)
+    keeps_checkpoint(page)
     page.goto("about:blank")  # the tab is closed: its threads end
     page.goto(f"{computing.url}compute")
     start(page)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.browser import test_compute
 from tests.browser.conftest import CHROMIUM, FLAGS
-from tests.browser.test_compute import CHECKPOINT_IS_KEPT, PATIENCE_MS, Computing, Program, done, start
+from tests.browser.test_compute import PATIENCE_MS, Computing, Program, done, keeps_checkpoint, start
 from tests.everywhere.test_examples import sunspots
 from tests.helpers.wasm_slot import steps
 
@@ -60,7 +60,7 @@ def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_strai
     chance = random.Random(14)
     for _ in range(INTERRUPTIONS):
         start(page)
-        page.wait_for_function(CHECKPOINT_IS_KEPT, timeout=PATIENCE_MS)
+        keeps_checkpoint(page)
         page.wait_for_timeout(chance.uniform(0, 600))
         page.goto("about:blank")  # the tab is closed: its threads end, wherever they are
         assert (

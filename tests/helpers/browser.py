@@ -22,13 +22,16 @@ def release(
     module: bytes = b"\0asm",
     description: bytes = b"module program.wasm\n",
     more: Mapping[str, bytes] | None = None,
+    *,
+    program: str = "counting.wasm",
+    about: str = "cobblestone_wasm.txt",
 ) -> None:
     """Add a version for browsers to an app; ``more`` are the app's own files."""
     files: list[AppFile] = []
-    contents = {"counting.wasm": module, "cobblestone_wasm.txt": description, **(more or {})}
+    contents = {program: module, about: description, **(more or {})}
     for name, content in contents.items():
         stored = world.store_file(name, content)
-        main = name.endswith(".wasm")
+        main = name == program
         files.append(
             AppFile(
                 name=stored.name,

@@ -10,10 +10,12 @@ import pytest
 from tests.helpers.browser import API, Browser, release
 from tests.helpers.project_world import World, succeeded
 
+from cobblestone.domain import pyodide
 from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.work import JobLimits, ReplicationRules
+from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
 from cobblestone.server.accounts.visitors import account_ticket
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import users
@@ -167,7 +169,10 @@ def test_the_page_is_cut_off_from_other_sites_and_its_thread_alone_may_compile(w
     worker = re.search(r'data-worker="([^"]+)"', page.text)
     assert worker is not None
     script = world.get(worker[1])
-    assert "script-src 'self' 'wasm-unsafe-eval';" in script.headers["content-security-policy"]
+    assert (
+        script.headers["content-security-policy"]
+        == "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'"
+    )
     assert script.headers["cross-origin-embedder-policy"] == "require-corp"
     for name in ("wasi.js", "compute.js", "live.js"):
         assert "wasm" not in world.get(f"/static/{name}").headers["content-security-policy"]
@@ -358,3 +363,26 @@ def test_nobody_logs_in_as_the_visitors(world: World):
         "/lookup_account.php", params={"email_addr": "visitors@browsers.invalid", "passwd_hash": "!"}
     )
     assert "authenticator" not in reply.text
+
+
+def test_a_browser_hears_that_pyodide_runs_a_program_and_gets_its_files_from_the_project(world: World):
+    app = world.add_app(quorum=2, limits=SMALL)
+    release(world, app, program=pyodide.PACKAGES_NAME, about=PYODIDE_DESCRIPTION_FILE)
+    world.add_jobs(app)
+    (job,) = Browser(world).ask()["jobs"]
+    assert job["pyodide"] == pyodide.VERSION
+    assert [file["open_name"] for file in job["files"]] == [PYODIDE_DESCRIPTION_FILE]
+    place = world.ctx.folder.pyodide / pyodide.VERSION
+    path = f"/pyodide/{pyodide.VERSION}/pyodide.mjs"
+    assert world.get(path).status_code == 404
+    place.mkdir(parents=True)
+    (place / "pyodide.mjs").write_text("export {}")
+    (place / "other.mjs").write_text("export {}")
+    answer = world.get(path)
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert "wasm-unsafe-eval" not in answer.headers["content-security-policy"]
+    for hidden in ("other.mjs", "..%2f..%2fcobblestone.toml", "python_stdlib.zip"):
+        assert world.get(f"/pyodide/{pyodide.VERSION}/{hidden}").status_code == 404
+    assert world.get("/pyodide/1.0.0/pyodide.mjs").status_code == 404
+    worker = world.get("/static/pyodide_worker.js").headers
+    assert worker["content-security-policy"] == "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'"

@@ -125,10 +125,10 @@ def test_browsers_get_a_version_of_their_own_whose_module_counts_for_itself(proj
     assert numbers[BROWSER_PLATFORM] == numbers["windows_x86_64"] == 101
 
 
-def test_a_browser_is_never_believed_alone_and_computes_webassembly_only(project: Project):
+def test_a_browser_is_never_believed_alone_and_computes_no_other_commands(project: Project):
     with pytest.raises(JobError, match="--quorum 2"):
         project.create_app("copy", COMMAND, wasm="program.wasm", in_browsers=True)
-    with pytest.raises(JobError, match="WebAssembly only"):
+    with pytest.raises(JobError, match="Browsers compute WebAssembly, and Python"):
         project.create_app("list", "cat {input}", stdout="output", in_browsers=True, quorum=2)
     project.create_app("copy", COMMAND, wasm="program.wasm")
     with pytest.raises(JobError, match="--quorum 2"):

@@ -74,7 +74,8 @@ class BrowserJob(Reply, frozen=True, kw_only=True):
     memory_bound: float  #: bytes
     disk_bound: float  #: bytes
     command_line: str  #: which inputs and outputs the placeholders of the description mean
-    module: BrowserFile  #: WebAssembly, which counts its instructions
+    module: BrowserFile  #: WebAssembly, which counts its instructions; or the packages of a program that Pyodide runs
+    pyodide: str  #: version of Pyodide that runs the program; empty: it is WebAssembly itself
     files: list[BrowserFile]  #: of the app (its description among them) and of the job
     outputs: list[BrowserOutput]
     upload_url: str

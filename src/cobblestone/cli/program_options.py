@@ -87,7 +87,8 @@ class ProgramOptions:
         bool,
         typer.Option(
             "--browser",
-            help="Visitors' browsers compute it too, on the project's page /compute; for WebAssembly and a quorum of 2 or more.",
+            help="Visitors' browsers compute it too, on the project's page /compute; for WebAssembly or a bundle, and a quorum of"
+            " 2 or more.",
         ),
     ] = False
     bundle: Annotated[

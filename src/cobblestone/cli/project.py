@@ -134,6 +134,45 @@ def move(
     )
 
 
+@commands.command("pyodide")
+def pyodide(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="A folder with Pyodide's files, as they are in the npm package. Else npm fetches them.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put Pyodide in place, which runs Python with compiled packages in visitors' browsers.
+
+    Its files are held against hashes that are part of this package. A running server has them at once.
+    """
+    from cobblestone.domain.pyodide import VERSION
+    from cobblestone.ops.durable_files import write_durably
+    from cobblestone.sdk.pyodide import read_pyodide
+    from cobblestone.server.core.project import ProjectFolder
+
+    place = ProjectFolder(folder.resolve())
+    place.settings()
+    target = place.pyodide / VERSION
+    files = read_pyodide(source)
+    for name, data in files.items():
+        write_durably(target / name, data)
+    output(json, quiet).show(
+        {"folder": str(target), "version": VERSION, "files": list(files)},
+        lines=[
+            f"Pyodide {VERSION} is in {target}.",
+            "Apps with a bundle may be for browsers now: cobblestone app create … --bundle requirements.txt --browser",
+        ],
+        essential=[target],
+    )
+
+
 @commands.command("units")
 def units(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],

@@ -23,6 +23,8 @@ HEADER = "launcher.h"
 WASMTIME_VERSION = "50.0.1"
 
 DESCRIPTION_FILE = "cobblestone_wasm.txt"
+#: The same, of a program that Pyodide runs in browsers.
+PYODIDE_DESCRIPTION_FILE = "cobblestone_pyodide.txt"
 LIBRARY_NAME = "wasmtime_library"
 COMPILED_NAME = "compiled_module"
 COMPILED_FOLDER = "cobblestone_compiled"
@@ -35,6 +37,7 @@ WASM_RESERVED_NAMES = frozenset(
         f"{ROOM}.state",
         "stdout.txt",
         "trickle_up.xml",
+        PYODIDE_DESCRIPTION_FILE,
         "cobblestone_checkpoints",
         "cobblestone_time_to_checkpoint",
     }

@@ -102,10 +102,10 @@ class AppMethods:
             ConflictError: the name is taken.
         """
         spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
+        _check_browsers(spec.in_browsers, spec.quorum or 1, spec.compare, spec.bundle)
         package = _command(spec) if spec.command or spec.wasm or spec.portable else None
         if package is not None:
             package.check()
-        _check_quorum(spec.in_browsers, spec.quorum or 1)
         self._refuse_taken(spec.name)
         functions = self.functions(spec.name, spec.function_files)
         about = NewApp(
@@ -179,7 +179,7 @@ class AppMethods:
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
         in_use_there = browsers or in_browsers(app.versions)
-        _check_quorum(in_use_there, app.rules.min_quorum)
+        _check_browsers(in_use_there, app.rules.min_quorum, app.comparison.kind, bundle)
         package = _command(
             AppSpec(
                 name=name,
@@ -265,9 +265,14 @@ class AppMethods:
             )
 
 
-def _check_quorum(in_use_there: bool, quorum: int) -> None:
+def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: object) -> None:
     if in_use_there and quorum < 2:
         raise JobError("A browser is never believed alone: --browser needs --quorum 2 or more.")
+    if in_use_there and bundle is not None and compare == "bitwise":
+        raise JobError(
+            "Compiled packages give other last bits in a browser than on the computer that checks it: --bundle with --browser"
+            " needs a comparison that allows for that, such as --compare numeric:rtol=1e-6"
+        )
 
 
 def _version(connection: Connection, package: Command) -> NewVersion:
@@ -289,8 +294,11 @@ def _command(spec: AppSpec) -> Command:
     words = split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
     files: Sequence[Path] = [Path(file) for file in spec.files]
     if spec.wasm is None and not spec.portable:
-        if spec.in_browsers:
-            raise JobError("Browsers compute WebAssembly only: give --wasm, --source or --portable as well.")
+        if spec.in_browsers and spec.bundle is None:
+            raise JobError(
+                "Browsers compute WebAssembly, and Python with the packages of a bundle: give --wasm, --source, --portable or"
+                " --bundle as well."
+            )
         command = Command(
             words=words,
             files=files,
@@ -308,7 +316,7 @@ def _command(spec: AppSpec) -> Command:
             )
         if spec.bundle is None:
             return command
-        return bundle_command(command, Path(spec.bundle), spec.bundle_python)
+        return bundle_command(command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers)
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
         module, words, files = portable_command(words, files, _path(spec.requirements))

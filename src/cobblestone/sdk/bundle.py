@@ -12,17 +12,20 @@ import hashlib
 import io
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
+from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.pyodide import PACKAGES_NAME
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE
+from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
+from cobblestone.sdk import pyodide
 from cobblestone.sdk.app_package import (
     Command,
     command_version,
@@ -31,10 +34,10 @@ from cobblestone.sdk.app_package import (
     version_description,
 )
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.wheels import NoWheelError, install_wheels, run
 
 DEFAULT_PYTHON = "3.12"
 MAX_BUNDLE_BYTES = 2_000_000_000  #: unpacked
-BUILD_SECONDS = 1800
 _ROOT = "python"
 _PACKAGES = "site-packages"
 Say = Callable[[str], None]
@@ -68,10 +71,22 @@ class BundleCommand(Command):
     """A command that brings its own Python."""
 
     archives: dict[str, bytes]  #: by platform
+    browser_packages: bytes = b""  #: what browsers need beside Pyodide; empty: none of them computes it
+
+    def check(self) -> None:
+        """Find mistakes before anything is sent; see `Command.check`."""
+        Command.check(self)
+        if self.browser_packages:
+            pyodide.check_program(self, read_files(self.files))
 
 
 def bundle_command(
-    command: Command, requirements: Path, python: str, *, say: Say = lambda text: None
+    command: Command,
+    requirements: Path,
+    python: str,
+    *,
+    in_browsers: bool = False,
+    say: Say = lambda text: None,
 ) -> BundleCommand:
     """Return a Python command with an archive for each of its platforms; minutes the first time.
 
@@ -93,6 +108,10 @@ def bundle_command(
             raise JobError(
                 f"--platform {platform}: bundles run on {', '.join(TARGETS)}. Leave it out for all of them."
             )
+    browser_packages = b""
+    if in_browsers:
+        say("Fetching the packages for browsers …")
+        browser_packages = pyodide.packages_archive(requirements)
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
     for platform in dict.fromkeys(command.platforms) or TARGETS:
@@ -109,6 +128,7 @@ def bundle_command(
         platforms=tuple(archives),
         plan_class=command.plan_class,
         archives=archives,
+        browser_packages=browser_packages,
     )
 
 
@@ -121,7 +141,14 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         if not homes or not (root / "bin" / "python3").exists():
             raise ConfigError(f"The interpreter for {platform} has no bin/python3 or no lib/python3.X.")
         packages = homes[0] / _PACKAGES
-        _install(requirements, packages, TARGETS[platform], homes[0].name.removeprefix("python"))
+        version = homes[0].name.removeprefix("python")
+        try:
+            install_wheels(requirements, packages, TARGETS[platform].wheels, version)
+        except NoWheelError as problem:
+            raise JobError(
+                f"{problem.package} has no wheel for Python {version} on {platform}. Leave that platform out (--platform …), or"
+                " take another version of it or of Python (--bundle-python)."
+            ) from None
         modules = {
             path.name.partition(".")[0] for path in packages.iterdir() if not path.name.endswith("-info")
         }
@@ -133,56 +160,13 @@ def _fetch_interpreter(folder: Path, target: Target, python: str) -> Path:
     if uv is None:
         raise ConfigError("--bundle needs uv, which fetches the interpreters: pip install uv")
     words = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(folder / "pythons")]
-    _run([*words, f"cpython-{python}-{target.uv}"], "uv could not fetch the interpreter")
+    run([*words, f"cpython-{python}-{target.uv}"], "uv could not fetch the interpreter")
     found = [
         path for path in (folder / "pythons").glob("cpython-*") if path.is_dir() and not path.is_symlink()
     ]
     if len(found) != 1:
         raise ConfigError(f"uv brought {len(found)} interpreters for {target.uv}, not one.")
     return found[0]
-
-
-def _install(requirements: Path, packages: Path, target: Target, version: str) -> None:
-    """Install wheels for a platform that need not be this one; nothing of a package is run."""
-    words = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--no-compile",
-    ]
-    words += ["--only-binary=:all:", "--implementation", "cp", "--python-version", version, "--upgrade"]
-    for tag in target.wheels:
-        words += ["--platform", tag]
-    try:
-        _run([*words, "--target", str(packages), "--requirement", str(requirements)], "pip failed")
-    except ConfigError as problem:
-        found = re.search(r"No matching distribution found for ([A-Za-z0-9_.\-]+)", str(problem))
-        if found is None:
-            raise
-        raise JobError(
-            f"{found[1]} has no wheel for Python {version} on {target.uv}. Leave that platform out (--platform …), or take"
-            " another version of it or of Python (--bundle-python)."
-        ) from None
-
-
-def _run(words: Sequence[str], what: str) -> None:
-    try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BUILD_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"{what}: {error}") from error
-    if done.returncode:
-        raise ConfigError(f"{what}: {done.stderr.strip()[-1500:]}")
 
 
 def pack(root: Path) -> bytes:
@@ -220,13 +204,16 @@ def pack(root: Path) -> bytes:
 
 def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion:
     """Upload what a version with bundles consists of; the version for a request."""
-    shared = command_version(connection, command)
-    first, *further = command.archives
-    files = [file for file in shared.files if file.open_name != APP_FILE]
+    if command.browser_packages:
+        pyodide.check_server(connection)
+    shared = command_version(connection, command).files
+    files = [file for file in shared if file.open_name != APP_FILE and not file.main_program]
+    (launcher,) = [file for file in shared if file.main_program]
     own: dict[str, list[VersionFileBody]] = {}
     for platform, archive in command.archives.items():
         description = version_description(command, bundle=hashlib.sha256(archive).hexdigest())
         own[platform] = [
+            launcher,
             VersionFileBody(
                 file=upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar.gz", archive),
                 open_name=BUNDLE_FILE,
@@ -235,9 +222,29 @@ def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion
                 file=upload_bytes(connection, APP_FILE, description), open_name=APP_FILE, copy_file=True
             ),
         ]
+    if command.browser_packages:
+        own[BROWSER_PLATFORM] = _browser_files(connection, command)
+    first, *further = own
     return NewVersion(
         platform=first, also_for=further, plan_class=command.plan_class, files=files, platform_files=own
     )
+
+
+def _browser_files(connection: Connection, command: BundleCommand) -> list[VersionFileBody]:
+    packages = command.browser_packages
+    description = pyodide.pyodide_description(command, packages, read_files(command.files))
+    return [
+        VersionFileBody(
+            file=upload_bytes(connection, PACKAGES_NAME, packages),
+            open_name=PACKAGES_NAME,
+            main_program=True,
+        ),
+        VersionFileBody(
+            file=upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
+            open_name=PYODIDE_DESCRIPTION_FILE,
+            copy_file=True,
+        ),
+    ]
 
 
 def brings_python(version: Version) -> bool:

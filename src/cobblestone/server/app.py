@@ -45,6 +45,7 @@ _PARTS = {
     "stats": "download",
     "api": "api",
     "static": "static",
+    "pyodide": "static",
     "healthz": "health",
     "readyz": "health",
     "metrics": "health",

@@ -57,6 +57,11 @@ class ProjectFolder:
         return self.root / "exports"
 
     @property
+    def pyodide(self) -> Path:
+        """Python with compiled packages for browsers, where the operator has put it: a folder per version."""
+        return self.root / "pyodide"
+
+    @property
     def staging(self) -> Path:
         """Files on their way in; emptied at start."""
         return self.root / "staging"

@@ -14,6 +14,7 @@ from cobblestone.api_schema.browsers import (
     BrowserReport,
     BrowserWork,
 )
+from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
@@ -144,6 +145,7 @@ def _job(
         disk_bound=workunit.rsc_disk_bound,
         command_line=workunit.command_line,
         module=_file(module, files),
+        pyodide=pyodide.version_of(module.open_name or module.file_name),
         files=[_file(each, files) for each in (*others, *workunit.file_refs)],
         outputs=[_output(each, outputs[each.file_name]) for each in result.file_refs],
         upload_url=_path(outputs[result.file_refs[0].file_name].upload_url) if result.file_refs else "",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM, App
 from cobblestone.server.accounts.visitors import account_ticket
 from cobblestone.server.web.site import Site, Visit
@@ -16,6 +19,18 @@ from cobblestone.store.engine.database import Database
 
 CHECKPOINT_SECONDS = 20
 """How often a task is asked for a checkpoint: what a closed tab loses."""
+
+_KINDS = {
+    ".json": "application/json",
+    ".mjs": "text/javascript",
+    ".wasm": "application/wasm",
+    ".zip": "application/zip",
+}
+_PYODIDE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": SECURITY_HEADERS["Content-Security-Policy"],
+    "Cache-Control": "public, max-age=31536000, immutable",
+}
 
 
 class ComputePages:
@@ -29,6 +44,7 @@ class ComputePages:
         return [
             Route("/compute", self._site.page(self.compute)),
             Route("/compute_frame", self._site.page(self.frame)),
+            Route("/pyodide/{version}/{name}", self.pyodide),
         ]
 
     async def compute(self, visit: Visit) -> Response:
@@ -51,6 +67,14 @@ class ComputePages:
         response.headers["Content-Security-Policy"] = policy.replace("frame-ancestors 'none'", allowed)
         del response.headers["X-Frame-Options"]  # which knows no list
         return response
+
+    async def pyodide(self, request: Request) -> Response:
+        """Answer with a file of Pyodide, of a version that the operator has put in place."""
+        version, name = request.path_params["version"], request.path_params["name"]
+        path = self._site.ctx.folder.pyodide / pyodide.VERSION / name
+        if version != pyodide.VERSION or name not in pyodide.SHA256 or not path.is_file():
+            raise HTTPException(404)
+        return FileResponse(path, media_type=_KINDS[path.suffix], headers=_PYODIDE_HEADERS)
 
     async def _show(self, visit: Visit, *, framed: bool) -> Response:
         viewer = visit.viewer

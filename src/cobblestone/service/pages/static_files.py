@@ -16,12 +16,10 @@ from cobblestone.service.pages.headers import SECURITY_HEADERS
 WORKERS = "_worker.js"
 """What names of scripts end with that run in a thread of their own."""
 WORKER_HEADERS = {
-    "Content-Security-Policy": SECURITY_HEADERS["Content-Security-Policy"].replace(
-        "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'"
-    ),
+    "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'",
     "Cross-Origin-Embedder-Policy": "require-corp",
 }
-"""Such a script has a policy of its own: it may compile WebAssembly, no page may."""
+"""Such a script has a policy of its own: it may compile WebAssembly, which no page may, and ask nobody, not even the project."""
 
 
 class StaticFiles:

@@ -7,7 +7,9 @@ const part = (name) => page.querySelector(`[data-part="${name}"]`);
 const API = `${page.dataset.base}api/v1/browsers`;
 const OWNER = `browser:${page.dataset.owner}`, CHOICES = "compute:choices", DAY = "compute:day", LOCK = "cobblestone-compute";
 const CHECKPOINT_SECONDS = Number(page.dataset.checkpointSeconds), ASK_AGAIN_MS = 30_000, LONGEST_WAIT_MS = 600_000;
-const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
+const SUSPENDED = 0, CHECKPOINT_WANTED = 1, INSTRUCTIONS_BOUND = 197;
+const LOOK_MS = 1000, LONGEST_LOOK_MS = 120_000, INSTRUCTIONS_PER_SECOND = 1e9; // where none are counted: a nanosecond each
+const PYODIDE_FILES = ["pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"];
 const later = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** What is kept in the browser's storage, where it has some for us. */
@@ -106,7 +108,7 @@ async function ask(method, path, body, token) {
 /** One job in a thread of its own. */
 class Task {
   constructor(compute, record) {
-    Object.assign(this, {compute, record, job: record.job, state: record.state, fraction: 0, counted: 0});
+    Object.assign(this, {compute, record, job: record.job, state: record.state, fraction: 0, counted: 0, seconds: record.state?.seconds ?? 0});
     this.halt = new AbortController();
     this.orders = globalThis.crossOriginIsolated ? new Int32Array(new SharedArrayBuffer(8)) : null;
     this.row = part("task").content.firstElementChild.cloneNode(true);
@@ -139,8 +141,20 @@ class Task {
         this.show(`${say.loading} ${((100 * arrived) / whole).toFixed(0)} % / ${(whole / 1e6).toPrecision(2)} MB`);
       }
     };
-    const [code, ...contents] = await Promise.all([module, ...files].map(bring));
-    this.content = {module: code, files: Object.fromEntries(files.map(({open_name: name}, i) => [name, contents[i]]))};
+    const [core, code, ...contents] = await Promise.all([this.loadPyodide(), ...[module, ...files].map(bring)]);
+    this.content = {module: code, files: Object.fromEntries(files.map(({open_name: name}, i) => [name, contents[i]])), ...core};
+  }
+
+  /** Where Pyodide is and what it consists of, for a job that needs it. */
+  async loadPyodide() {
+    if (!this.job.pyodide) return {};
+    const where = new URL(`${page.dataset.base}pyodide/${this.job.pyodide}/`, location.href).href;
+    const bring = async (name) => {
+      const answer = await online(fetch(where + name, {signal: this.halt.signal}));
+      if (!answer.ok) throw new Error(`${where}${name}: ${answer.status}`);
+      return [name, new Uint8Array(await online(answer.arrayBuffer()))];
+    };
+    return {where, core: Object.fromEntries(await Promise.all(PYODIDE_FILES.map(bring)))};
   }
 
   /** Compute to the end; the result, or null if the job was dropped. */
@@ -157,11 +171,28 @@ class Task {
   }
 
   begin() {
-    this.worker = new Worker(page.dataset.worker, {type: "module"});
+    this.worker = new Worker(this.job.pyodide ? page.dataset.pyodideWorker : page.dataset.worker, {type: "module"});
     this.worker.onmessage = ({data}) => this.hear(data);
     this.worker.onerror = () => this.fail(new Error(say.broken));
-    const {module, files} = this.content;
-    this.worker.postMessage({job: this.job, module, files, resume: this.state, orders: this.orders, period: CHECKPOINT_SECONDS});
+    this.worker.postMessage({job: this.job, resume: this.state, orders: this.orders, period: CHECKPOINT_SECONDS, ...this.content});
+    this.looked = performance.now();
+    if (this.job.pyodide) this.watch = setInterval(() => this.look(), LOOK_MS);
+  }
+
+  /** Measure the time of a program whose instructions nobody counts. */
+  measure() {
+    const now = performance.now();
+    if (!this.compute.pausedFor) this.seconds += Math.min(now - this.looked, LONGEST_LOOK_MS) / 1000;
+    this.looked = now;
+  }
+
+  /** End such a program at the job's bound. */
+  look() {
+    const bound = this.job.instructions_bound / INSTRUCTIONS_PER_SECOND;
+    this.measure();
+    if (this.worker && bound > 0 && this.seconds > bound)
+      this.hear({kind: "done", status: INSTRUCTIONS_BOUND, outputs: [], instructions: "0",
+        stderr: `cobblestone: the program ran for more than ${bound.toFixed(0)} s, the bound of the job\n`});
   }
 
   hear(message) {
@@ -171,12 +202,13 @@ class Task {
       this.show(`${(100 * this.fraction).toFixed(1)} %`);
     } else if (message.kind === "checkpoint") {
       if (this.orders) Atomics.store(this.orders, CHECKPOINT_WANTED, 0);
-      this.state = message.state;
-      this.compute.shelf.change(this.job.name, {state: message.state});
+      this.state = {...message.state, seconds: this.seconds};
+      this.compute.shelf.change(this.job.name, {state: this.state});
     } else {
       this.count(message.instructions);
+      if (this.job.pyodide) this.measure();
       this.stop();
-      this.end(message);
+      this.end(this.job.pyodide ? {...message, seconds: this.seconds} : message);
     }
   }
 
@@ -210,6 +242,7 @@ class Task {
   }
 
   stop() {
+    clearInterval(this.watch);
     this.worker?.terminate();
     this.worker = null;
   }

@@ -3,62 +3,14 @@
  * The module counts its own instructions and calls us every so often; see sdk/wasm_instrument.py. While it runs no message reaches
  * this thread. So orders come through shared memory where the page may have some: [suspended, wants a checkpoint].
  */
+import {BAD_DESCRIPTION, CHECKPOINT, CHECKPOINT_WANTED, DISK_BOUND, Ended, INSTRUCTIONS_BOUND, OUTPUT_MISSING, PROGRESS, SUSPENDED,
+  TIME_TO_CHECKPOINT, TOLD_MS, TRAP, collected, ending, expand, expanded, given, readDescription, readOptions, refuse,
+} from "./job_description.js";
 import {Exit, File, Folder, World, sha256} from "./wasi.js";
 
-const DESCRIPTION = "cobblestone_wasm.txt", PROGRESS = "cobblestone_progress", CHECKPOINT = "cobblestone_checkpoint",
-  TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
-const SLICE = 20_000_000n, MOST = 0x7fffffffffffffffn, TOLD_MS = 400, STDERR_TAIL = 50_000, PAGE = 65536;
-const TRAP = 134, DISK_BOUND = 196, INSTRUCTIONS_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208;
-const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
+const DESCRIPTION = "cobblestone_wasm.txt";
+const SLICE = 20_000_000n, MOST = 0x7fffffffffffffffn, PAGE = 65536;
 const decoder = new TextDecoder(), encoder = new TextEncoder();
-
-/** The job ends with a status of ours. */
-class Ended extends Error {
-  constructor(status, words) {
-    super(words);
-    this.status = status;
-  }
-}
-
-const refuse = (words) => new Ended(BAD_DESCRIPTION, words);
-const decoded = (text) => decodeURIComponent(text.replace(/%(?![0-9a-fA-F]{2})/g, "%25"));
-
-function readDescription(text) {
-  const about = {words: [], files: [], optional: [], variables: [], stdout: null};
-  for (const line of text.split("\n").filter(Boolean)) {
-    const [, key, value] = /^(\S+) (.*)$/.exec(line) ?? [null, line, ""];
-    if (key === "word") about.words.push(decoded(value));
-    else if (key === "file") about.files.push(decoded(value.split(" ")[0]));
-    else if (key === "optional") about.optional.push(decoded(value));
-    else if (key === "set") about.variables.push([decoded(value.split("=")[0]), decoded(value.split("=").slice(1).join("="))]);
-    else if (key === "stdout") about.stdout = decoded(value);
-    else if (!["library", "module", "native"].includes(key)) throw refuse(`${DESCRIPTION}: unknown or incomplete entry ${key.slice(0, 60)}`);
-  }
-  return about;
-}
-
-function readOptions(commandLine) {
-  const options = {input: new Map(), output: new Map(), arg: new Map()};
-  const words = commandLine.match(/\S+/g) ?? [];
-  for (let i = 0; i < words.length; i += 2) {
-    const kind = options[words[i].replace(/^--/, "")], [, name, value] = /^([^=]+)=(.*)$/.exec(words[i + 1] ?? "") ?? [];
-    if (!kind || name === undefined) throw refuse(`unknown option ${words[i].slice(0, 60)}`);
-    kind.set(name, decoded(value));
-  }
-  return options;
-}
-
-/** Put the job's values for the placeholders of one word. */
-function expand(word, options, period) {
-  return word.replace(/\{\{|\}\}|\{([^}]*)\}/g, (whole, inside) => {
-    if (inside === undefined) return whole[0];
-    const [kind, ...rest] = inside.split(":"), named = inside.includes(":"), list = options[kind];
-    const value = list ? (named ? list.get(rest.join(":")) : list.values().next().value)
-      : inside === "ncpus" ? "1" : inside === "checkpoint_period" ? String(period) : undefined;
-    if (value === undefined) throw refuse(`the command uses {${inside}}, which this job does not have`);
-    return value;
-  });
-}
 
 /** WebAssembly's view of a function of ours: only such may stand in a table. */
 async function wrapped(call) {
@@ -75,8 +27,7 @@ class Run {
     this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
     this.options = readOptions(job.command_line);
     this.folder = new Folder();
-    const names = [...this.about.files, ...this.options.input.values()];
-    for (const name of names) {
+    for (const name of given(this.about, this.options)) {
       if (!files[name]) throw refuse(`the file ${name} is missing`);
       this.folder.put(name, new File(files[name].slice()));
     }
@@ -93,11 +44,6 @@ class Run {
     }
     this.lastCheckpoint = this.lastTold = performance.now();
     this.fuel = null; // the module's own count, once there is an instance
-  }
-
-  get words() {
-    return this.about.words.flatMap((word) =>
-      word === "{inputs}" ? [...this.options.input.values()] : [expand(word, this.options, this.period)]);
   }
 
   get instructions() { return this.before + (this.fuel ? this.fuel.value : 0n); }
@@ -165,7 +111,7 @@ class Run {
 
   async compute() {
     const world = new World({
-      folder: this.folder, words: this.words, variables: this.about.variables,
+      folder: this.folder, words: expanded(this.about, this.options, this.period), variables: this.about.variables,
       seed: sha256(encoder.encode(this.job.workunit)), count: () => this.instructions,
       look: (name) => this.look(name), kept: (name, file) => this.kept(name, file),
     });
@@ -188,30 +134,16 @@ class Run {
       else if (error instanceof Ended) lines.push(error.message);
     }
     lines.unshift(`${this.instructions} instructions counted, ${(memory / 1e6).toFixed(1)} MB of memory`);
-    const outputs = status ? [] : this.handOver(world, lines);
-    if (!status && !outputs) status = OUTPUT_MISSING;
-    const said = decoder.decode(world.stderr.bytes.slice(-STDERR_TAIL));
-    return {
-      kind: "done", status, outputs: outputs ?? [], seconds: (performance.now() - began) / 1000, instructions: String(this.instructions),
-      stderr: `${said}${said && !said.endsWith("\n") ? "\n" : ""}${lines.map((line) => `cobblestone: ${line}\n`).join("")}`,
+    if (this.about.stdout) this.folder.entries.set(expand(this.about.stdout, this.options, this.period), world.stdout);
+    const read = (name) => {
+      const file = this.folder.entries.get(name);
+      return file instanceof File ? file.bytes.slice() : null;
     };
-  }
-
-  /** The outputs in the order of the job's; null if one is missing. */
-  handOver(world, lines) {
-    const found = this.folder.entries;
-    if (this.about.stdout) found.set(expand(this.about.stdout, this.options, this.period), world.stdout);
-    let whole = true;
-    const outputs = this.job.outputs.map(({open_name: name, optional}) => {
-      const file = found.get(name), option = [...this.options.output].find(([, path]) => path === name)?.[0];
-      if (file instanceof File) return file.bytes.slice();
-      if (!optional && !this.about.optional.includes(name) && !this.about.optional.includes(option)) {
-        whole = false;
-        lines.push(`the module ended with exit status 0 but did not write its output ${name}`);
-      }
-      return null;
+    const outputs = status ? [] : collected(this.job, this.about, this.options, read, lines);
+    if (!status && !outputs) status = OUTPUT_MISSING;
+    return ending(status, outputs ?? [], world.stderr.bytes, lines, {
+      seconds: (performance.now() - began) / 1000, instructions: String(this.instructions),
     });
-    return whole ? outputs : null;
   }
 }
 
@@ -221,6 +153,6 @@ addEventListener("message", async ({data}) => {
     postMessage(result, result.outputs.filter(Boolean).map((bytes) => bytes.buffer));
   } catch (error) {
     const status = error instanceof Ended ? error.status : BAD_DESCRIPTION;
-    postMessage({kind: "done", status, outputs: [], seconds: 0, instructions: "0", stderr: `cobblestone: ${error.message}\n`});
+    postMessage(ending(status, [], new Uint8Array(0), [error.message]));
   }
 });

@@ -93,11 +93,32 @@ class Problem extends Error {
   }
 }
 
+/** Bytes that follow from a seed: SHA-256 of the seed and the number of each block. */
+export class RandomBytes {
+  constructor(seed) {
+    this.block = new Uint8Array(40);
+    this.block.set(seed);
+    this.number = 0n;
+    this.left = new Uint8Array(0);
+  }
+
+  fill(target) {
+    for (let i = 0; i < target.length; i++) {
+      if (!this.left.length) {
+        new DataView(this.block.buffer).setBigUint64(32, this.number++, true);
+        this.left = sha256(this.block);
+      }
+      target[i] = this.left[0];
+      this.left = this.left.subarray(1);
+    }
+  }
+}
+
 /** What one run sees. `count` tells the instructions so far; `look` hears of a name in the folder before it is looked up, and
  * `kept` when a file of that name was closed or renamed to it. */
 export class World {
   constructor({folder, words, variables, seed, count, look, kept}) {
-    Object.assign(this, {folder, words, seed, count, look, kept});
+    Object.assign(this, {folder, words, count, look, kept});
     this.variables = variables.map(([name, value]) => `${name}=${value}`);
     this.stdout = new File();
     this.stderr = new File();
@@ -106,8 +127,7 @@ export class World {
       {node: folder, position: 0, flags: 0},
     ];
     this.slept = 0n;
-    this.blocks = 0n;
-    this.random = new Uint8Array(0);
+    this.random = new RandomBytes(seed);
     this.memory = null; // once there is an instance
   }
 
@@ -263,17 +283,7 @@ class Functions {
   clock_time_get(_clock, _precision, result) { this.view.setBigUint64(result, this.now, true); }
 
   random_get(address, size) {
-    const target = this.at(address, size >>> 0);
-    for (let i = 0; i < target.length; i++) {
-      if (!this.random.length) {
-        const block = new Uint8Array(40);
-        block.set(this.seed);
-        new DataView(block.buffer).setBigUint64(32, this.blocks++, true);
-        this.random = sha256(block);
-      }
-      target[i] = this.random[0];
-      this.random = this.random.subarray(1);
-    }
+    this.random.fill(this.at(address, size >>> 0));
   }
 
   /* Waits in the module's own time; files are always ready. */
