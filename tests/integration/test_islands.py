@@ -22,7 +22,7 @@ from cobblestone.server.operation.islands import add_island, island_findings, is
 from cobblestone.store.credit import ledger
 from cobblestone.store.operation import island_credit
 from cobblestone.store.operation.merged_computers import merge_computers
-from cobblestone.store.people import account_changes, users
+from cobblestone.store.people import account_changes, hosts, users
 from cobblestone.store.schema.project import PROJECT
 
 ISLAND_URL = "http://127.0.0.2:8080/"
@@ -209,6 +209,15 @@ def test_what_happens_to_an_account_reaches_the_island_and_its_preferences_come_
     found.centre.write(lambda tx: users.set_global_preferences(tx, UserId(1), of_others, 60.0))
     found.follow()
     assert preferences(found.centre) == preferences(found.island) == (of_others, 60.0)
+
+    # a computer's venue and block are chosen at the centre, where it is known by now
+    found.centre.write(lambda tx: tx.execute("UPDATE host SET venue = 'home' WHERE id = ?", (host.id,)))
+    found.centre.write(lambda tx: hosts.set_blocked(tx, HostId(host.id), "It overheats."))
+    found.follow()
+    chosen = "SELECT venue, blocked_reason FROM host WHERE id = ?"
+    assert found.island.query(chosen, host.id) == [("home", "It overheats.")]
+    found.centre.write(lambda tx: hosts.set_blocked(tx, HostId(host.id), ""))
+    found.follow()
 
     # an erased account is erased there, and what comes afterwards does not bring its computer's description back
     found.earn(host)

@@ -60,7 +60,8 @@ class IslandFollower:
 
     async def _bring(self, store: Store, table: str, *, after: int, limit: int) -> int:
         """Compare some rows, and bring those that differ; the last one, 0 at the end of the table."""
-        read = partial(island_accounts.read_rows, table=table, after=after, limit=limit)
+        number = self._island.number
+        read = partial(island_accounts.read_rows, table=table, number=number, after=after, limit=limit)
         here = await self._ctx.store.aread(read)
         if not here.rows:
             return 0

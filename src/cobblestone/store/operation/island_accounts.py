@@ -1,4 +1,5 @@
-"""Accounts and teams of a centre on its islands: each row as it is at the centre, but for what an island counts itself.
+"""Accounts and teams of a centre on its islands: each row as it is at the centre, but for what an island counts itself; and
+what was chosen for computers.
 
 Rows are compared page by page, again and again, instead of following what changed: nothing has to be noted where accounts
 change, whatever an island missed or lost (a backup of last week) mends itself, and both databases can be of any kind.
@@ -16,7 +17,9 @@ from cobblestone.policy.dispatch.islands import HOST_IDS, ROW_IDS
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 
-MIRRORED = ("team", "user_account")
+MIRRORED = ("team", "user_account", "host")
+_CHOSEN = ("id", "venue", "blocked_reason")
+"""Of a computer, which its island knows better, what its owner and operators choose at the centre."""
 _COUNTED_THERE = frozenset({"total_credit", "expavg_credit", "expavg_time", "erased_time"})
 """Columns of an island's own: what was earned there, and when it erased what it knew of somebody."""
 _UNIQUE: Mapping[str, Sequence[str]] = {
@@ -87,14 +90,17 @@ class Rows:
         return max(self.rows, default=0)
 
 
-def read_rows(db: Database, table: str, *, after: int, limit: int) -> Rows:
-    """Return the next rows of the centre's table, by id."""
-    columns = (
-        "id",
-        *(name for name in db.columns(table) if name != "id" and name not in _COUNTED_THERE),
-    )
+def read_rows(db: Database, table: str, *, number: int, after: int, limit: int) -> Rows:
+    """Return the next rows of the centre's table for an island, by id; of computers those of its range."""
+    columns, last = _CHOSEN, (number + 1) * HOST_IDS
+    if table == "host":
+        after = max(after, number * HOST_IDS)
+    else:
+        others = (name for name in db.columns(table) if name != "id" and name not in _COUNTED_THERE)
+        columns, last = ("id", *others), ROW_IDS
     names = ", ".join(columns)
-    rows = db.query(f"SELECT {names} FROM {table} WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+    sql = f"SELECT {names} FROM {table} WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
+    rows = db.query(sql, (after, last, limit))
     return Rows(columns, {row[0]: tuple(row) for row in rows})
 
 
@@ -117,6 +123,10 @@ def take_over(tx: Transaction, table: str, changed: Rows) -> None:
     at = {name: place for place, name in enumerate(changed.columns)}
     rows = [changed.rows[id_] for id_ in sorted(changed.rows)]
     tx.lock(table, sorted(changed.rows))
+    if table == "host":
+        sql = "UPDATE host SET venue = ?, blocked_reason = ? WHERE id = ?"
+        tx.execute_many(sql, [(*row[1:], row[0]) for row in rows])
+        return
     for name in _UNIQUE[table]:  # an address may have gone from one account to another; that one's turn comes
         tx.execute_many(
             f"UPDATE {table} SET {name} = 'moved-' || id WHERE {name} = ? AND id <> ?",
