@@ -396,10 +396,10 @@ def told(what: str, done: Sequence[Carried]) -> None:
     )
 
 
-def run_figures(root: Path, *, seconds: float, rounds: int) -> None:
+def run_figures(root: Path, *, seconds: float, rounds: int, flush: bool) -> None:
     """One server against two, in turns, and the cost of an entry that is carried."""
     with contextlib.ExitStack() as stack:
-        servers = [PostgresServer(durable=True) for _ in range(3)]
+        servers = [PostgresServer(durable=flush) for _ in range(3)]
         for server in servers:
             stack.callback(server.close)
         made: list[BenchProject] = []
@@ -407,7 +407,7 @@ def run_figures(root: Path, *, seconds: float, rounds: int) -> None:
             made = [
                 make_project(
                     root / f"{number}-{place}",
-                    n_jobs=int(700 * seconds) + 1000,
+                    n_jobs=int(400 * seconds) + 1000,
                     hosts_per_user=1,
                     in_batch=False,
                     database=servers[place].project_database(),
@@ -460,12 +460,20 @@ def main() -> None:
     parser.add_argument("--stock", action="store_true", help="attach Debian's client besides, in the trial")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of a pipeline")
     parser.add_argument("--rounds", type=int, default=3, help="pairs of pipelines")
+    parser.add_argument(
+        "--no-flush", action="store_true", help="where others keep the disk busy: commits stay in memory"
+    )
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if chosen.only != "figures":
             run_trial(Path(folder) / "trial", stock=chosen.stock)
         if chosen.only != "trial":
-            run_figures(Path(folder) / "figures", seconds=chosen.seconds, rounds=chosen.rounds)
+            run_figures(
+                Path(folder) / "figures",
+                seconds=chosen.seconds,
+                rounds=chosen.rounds,
+                flush=not chosen.no_flush,
+            )
 
 
 if __name__ == "__main__":

@@ -278,6 +278,8 @@ def test_what_does_not_fit_is_refused(found: Archipelago, tmp_path: Path, postgr
     )
     with pytest.raises(StoreError, match="older backup"):
         found.follow()
+    found.centre.write(lambda tx: tx.execute("DELETE FROM meta WHERE key = 'island_3_entry'"))
+    assert found.follow() == 0
 
 
 def replaced(island: Island, **changes: Any) -> Island:

@@ -32,30 +32,34 @@ class IslandFollower:
         self._ctx = ctx
         self._island = island
         self._store: Store | None = None
-        self._compared: dict[str, int] = dict.fromkeys(
-            island_accounts.MIRRORED, 0
-        )  # ids up to which this round came
+        # ids up to which this round came
+        self._compared: dict[str, int] = dict.fromkeys(island_accounts.MIRRORED, 0)
 
     async def step(self) -> int:
         """Carry some of it; how many entries of the ledger."""
         if self._store is None:
             self._store = await asyncio.to_thread(open_island, self._island, self._ctx.master_url)
             log.info("island_connected", island=self._island.name)
-        store = self._store
-        for table in island_accounts.MIRRORED:
-            await self._mirror(store, table)
-        return await self._take_credit(store)
+        try:
+            for table in island_accounts.MIRRORED:
+                await self._mirror(self._store, table)
+            return await self._take_credit(self._store)
+        except Exception:  # something may have changed there: look again whether it is our island
+            await asyncio.to_thread(self.close)
+            raise
 
     def close(self) -> None:
         """Close the island's database."""
         if self._store is not None:
             self._store.close()
+            self._store = None
 
     async def _mirror(self, store: Store, table: str) -> None:
         """Bring what is new there, and the next part of what may have changed."""
         newest = await store.aread(partial(island_accounts.last_id, table=table))
         await self._bring(store, table, after=newest, limit=LEAST_ROWS)
-        limit = min(max(LEAST_ROWS, newest // ROUND_SWEEPS), MOST_ROWS)
+        n_rows = newest - island_accounts.first_id(table, self._island.number)
+        limit = min(max(LEAST_ROWS, n_rows // ROUND_SWEEPS), MOST_ROWS)
         self._compared[table] = await self._bring(store, table, after=self._compared[table], limit=limit)
 
     async def _bring(self, store: Store, table: str, *, after: int, limit: int) -> int:

@@ -93,15 +93,19 @@ class Rows:
 def read_rows(db: Database, table: str, *, number: int, after: int, limit: int) -> Rows:
     """Return the next rows of the centre's table for an island, by id; of computers those of its range."""
     columns, last = _CHOSEN, (number + 1) * HOST_IDS
-    if table == "host":
-        after = max(after, number * HOST_IDS)
-    else:
+    after = max(after, first_id(table, number))
+    if table != "host":
         others = (name for name in db.columns(table) if name != "id" and name not in _COUNTED_THERE)
         columns, last = ("id", *others), ROW_IDS
     names = ", ".join(columns)
     sql = f"SELECT {names} FROM {table} WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
     rows = db.query(sql, (after, last, limit))
     return Rows(columns, {row[0]: tuple(row) for row in rows})
+
+
+def first_id(table: str, number: int) -> int:
+    """Return the id behind which an island's rows of a table begin at the centre."""
+    return number * HOST_IDS if table == "host" else 0
 
 
 def last_id(db: Database, table: str) -> int:
