@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.app_history import KNOWN, MEMORY, AppHistory, BandReadings, note_progress
+from cobblestone.policy.client.app_history import (
+    DOUBTED,
+    KNOWN,
+    MEMORY,
+    AppHistory,
+    BandReadings,
+    note_progress,
+)
 from cobblestone.policy.client.cautious_fetch import OWED, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -170,6 +177,24 @@ def test_an_app_that_tells_the_truth_no_more_is_no_longer_believed() -> None:
     assert not history(ratios, readings=readings).truthful
 
 
+def test_progress_that_stands_still_while_the_job_goes_on_is_not_true() -> None:
+    """Each reading was right when it was made; hours later the same one said that the job takes a week."""
+    ratios = [1.0] * 6
+    stale = [(150.0, 0.15), (900.0, 0.15), (920.0, 0.92)]
+    assert not history(ratios, readings=[stale] * 6).truthful
+    assert history(ratios, readings=[[(150.0, 0.15), (240.0, 0.24), (920.0, 0.92)]] * 6).truthful
+
+
+def test_progress_is_believed_no_more_after_several_jobs_were_given_up_until_one_has_ended() -> None:
+    known = history([1.0] * 6, readings=[readings_of(1.0, lambda x: x)] * 6)
+    for _ in range(DOUBTED):
+        assert known.need(estimate=1000.0, used=300.0, fraction=0.003).least > 90_000.0
+        known = known.after_giving_up()
+    assert known.need(estimate=1000.0, used=300.0, fraction=0.003).least == 700.0
+    after = known.after_job(1.0, (), 1000.0)
+    assert after.need(estimate=1000.0, used=300.0, fraction=0.003).least > 90_000.0
+
+
 @given(st.lists(st.floats(0.01, 100.0), max_size=80), st.floats(0.0, 1e5), st.none() | st.floats(0.0, 1.0))
 def test_needs_are_never_negative_and_least_is_never_more_than_the_longest_job(
     ratios: list[float], used: float, fraction: float | None
@@ -246,6 +271,12 @@ def test_two_jobs_a_day_and_processor_may_be_given_up_and_no_more() -> None:
         while allowance.possible:
             allowance, given_up = allowance.after_one(), given_up + 1
     assert 4 * 10 <= given_up <= 4 * 11
+
+
+def test_a_clock_that_is_set_back_takes_no_allowance_away() -> None:
+    allowance = GivingUp().at(1e9, ncpus=1).at(1e9 - 3650 * DAY, ncpus=1)
+    assert allowance.possible
+    assert not allowance.after_one().after_one().at(1e9 - 3660 * DAY, ncpus=1).possible
 
 
 def test_a_project_that_wastes_its_time_weighs_less_and_comes_back() -> None:

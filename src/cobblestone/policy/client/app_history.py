@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cobblestone.policy.client.estimates import remaining_2007
@@ -44,6 +44,8 @@ CURVE = 256
 NEAREST = 8
 #: ... and with fewer than these nothing is known.
 FEWEST_NEAR = 4
+#: Jobs given up since one has ended after which what the app reports is not believed: it may lie from some version on.
+DOUBTED = 5
 #: A job that is longer than all before it is taken to need at least this part of its time once more ...
 LEAST_EXCESS = 0.1
 #: ... and probably this part.
@@ -79,6 +81,7 @@ class AppHistory:
     readings: tuple[tuple[float, float], ...] = ()
     """Fractions that were reported and the parts that were done in truth, latest last."""
     curve: tuple[tuple[float, float], ...] = ()  #: the same in order of the fraction
+    given_up: int = 0  #: jobs since the last that has ended
     truthful: bool = False
     """Progress was true wherever it was read.  Only then is a job given up because of it; what is distorted evenly serves
     to guess how long a job will take.
@@ -93,10 +96,12 @@ class AppHistory:
             ratios = ratios[1:]
         insort(ordered, ratio)
         truths = list(self.truths)
-        for band, (fraction, used), _ in readings:
+        for band, first, last in readings:
             if band == NOTHING_YET:
                 continue
-            truths[band] = (*truths[band][1 - MEMORY :], total * fraction / used)
+            # the last one tells of progress that stands still while the job goes on
+            truth = max([total * fraction / used for fraction, used in (first, last)], key=_error)
+            truths[band] = (*truths[band][1 - MEMORY :], truth)
         pairs = {(fraction, used / total) for _, first, last in readings for fraction, used in (first, last)}
         known = (*self.readings, *sorted(pairs))[-CURVE:]
         return AppHistory(
@@ -109,9 +114,15 @@ class AppHistory:
             truthful=all(_is_true(min(seen), max(seen)) for seen in truths if seen),
         )
 
+    def after_giving_up(self) -> AppHistory:
+        """Return what is known after a job was given up."""
+        return replace(self, given_up=self.given_up + 1)
+
     def need(self, *, estimate: float, used: float, fraction: float | None) -> Need:
         """Return what a job still needs; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
         by_sizes = self._by_sizes(estimate, used, fraction)
+        if self.given_up >= DOUBTED:
+            return by_sizes
         by_progress = self._by_progress(used, fraction)
         if by_progress is not None and self.truthful:
             return by_progress
@@ -178,6 +189,10 @@ def _trusts(truths: Sequence[Sequence[float]]) -> tuple[tuple[float, float] | No
             trust = above
         found.append(trust)
     return tuple(reversed(found))
+
+
+def _error(truth: float) -> float:
+    return max(truth, 1.0 / truth)
 
 
 def _is_true(low: float, high: float) -> bool:

@@ -10,6 +10,9 @@ import random
 
 RPC_BACKOFF_MIN = 60.0
 RPC_BACKOFF_MAX = 4 * 3600.0
+FAILING_JOBS = 10
+FAILING_MIN = 30.0
+FAILING_MAX = 3600.0
 TYPE_BACKOFF_MIN = 600.0
 TYPE_BACKOFF_MAX = 86400.0
 
@@ -26,6 +29,17 @@ def rpc_backoff(failures: int, *, rng: random.Random) -> float:
     """Return seconds to wait after ``failures`` (from 0) failed contacts in a row (today's clients)."""
     top = min(RPC_BACKOFF_MIN * 2.0 ** min(failures, 10), RPC_BACKOFF_MAX)
     return top * (0.5 + 0.5 * rng.random())
+
+
+def failing_jobs_wait(failed: int) -> float:
+    """Return seconds to leave a project alone after ``failed`` of its jobs have failed in a row: a minute after the eleventh,
+    doubling to an hour.
+    """
+    return (
+        min(FAILING_MAX, FAILING_MIN * 2.0 ** min(failed - FAILING_JOBS, 10))
+        if failed > FAILING_JOBS
+        else 0.0
+    )
 
 
 def next_type_backoff(interval: float) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, note_progress
@@ -38,6 +39,8 @@ TINY = 1e-6
 EDF_CAUTION = 1.0
 #: A caution that changes by less (seconds) leaves deadlines as they are.
 SAME_CAUTION = 600.0
+#: Jobs that are given up with one run list; a host that comes back after weeks may hold thousands.
+MOST_AT_ONCE = 100
 #: A project's weight that changes by less leaves its share as it is.
 SAME_WEIGHT = 0.01
 
@@ -289,7 +292,8 @@ class OwnPolicy(Published):
         may = state.preferences.may_give_up and state.may_contact(state.now)
         if not late or not may or self._contact_delay() > 0.0:
             return ()
-        return [(job, why("give_up.late", job=job.id)) for job in late if self._give_up(job)]
+        given_up = (job for job in late if self._give_up(job))
+        return [(job, why("give_up.late", job=job.id)) for job in islice(given_up, MOST_AT_ONCE)]
 
     def _will_be_late(self, job: Job) -> bool:
         """Tell whether a job will be late even with luck; it has the benefit of what is not known."""
@@ -334,6 +338,7 @@ class OwnPolicy(Published):
             return False
         known.giving_up = known.giving_up.after_one()
         self._book(i, job.done, useful=False)
+        known.apps[job.app_name] = self._history(job).after_giving_up()
         size = job.done + job.remaining
         lost = PastJob(size, job.raw, _bound(job), given_up=True, app=job.app_name)
         known.history = known.history.after_job(lost)

@@ -39,7 +39,8 @@ class GivingUp:
         full = GIVEN_UP_PER_DAY * ncpus
         if self.since is None:
             return GivingUp(left=full, since=now)
-        return GivingUp(left=min(full, self.left + (now - self.since) / SECONDS_PER_DAY * full), since=now)
+        days = max(0.0, now - self.since) / SECONDS_PER_DAY  # a clock that is set back takes nothing away
+        return GivingUp(left=min(full, self.left + days * full), since=now)
 
     @property
     def possible(self) -> bool:

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition
+from cobblestone.policy.client.backoff import failing_jobs_wait
 from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
 from cobblestone.policy.client.core.reasons import why
@@ -319,6 +320,8 @@ class Intake:
         self.policy.ended(job, elapsed)
         hand_in(self.state, self.policy, job)
         project = s.projects[job.project]
+        project.failed = project.failed + 1 if job.failed else 0
+        project.not_before = max(project.not_before, s.now + failing_jobs_wait(project.failed))
         project.backoffs.pop(job.gpu, None)
         if uploading:
             project.upload_since = s.now

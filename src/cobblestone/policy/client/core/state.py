@@ -173,6 +173,7 @@ class Project:
 
     description: ProjectDescription
     failures: int = 0  #: contacts in a row without success
+    failed: int = 0  #: jobs that failed in a row
     not_before: float = 0.0  #: earliest next contact
     contact_asked: str = ""  #: who wants a contact
     contact_by: float = NEVER  #: when the project itself wants the next one
