@@ -28,6 +28,7 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
+from cobblestone.policy.client.cs3_wf3 import OwnPolicy
 
 CONSENT = SchedulingPreferences(may_give_up=True)
 PROJECTS = (ProjectDescription(id="p"), ProjectDescription(id="q"))
@@ -122,3 +123,5 @@ def test_thousands_of_jobs_that_nobody_can_save_are_given_up_little_by_little(po
         assert len(given_up) <= 100
         assert len(core.state.running) == 16
         assert now < core.state.alarm < math.inf
+    if isinstance(core.policy, OwnPolicy):
+        assert min(core.policy.memory.cautions) >= 0.0, "a deadline in the past brings no other one forward"

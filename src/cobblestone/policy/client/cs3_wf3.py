@@ -209,7 +209,7 @@ class OwnPolicy(Published):
             return 0.0
         busy, bound = self.outlooks[i].busy, self.memory.projects[i].history.latency_bound
         wall = self.memory.interruptions.wall_seconds
-        return min(wall(busy, deviations=EDF_CAUTION) - wall(busy), 0.5 * bound)
+        return min(wall(busy, deviations=EDF_CAUTION) - wall(busy), 0.5 * max(0.0, bound))
 
     def _safe_report(self, deadline: float) -> float:
         """Return the last time before a deadline at which the client may be in contact, if it never waits with one."""
