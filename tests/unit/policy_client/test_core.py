@@ -257,12 +257,14 @@ def test_only_one_contact_is_under_way_and_a_failed_one_is_tried_again_later(nam
         core.handle(ContactFailed(5.0, "q"))
 
 
-def test_work_fetch_is_not_looked_at_while_nobody_can_be_asked() -> None:
-    core, _ = begin("published CS2_WF2_WS2_JC2")
+@pytest.mark.parametrize("name", ["published CS2_WF2_WS2_JC2", "recent"])
+def test_work_fetch_is_not_looked_at_while_nobody_can_be_asked(name: str) -> None:
+    core, _ = begin(name)
     (project,) = core.state.projects
+    core.handle(ContactFailed(1.0, "p"))
     while project.not_before <= core.state.now + FETCH_PERIOD:
-        core.handle(TimePassed(max(1.0, project.not_before)))
-        core.handle(ContactFailed(core.state.now, "p"))
+        if of(ContactProject, core.handle(TimePassed(core.state.alarm))):
+            core.handle(ContactFailed(core.state.now, "p"))
     assert core.state.alarm == pytest.approx(project.not_before)
     assert of(ContactProject, core.handle(TimePassed(core.state.alarm)))
 

@@ -448,10 +448,7 @@ class Published:
             running=running,
             trouble_period=self.state.slice,
         )
-        if any(p.contactable for p in projects):
-            return wait
-        state = self.state
-        return max(wait, min([p.not_before for p in state.projects if p.open], default=NEVER) - state.now)
+        return max(wait, self.state.first_supplier() - self.state.now)
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 

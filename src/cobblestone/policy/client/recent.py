@@ -402,7 +402,7 @@ class Recent:
         )
         spare = min((d.saturated - self.low for d in outlook.devices.values()), default=0.0)
         wait = max(FETCH_PERIOD, 0.5 * self.available() * spare)
-        state.next_fetch = max(now + wait, state.next_contact(now))
+        state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
         reasons = named(plan.reasons, [p.description.id for p in state.projects])
         for reason in reasons:
             if "project" in reason.values:

@@ -343,6 +343,18 @@ class ClientState:
         """Return when the next contact is allowed."""
         return now if self.may_contact(now) else self.last_contact + self.preferences.connection_interval
 
+    def first_supplier(self) -> float:
+        """Return from when on some project may be asked for some device type; 0 where none is open."""
+        starts = [
+            max(
+                p.not_before,
+                min([p.backoffs.get(kind, (0.0, 0.0))[1] for kind in p.description.supplies], default=0.0),
+            )
+            for p in self.projects
+            if p.open
+        ]
+        return min(starts, default=0.0)
+
     # -- storing ------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
