@@ -33,7 +33,7 @@ import msgspec
 import psutil
 from tests.bench.load import Plan
 from tests.bench.project import BenchProject, make_project
-from tests.bench.served import LoadProcess, count_rows, cpu_seconds, serving
+from tests.bench.served import LoadProcess, cpu_seconds, drained, serving
 from tests.helpers.killed_project import work
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import SimHost, World
@@ -59,6 +59,12 @@ NAMES = ("north", "south")
 N_USERS, N_HOSTS = 6, 12
 N_JOBS = 4000
 CGI = "/cgi-bin/cgi"
+CARRIED = 20_000  #: entries at the least, when that is measured
+MORE_ENTRIES = (
+    "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, kind, system, claimed, granted, unit,"
+    " work_start, reasons, facts, app_version_id) SELECT time, result_id + {}, workunit_id, host_id, user_id, kind, system,"
+    " claimed, granted, unit, work_start, reasons, facts, app_version_id FROM credit_entry ORDER BY id LIMIT {}"
+)
 
 
 def say(text: str) -> None:
@@ -338,7 +344,7 @@ def _compare(trial: Trial, follower: Follower, stock: StockClient | None) -> Non
 class Carried:
     """What a pipeline did."""
 
-    jobs: float
+    jobs: int
     seconds: float
     database_cpu: float
     program_cpu: float
@@ -362,16 +368,15 @@ def pipelines(projects: Sequence[tuple[BenchProject, PostgresServer]], *, second
         for load in loads:
             stack.callback(load.close)
             load.run(Plan(keep_signatures=True, once=True), seconds=0, job_seconds=1)
-        before = [count_rows(project) for project, _ in projects]
         found: list[Carried | None] = [None] * len(projects)
 
         def run(place: int) -> None:
             project, postgres = projects[place]
             server, cpu = running[place].cpu_seconds(), database_cpu(postgres.pid)
             counts = loads[place].run(Plan(report=True, upload=True), seconds=seconds, job_seconds=1)
-            rows = count_rows(project)
+            drained(project, n_reported=counts.reports)  # what was reported is paid for to its end
             found[place] = Carried(
-                jobs=min(rows["assimilated"], rows["deleted"]) - before[place]["assimilated"],
+                jobs=counts.reports,
                 seconds=counts.seconds,
                 database_cpu=database_cpu(postgres.pid) - cpu,
                 program_cpu=running[place].cpu_seconds() - server,
@@ -426,6 +431,9 @@ def carry(
     """Let the centre take the ledger of a project that ran before, as if that were its first island."""
     with contextlib.closing(Store(island.location, readers=1)) as store:
         store.write(lambda tx: found_island(tx, Identity(number=1, master_url=centre.url)))
+        n_there = int(store.read(lambda db: db.value("SELECT COUNT(*) FROM credit_entry")))
+        for number in range(1, 1 + CARRIED // n_there):  # the same again, for results of other numbers
+            store.write(lambda tx, number=number: tx.execute(MORE_ENTRIES.format(10**7 * number, n_there)))
         entries = int(store.read(lambda db: db.value("SELECT COUNT(*) FROM credit_entry")))
     entry = made_island(name="north", number=1, url=island.url, database=str(island.location), share=1.0)
     with open_project(centre.root, clock=lambda: time.time() + 3600) as ctx:
