@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from tests.helpers.float_torture import float_torture
 from tests.helpers.project_world import PLATFORM, SimHost, World
 from tests.helpers.served_world import LoopThread
 from tests.helpers.store_content import as_input
+from tests.helpers.volunteers import PASSWORD, email
 from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
 
 from cobblestone.demo.chromium import Tab
@@ -45,6 +47,15 @@ OPTIONS = "--input input=input --output output=output"
 NATIVE_SECONDS = 1800.0
 #: Says how far it is, prints, and fails.
 FAILS = module("(call $put (i32.const 2) @words) unreachable", words="I cannot do this")
+#: A computer that is plugged in or not, as the test says.
+BATTERY = """(() => {
+    const power = Object.assign(new EventTarget(), {charging: true});
+    navigator.getBattery = async () => power;
+    window.plugIn = (on) => {
+        power.charging = on;
+        power.dispatchEvent(new Event("chargingchange"));
+    };
+})()"""
 CHECKPOINT_IS_KEPT = """() => new Promise((done) => {
     const opening = indexedDB.open("cobblestone:/");
     opening.onsuccess = () => {
@@ -311,6 +322,77 @@ def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_
     assert (
         computing.world.value("SELECT COUNT(*) FROM host") == 2
     )  # its token was kept while the tab was open
+
+
+def test_whoever_logs_in_has_the_credit_and_the_computer_is_theirs(computing: Computing):
+    app = computing.app("steps", steps(3_000_000))
+    computing.world.user("carol")
+    page = computing.open(path="login.php?next=compute")
+    page.get_by_label("E-mail address").fill(email("carol"))
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    start(page)
+    done(page)
+    expect(page.locator("[data-part=status]")).to_have_text("Waiting for tasks.")
+    expect(page.locator("[data-part=account]")).to_have_text("Carol")
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert computing.world.value("SELECT total_credit FROM user_account WHERE name = 'Carol'") > 0
+    page.goto("home.php")
+    expect(page.get_by_role("cell", name="browser")).to_be_visible()
+
+
+class LabPage(BaseHTTPRequestHandler):
+    """The page of a scientist, with the button of the project that its path names."""
+
+    def do_GET(self) -> None:
+        frame = f'<iframe src="{self.path[1:]}compute_frame" width="460" height="640"></iframe>'
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(frame.encode())
+
+
+def test_a_page_of_another_site_shows_the_button_only_if_the_operator_names_it(
+    computing: Computing, monkeypatch: pytest.MonkeyPatch
+):
+    computing.app("steps", steps(30_000_000))
+    page = computing.open(path="login.php")
+    with ThreadingHTTPServer(("127.0.0.1", 0), LabPage) as lab:
+        threading.Thread(target=lab.serve_forever).start()
+        origin = f"http://localhost:{lab.server_port}"
+        frame = page.frame_locator("iframe")
+        page.goto(f"{origin}/{computing.url}")
+        expect(frame.locator("body")).to_contain_text("refused to connect")
+        monkeypatch.setitem(computing.world.ctx.settings.browsers.__dict__, "origins", [origin])
+        page.goto(f"{origin}/{computing.url}")
+        frame.get_by_role("button", name="Start computing").press("Enter")
+        expect(frame.locator("[data-part=jobs]")).to_have_text("1", timeout=PATIENCE_MS)
+        expect(frame.locator("[data-part=account]")).to_have_text("all visitors")
+        lab.shutdown()
+
+
+def test_on_battery_it_stands_still_as_chosen_and_a_second_tab_says_that_the_first_computes(
+    computing: Computing,
+):
+    computing.app("forever", FOREVER)
+    page = computing.open()
+    page.context.add_init_script(BATTERY)
+    page.reload()
+    start(page)
+    computes(page)
+    status = page.locator("[data-part=status]")
+    page.evaluate("plugIn(false)")
+    expect(status).to_have_text("Stands still: the computer runs on battery.")
+    page.get_by_label("Stand still on battery").uncheck()
+    expect(status).to_have_text("Computing.")
+    page.get_by_label("Stand still on battery").check()
+    page.evaluate("plugIn(true)")
+    expect(status).to_have_text("Computing.")
+    second = page.context.new_page()
+    second.goto("compute")
+    start(second)
+    expect(second.locator("[data-part=message]")).to_contain_text("Another tab")
 
 
 @pytest.mark.parametrize("look", ["desktop", "phone", "dark"])

@@ -350,6 +350,7 @@ class Compute {
   async begin(record) {
     const task = new Task(this, record);
     this.tasks.set(record.name, task);
+    this.showState();
     let again = 0;
     try {
       const result = await task.run();
@@ -364,6 +365,7 @@ class Compute {
     await later(again);
     task.row.remove();
     this.tasks.delete(record.name);
+    this.showState();
     this.wake?.();
   }
 
@@ -415,7 +417,8 @@ class Compute {
     part("start").textContent = this.running ? say.stop : say.start;
     part("pause").hidden = !this.running;
     part("pause").textContent = this.reasons.has("asked") ? say.resume : say.pause;
-    part("status").textContent = !this.running ? say.idle : this.pausedFor ? say[this.pausedFor] ?? say.standing : say.working;
+    part("status").textContent = !this.running ? say.idle : this.pausedFor ? say[this.pausedFor] ?? say.standing
+      : this.tasks.size ? say.working : say.waiting;
   }
 }
 
