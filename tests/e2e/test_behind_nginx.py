@@ -26,7 +26,7 @@ from cobblestone.store.engine.database import Store
 from cobblestone.store.work.files import fan_out, place_of
 
 MB = 10**6
-PLACES = 256  # for scheduler requests at once, as the documented site has them
+PLACES = 64  # for scheduler requests at once, as the documented site has them
 ACCEL = "/protected-download/"
 VISITOR = "127.0.0.9"  # an address of this machine that is not the proxy's
 COPY = "import shutil, sys\nshutil.copyfile(sys.argv[1], sys.argv[2])\n"

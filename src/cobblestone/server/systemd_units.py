@@ -201,8 +201,8 @@ server {{
 """
 
 
-_SCHEDULER_PLACES = 256
-"""Requests to one scheduler process at once, which waits for none of them longer than some tenths of a second."""
+_SCHEDULER_PLACES = 64
+"""Requests to one scheduler process at once.  It works on 16; of more only pages and the computers themselves wait longer."""
 
 _BUSY = """\
     # More come than the schedulers can take: they hear at once when to come again.
@@ -253,7 +253,7 @@ def _nginx(root: Path, settings: Settings, processes: Sequence[Process], project
             upstreams += f"split_clients $request_id ${delay} {{ 25% 900; 25% 1200; 25% 1500; * 1800; }}\n"
             locations += _BUSY.format(delay=delay)
         servers = "".join(f"    server {listen}:{port}{most};\n" for port in ports)
-        upstreams += f"upstream {name} {{\n{shared}    least_conn;\n{servers}    keepalive 32;\n    keepalive_timeout 4s;\n}}\n"
+        upstreams += f"upstream {name} {{\n{shared}    least_conn;\n{servers}    keepalive 64;\n    keepalive_timeout 4s;\n}}\n"
         locations += "".join(
             f"    location {path} {{ {when_full}proxy_pass http://{name}; }}\n" for path in paths
         )
