@@ -353,6 +353,18 @@ def test_a_killed_driver_is_told_again_what_is_under_way(name: str) -> None:
     assert again.snapshot() == core.snapshot()
 
 
+def test_a_restored_core_draws_the_next_random_number_not_the_first() -> None:
+    core, _ = begin("recent")
+    core.handle(ContactFailed(1.0, "p"))
+    while core.state.contact is None:
+        core.handle(TimePassed(core.state.alarm))
+    stored = json.loads(json.dumps(core.snapshot()))
+    again = ClientCore.restore(stored, rng=random.Random(1))
+    for each in (core, again):
+        each.handle(ContactFailed(200.0, "p"))
+    assert core.state.projects[0].not_before == again.state.projects[0].not_before > 200.0
+
+
 @pytest.mark.parametrize(
     "broken",
     [{}, {"version": 99}, {"version": 1, "policy": "recent", "state": {}, "memory": None}, {"version": 1}],
