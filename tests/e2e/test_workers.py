@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -156,6 +157,31 @@ def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeyp
         await asyncio.wait(slow)
 
     asyncio.run(play())
+
+
+def test_many_slow_calls_of_an_app_do_not_hold_up_those_of_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 0.2)
+    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+    begun: list[int] = []
+
+    async def play() -> None:
+        slow = [
+            asyncio.create_task(workers.call(sleep, 60, app="stuck", before=partial(begun.append, n)))
+            for n in range(30)
+        ]
+        await asyncio.sleep(0)
+        assert await workers.call(sleep, 0, app="other") == 0
+        assert len(set(begun)) <= workers_module.SLOW_IN_A_ROW
+        await asyncio.to_thread(workers.close)
+        await asyncio.wait(slow)
+
+    asyncio.run(play())
+
+
+def test_an_app_whose_calls_are_quick_again_gets_its_place_back(workers: Workers):
+    workers._slow_in_a_row[sleep.__name__, "changed"] = workers_module.SLOW_IN_A_ROW
+    asyncio.run(workers.call(sleep, 0, app="changed"))
+    assert not workers._slow_in_a_row
 
 
 def test_a_slow_call_that_was_stopped_for_others_ends_in_its_own_time(

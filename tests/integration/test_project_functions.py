@@ -299,7 +299,7 @@ def test_outputs_that_cannot_be_read_in_time_are_their_hosts_affair(
 ):
     calls: list[int] = []
 
-    async def call(function: Callable[..., object], task: ValidationTask) -> object:
+    async def call(function: Callable[..., object], task: ValidationTask, *, app: str) -> object:
         calls.append(len(task.results))
         if any(result.outputs[0].data == b"[1]" for result in task.results):
             raise WorkerFailedError("It took longer than 60 seconds and was stopped.")

@@ -124,7 +124,9 @@ class Assimilator:
             upload_folder=folder.upload,
             project_folder=folder.root,
         )
-        return await self._workers.call(assimilate, task, before=partial(lease.ensure, workunit.id))
+        return await self._workers.call(
+            assimilate, task, app=app.name, before=partial(lease.ensure, workunit.id)
+        )
 
     def _transact(
         self, tx: Transaction, *, lease: Lease, done: list[WorkunitView], amounts: dict[WorkunitId, float]

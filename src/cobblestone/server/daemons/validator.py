@@ -158,13 +158,13 @@ class Validator:
             limits=ReadLimits(max_memory=int(self._ctx.settings.checks.memory_bytes * READ_SHARE)),
         )
         try:
-            return await self._workers.call(validate, task)
+            return await self._workers.call(validate, task, app=app.name)
         except WorkerFailedError:
             if kind_named(app.comparison.kind, comparison_kinds()).project_function(app.comparison.options):
                 raise
-            return await self._without_unreadable(task)
+            return await self._without_unreadable(app, task)
 
-    async def _without_unreadable(self, task: ValidationTask) -> ValidationReport:
+    async def _without_unreadable(self, app: App, task: ValidationTask) -> ValidationReport:
         """Compare once more after time, memory or the process itself did not last.
 
         Each result is read by itself first: one with which that happens again cannot be read, and that is its host's affair.
@@ -176,7 +176,7 @@ class Validator:
         for result in task.results:
             alone = replace(task, results=(result,), pairs=(), credit_function="")
             try:
-                await self._workers.call(validate, alone)
+                await self._workers.call(validate, alone, app=app.name)
             except WorkerFailedError as error:
                 problem = phrase("its outputs cannot be read: {problem}", problem=str(error))
                 unreadable.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
@@ -186,7 +186,7 @@ class Validator:
             results=tuple(result for result in task.results if result.result_id not in bad),
             pairs=tuple(pair for pair in task.pairs if bad.isdisjoint(pair)),
         )
-        report = await self._workers.call(validate, rest)
+        report = await self._workers.call(validate, rest, app=app.name)
         return replace(report, checked=(*report.checked, *unreadable))
 
     def _decide(self, tx: Transaction, *, id_: WorkunitId, report: ValidationReport) -> None:

@@ -3,7 +3,8 @@
 Each process has its own pipe, so that one that is killed, at whatever moment, takes nothing with it: the next call starts
 another.  What a call leaves behind (threads, processes, files) ends with its process.  As many calls as there are workers run at
 once.  One that takes longer than `QUICK_SECONDS` moves to a place for slow calls, of which there are as many; if they are all
-taken and others wait, it is stopped and begins again once there is one.
+taken and others wait, it is stopped and begins again once there is one.  Calls of an app whose last ones were all slow let
+those of other apps go first: however many there are, nobody waits long behind them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -37,6 +39,8 @@ INTERPRETER_BYTES = 500_000_000
 """A worker's memory limit counts address space; the interpreter and its libraries take this much of it."""
 QUICK_SECONDS = 2.0
 """What takes longer is slow."""
+SLOW_IN_A_ROW = 3
+"""After so many slow calls of an app its next ones let others go first, until one is quick."""
 MAX_CALLS = 1000
 """Calls that a process serves before another takes its place: project functions may leak memory."""
 DEATH_SECONDS = 0.5
@@ -52,6 +56,10 @@ MAX_PROBLEM = 10_000
 _context = multiprocessing.get_context("spawn")
 
 
+_Kind = tuple[str, str]
+"""The function that a call calls, and for which app."""
+
+
 class WorkerFailedError(JobError):
     """A call took too long or too much memory, or its process died: the function itself said nothing."""
 
@@ -63,28 +71,40 @@ class Workers:
         self._settings = settings
         self._places = asyncio.Semaphore(settings.workers)
         self._slow_places = asyncio.Semaphore(settings.workers)
-        self._n_waiting = 0  # for a place that is not for slow calls
+        self._waiting: Counter[_Kind] = Counter()  # for a place that is not for slow calls
+        self._slow_in_a_row: Counter[_Kind] = Counter()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._threads = ThreadPoolExecutor(2 * settings.workers, thread_name_prefix="worker")
         self._closed = False
 
     async def call(
-        self, function: Callable[[A], R], argument: A, *, before: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[A], R],
+        argument: A,
+        *,
+        app: str = "",
+        before: Callable[[], None] = lambda: None,
     ) -> R:
-        """Run ``function(argument)`` in a worker.  ``before`` is called when its turn has come; what it raises ends the call.
+        """Run ``function(argument)`` in a worker, for an app.
+
+        ``before`` is called when its turn has come; what it raises ends the call.
 
         Raises:
             WorkerFailedError: it took too long or too much memory, or its process died.
             JobError: it failed.
             asyncio.CancelledError: the workers are closed.
         """
-        place = _Place()
-        self._n_waiting += 1
+        place = _Place(kind=(function.__name__, app))
+        self._waiting[place.kind] += 1
         try:
             await place.take(self._places)
+            while self._seems_slow(place.kind) and any(
+                n and not self._seems_slow(kind) for kind, n in self._waiting.items()
+            ):
+                await place.take(self._places)  # after the others
         finally:
-            self._n_waiting -= 1
+            self._waiting[place.kind] -= 1
         try:
             outcome = await self._run(function, argument, place, before)
             while outcome is None:  # it was stopped, for it is slow
@@ -94,11 +114,17 @@ class Workers:
             place.leave()
         return outcome[0]
 
+    def _seems_slow(self, kind: _Kind) -> bool:
+        return self._slow_in_a_row[kind] >= SLOW_IN_A_ROW
+
     async def _run(
         self, function: Callable[[A], R], argument: A, place: _Place, before: Callable[[], None]
     ) -> tuple[R] | None:
         """Run a call once; None: it was stopped, for it is slow, others wait, and all places for slow calls are taken."""
         process = self._take_process()
+        if self._closed:  # while this one waited
+            process.stop()
+            raise asyncio.CancelledError
         loop = asyncio.get_running_loop()
         running: asyncio.Future[Any] = loop.run_in_executor(self._threads, process.start)
         try:
@@ -115,7 +141,11 @@ class Workers:
 
     async def _wait(self, running: asyncio.Future[R], place: _Place) -> tuple[R] | None:
         ends = time.monotonic() + self._settings.timeout
+        slow = False
         while not (await asyncio.wait([running], timeout=min(QUICK_SECONDS, ends - time.monotonic())))[0]:
+            if not slow:
+                slow = True
+                self._slow_in_a_row[place.kind] += 1
             if time.monotonic() >= ends:
                 raise WorkerFailedError(
                     f"It took longer than {self._settings.timeout:g} seconds and was stopped."
@@ -123,8 +153,10 @@ class Workers:
             if place.taken is self._places:
                 if not self._slow_places.locked():
                     await place.take(self._slow_places)
-                elif self._n_waiting:
+                elif self._waiting.total():
                     return None
+        if not slow:
+            del self._slow_in_a_row[place.kind]
         return (await running,)
 
     def _take_process(self) -> _Process:
@@ -159,7 +191,8 @@ class Workers:
 class _Place:
     """The place that a call has, while it has one."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: _Kind) -> None:
+        self.kind = kind
         self.taken: asyncio.Semaphore | None = None
 
     async def take(self, semaphore: asyncio.Semaphore) -> None:
