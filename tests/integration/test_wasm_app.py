@@ -11,9 +11,12 @@ from tests.helpers.served_world import LoopThread, connect
 from tests.helpers.wasm_slot import COPY, FOREVER, module
 
 from cobblestone.cli.app import app_lines
+from cobblestone.domain import pyodide as known
 from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.errors import JobError
-from cobblestone.sdk import Project, RequestRefused, wasm_package, wasm_toolchain
+from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
+from cobblestone.sdk import Project, RequestRefused, bundle, pyodide, wasm_package, wasm_toolchain
+from cobblestone.sdk.app_definition import AppSpec
 
 COMMAND = "program {input} {output}"
 OWN = "x86_64-pc-linux-gnu"
@@ -133,3 +136,27 @@ def test_a_browser_is_never_believed_alone_and_computes_no_other_commands(projec
     project.create_app("copy", COMMAND, wasm="program.wasm")
     with pytest.raises(JobError, match="--quorum 2"):
         project.update_app("copy", [], command=COMMAND, wasm="program.wasm", browsers=True)
+
+
+def test_a_bundle_is_for_browsers_too_where_the_project_has_pyodide(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bundle, "make_archive", lambda *_: (b"archive", {"numpy"}))
+    monkeypatch.setattr(pyodide, "packages_archive", lambda _: b"packages")
+    Path("norm.py").write_text("import numpy\n")
+    Path("requirements.txt").write_text("numpy\n")
+    spec = AppSpec(
+        name="norm", command="python3 norm.py {input} {output}", files=["norm.py"], bundle="requirements.txt",
+        in_browsers=True, quorum=2, compare="numeric:rtol=1e-6", platforms=["x86_64-pc-linux-gnu"],
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="cobblestone project pyodide"):
+        project.create_app(spec)
+    place = world.ctx.folder.pyodide / known.VERSION
+    place.mkdir(parents=True)
+    for name in known.SHA256:
+        (place / name).write_text("")
+    names = {
+        each.platform: {file.open_name for file in each.files} for each in project.create_app(spec).versions
+    }
+    assert names[BROWSER_PLATFORM] == {known.PACKAGES_NAME, PYODIDE_DESCRIPTION_FILE, "norm.py"}
+    assert {"cobblestone_launcher.py", "cobblestone_bundle", "norm.py"} < names["x86_64-pc-linux-gnu"]

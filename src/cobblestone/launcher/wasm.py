@@ -37,7 +37,6 @@ WASM_RESERVED_NAMES = frozenset(
         f"{ROOM}.state",
         "stdout.txt",
         "trickle_up.xml",
-        PYODIDE_DESCRIPTION_FILE,
         "cobblestone_checkpoints",
         "cobblestone_time_to_checkpoint",
     }

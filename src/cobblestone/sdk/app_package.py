@@ -38,6 +38,7 @@ from cobblestone.domain.platforms import (
 )
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.launcher.container import IMAGE_FILE
+from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.python_modules import check_modules
 from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
@@ -95,7 +96,7 @@ class Command:
         form = JobForm(
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
         )
-        reserved = [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE, IMAGE_FILE]
+        reserved = [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE, IMAGE_FILE, PYODIDE_DESCRIPTION_FILE]
         check_open_names(list(contents), form, self.output_names(), reserved)
         return contents
 
