@@ -34,28 +34,23 @@ SEEN = "network 0, own root 0, home of others 0\n"
 def saved_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An image of one program, as podman saves it."""
     folder = tmp_path_factory.mktemp("image")
-    words = [
-        *toolchain.zig(),
-        "cc",
-        "-target",
-        "x86_64-linux-musl",
-        "-O1",
-        "-static",
-        "-s",
-        "-o",
-        str(folder / "count"),
-    ]
-    toolchain.run_compiler([*words, str(HERE / "container_job.c")], folder, "container_job.c")
-    with tarfile.open(folder / "files.tar", "w") as archive:
-        archive.add(folder / "count", "count")
     name = "localhost/cobblestone-test:1"
-    for step in (
-        ["import", "-q", str(folder / "files.tar"), name],
-        ["save", "-q", "-o", str(folder / "image.tar"), name],
-        ["rmi", "--force", name],
-    ):
+    import_image(HERE / "container_job.c", folder, "count", name)
+    for step in (["save", "-q", "-o", str(folder / "image.tar"), name], ["rmi", "--force", name]):
         subprocess.run(["podman", *step], check=True, capture_output=True)
     return folder / "image.tar"
+
+
+def import_image(source: Path, folder: Path, program: str, name: str) -> None:
+    """Make an image of one compiled program, which is also what it runs by itself."""
+    target = ["-target", "x86_64-linux-musl", "-O1", "-static", "-s"]
+    words = [*toolchain.zig(), "cc", *target, "-o", str(folder / program), str(source)]
+    toolchain.run_compiler(words, folder, source.name)
+    with tarfile.open(folder / "files.tar", "w") as archive:
+        archive.add(folder / program, program)
+    change = ["--change", f'CMD ["/{program}"]']
+    words = ["podman", "import", "-q", *change, str(folder / "files.tar"), name]
+    subprocess.run(words, check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -236,6 +231,33 @@ def test_our_client_computes_what_the_stock_client_is_not_offered(
         client.stop()
     assert "Jobs in containers: podman" in client.log()
     assert [result.text() for result in batch.results(timeout=60)] == [f"counted 30, {SEEN}"] * 3
+
+
+def test_a_stock_client_of_version_8_computes_it(
+    live: Callable[..., LiveProject],  # noqa: F811  # the fixture
+    saved_image: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    podman: Callable[..., str],
+):
+    newer = subprocess.run(["tools/newer_client.sh", "sid"], check=True, capture_output=True, text=True)
+    monkeypatch.setenv("PATH", f"{newer.stdout.strip()}:{os.environ['PATH']}")
+    # With the image of this name that client tries whether containers work; here it is not fetched from far.
+    (tmp_path / "hello.c").write_text('#include <stdio.h>\nint main(void) { puts("\\nHello from Docker!"); }\n')
+    import_image(tmp_path / "hello.c", tmp_path, "hello", "localhost/hello-world")
+    # The limits that Podman sets by itself are more than root may ask for in a sandbox.
+    (tmp_path / "containers.conf").write_text('[containers]\ndefault_ulimits = ["nofile=1024:4096", "nproc=1024:4096"]\n')
+    monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    project = live()
+    create(project, saved_image)
+    (project.root / "input").write_text("30\n")
+    batch = project.project.submit("count", [Job(inputs=[project.root / "input"]) for _ in range(3)])
+    client = project.volunteer("alice")
+    assert "version 8." in client.log()
+    assert "hello-world' test failed" not in client.log()
+    project.wait_for_batch(batch, client, seconds=240)
+    assert [result.text() for result in batch.results(timeout=60)] == [f"counted 30, {SEEN}"] * 3
+    assert client.unparsed_xml() == []
 
 
 def test_a_trial_runs_it(

@@ -48,6 +48,7 @@ _PREFERENCES = """<global_preferences>
   <run_on_batteries>1</run_on_batteries>
   <suspend_cpu_usage>0</suspend_cpu_usage>
   <niu_suspend_cpu_usage>0</niu_suspend_cpu_usage>
+  <niu_max_ncpus_pct>100</niu_max_ncpus_pct>
   <work_buf_min_days>{buffer_days}</work_buf_min_days>
   <work_buf_additional_days>0.01</work_buf_additional_days>
   <disk_min_free_gb>0.01</disk_min_free_gb>
