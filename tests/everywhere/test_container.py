@@ -243,10 +243,14 @@ def test_a_stock_client_of_version_8_computes_it(
     newer = subprocess.run(["tools/newer_client.sh", "sid"], check=True, capture_output=True, text=True)
     monkeypatch.setenv("PATH", f"{newer.stdout.strip()}:{os.environ['PATH']}")
     # With the image of this name that client tries whether containers work; here it is not fetched from far.
-    (tmp_path / "hello.c").write_text('#include <stdio.h>\nint main(void) { puts("\\nHello from Docker!"); }\n')
+    (tmp_path / "hello.c").write_text(
+        '#include <stdio.h>\nint main(void) { puts("\\nHello from Docker!"); }\n'
+    )
     import_image(tmp_path / "hello.c", tmp_path, "hello", "localhost/hello-world")
     # The limits that Podman sets by itself are more than root may ask for in a sandbox.
-    (tmp_path / "containers.conf").write_text('[containers]\ndefault_ulimits = ["nofile=1024:4096", "nproc=1024:4096"]\n')
+    (tmp_path / "containers.conf").write_text(
+        '[containers]\ndefault_ulimits = ["nofile=1024:4096", "nproc=1024:4096"]\n'
+    )
     monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
     project = live()
     create(project, saved_image)
