@@ -67,7 +67,7 @@ def test_the_proxy_sends_each_request_to_its_role():
     conf = texts("scheduler,upload*2", "web", listen="10.0.0.2")["cobblestone-my-sky.nginx.conf"]
     scheduler = "location = /cgi-bin/cgi { error_page 502 504 = @busy; proxy_pass http://cobblestone_my_sky_scheduler; }"
     assert scheduler in conf
-    assert "max_conns=256;" in conf
+    assert "max_conns=64;" in conf
     assert "server 10.0.0.2:8081;" in conf
     assert "listen 443 ssl;" in conf
     assert "ssl_certificate " in conf
