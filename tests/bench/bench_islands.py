@@ -122,7 +122,7 @@ def volunteer(seed: int, url: str, key: str, done: Work) -> None:
             work(host, rng, mine, lies=seed == 1)
         except (httpx.HTTPError, AssertionError):  # AssertionError: an upload is put off, too
             time.sleep(0.2)
-        done.at.append((time.monotonic(), host.world.home, len(mine)))  # type: ignore[attr-defined]
+        done.at.append((time.monotonic(), host.world.home, len(mine)))  # type: ignore[attr-defined]  # `world` is the address above
         done.names |= mine
 
 
