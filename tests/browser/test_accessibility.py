@@ -31,6 +31,7 @@ WHO: Mapping[str, Mapping[str, str]] = {
 NO_PAGES = {
     "/static/{name}": "style sheet, scripts, pictures",
     "/favicon.ico": "a picture",
+    "/pyodide/{version}/{name}": "scripts and modules of a page that computes",
     "/robots.txt": "text for robots",
     "/language.php": "leads back to the page before",
     "/credit.csv": "a table for programs",

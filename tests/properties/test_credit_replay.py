@@ -52,6 +52,7 @@ def assert_equal(policy: Replay, twin: Replay) -> None:
 @settings(deadline=None)  # the first example compiles
 @example(55, "after-assimilation", 41, 0.5, None, 100.0, False, 0.0)  # a time that is not a number
 @example(1357946657, "creditnew-deployed", 18, 0.5, 20.0, 200.0, False, 0.0)  # tiny time x tiny speed = 0
+@example(107, "runtime", 15, 0.5, 20.0, 200.0, True, 0.0)  # the same
 def test_the_twin_equals_the_policy(
     seed: int,
     name: str,

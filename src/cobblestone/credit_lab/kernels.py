@@ -148,7 +148,7 @@ def deployed_claim(
 def runtime_claim(rules: Rules, line: Row, estimate: float, bound: float) -> tuple[float, int, bool]:
     """Run time x speed."""
     flops = peak_flop_count(rules, line)
-    if flops <= 0.0:
+    if run_time(line) <= 0.0:
         return estimate_claim(rules, estimate, bound), ESTIMATE, False
     if flops > 2.0 * bound:
         flops = bound
