@@ -324,6 +324,19 @@ def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_
     )  # its token was kept while the tab was open
 
 
+def test_a_full_storage_is_said_and_loses_no_task(computing: Computing, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 0.1)
+    app = computing.app("steps", steps(600_000_000))
+    page = computing.open()
+    developer = page.context.new_cdp_session(page)
+    developer.send("Storage.overrideQuotaForOrigin", {"origin": computing.url, "quotaSize": 1})
+    start(page)
+    expect(page.locator("[data-part=storage]")).to_contain_text("no room", timeout=PATIENCE_MS)
+    done(page)
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+
+
 def test_whoever_logs_in_has_the_credit_and_the_computer_is_theirs(computing: Computing):
     app = computing.app("steps", steps(3_000_000))
     computing.world.user("carol")

@@ -128,3 +128,31 @@ def test_an_example_gives_the_same_bytes_everywhere(
     print(f"\nCPU time: native {native_cpu:.1f} s, Linux {linux_cpu:.1f} s, wine {wine_cpu:.1f} s")
     assert linux == wine
     assert (linux == native) == exact
+
+
+CPP = """
+#include <fstream>
+#include <map>
+#include <string>
+extern "C" double half(double x);
+int main(int, char **words) {
+    std::ifstream in(words[1]);
+    std::ofstream out(words[2]);
+    std::map<std::string, int> counts;
+    for (std::string word; in >> word;) counts[word]++;
+    for (const auto &[word, count] : counts) out << word << ' ' << half(count) << '\\n';
+}
+"""
+
+
+def test_cpp_with_file_streams_and_a_part_in_c_is_compiled(tmp_path: Path):
+    sources = [tmp_path / "words.cpp", tmp_path / "half.c"]
+    for source, text in zip(sources, (CPP, "double half(double x) { return x / 2; }\n"), strict=True):
+        source.write_text(text)
+    example = Example(
+        module=compile_source(sources).read_bytes(),
+        words=["words", "{input}", "{output}"],
+        native=(),
+        given=b"over and over and over",
+    )
+    assert run_linux(example, tmp_path / "linux")[0] == b"and 1\nover 1.5\n"

