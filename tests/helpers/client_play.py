@@ -64,6 +64,7 @@ class Play:
 
     def __post_init__(self) -> None:
         self.core = ClientCore.start(self.policy, rng=random.Random(1))
+        self.core.validate = True
         self.now = 0.0
         self.done: dict[str, float] = {}
         self.saved: dict[str, float] = {}

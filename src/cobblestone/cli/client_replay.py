@@ -41,6 +41,7 @@ def replay(
     from cobblestone.client.event_log import fresh_core, play
 
     core = fresh_core(policy, seed=seed)
+    core.validate = True
     different = 0
     for told in play(core, _lines(log), alarms=alarms):
         different += told.differs

@@ -96,6 +96,8 @@ class AppHistory:
             ratios = ratios[1:]
         insort(ordered, ratio)
         truths = list(self.truths)
+        if total <= 0.0:  # it had nothing to do, whatever it said
+            readings = ()
         for band, first, last in readings:
             if band == NOTHING_YET:
                 continue

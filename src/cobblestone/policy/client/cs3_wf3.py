@@ -20,7 +20,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.state import NEVER, Job, Phase
+from cobblestone.policy.client.core.state import LONGEST, NEVER, Job, Phase
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.own_memory import OwnMemory, ProjectMemory
 from cobblestone.policy.client.project_history import Outlook, PastJob
@@ -238,7 +238,8 @@ class OwnPolicy(Published):
             outlook = self.outlooks[i]
             for job in jobs:
                 correction = outlook.by_app.get(job.app_name, outlook.correction)
-                job.remaining = self._remaining(job) if job.done > 0.0 else job.raw * correction
+                expected = min(job.raw * correction, LONGEST)
+                job.remaining = self._remaining(job) if job.done > 0.0 else expected
             hopeful = [j for j in jobs if j.serial not in late] if late else jobs
             self.prepared[i] = ProjectQueue(
                 self.shares[i], [j.remaining for j in hopeful], [j.cutoff for j in hopeful]
@@ -250,12 +251,14 @@ class OwnPolicy(Published):
         """Return what a job that has begun probably still needs, and note its progress."""
         fraction = job.fraction_done
         note_progress(self.memory.progress.setdefault(job.serial, {}), job.done, fraction)
-        return max(1.0, self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely)
+        likely = self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely
+        return min(max(1.0, likely), LONGEST)
 
     def before(self, *, deciding: bool) -> None:
         """Settle debts; a job that has just begun may show that it is too large."""
         memory = self.memory
         memory.waits = False
+        self._estimated_at = -NEVER  # running jobs may have said something since
         if deciding and self.state.now >= memory.probe_at - TINY:
             memory.probe_at = NEVER
             self.estimate()

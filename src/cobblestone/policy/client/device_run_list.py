@@ -36,7 +36,6 @@ CANNOT_WAIT = 1.5
 #: Seconds of estimated computing that make a running job nearly done.
 NEARLY_DONE = 300.0
 NO_CPU = why("wait.cpus")
-_NO_DEVICE = why("wait.turn")
 
 
 class DeviceJob(QueuedJob, Protocol):
@@ -112,7 +111,7 @@ def make_device_run_list(
         others = sorted(others, key=lambda job: -job.cpus)
     together = Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked)
     found = _fit(chain(always, [job for _, job in first], others), together, devices, crowd)
-    found.waiting.update((id(job), _NO_DEVICE) for job in everybody if job.gpu not in kinds)
+    found.waiting.update((id(job), why("wait.gpu", gpu=job.gpu)) for job in everybody if job.gpu not in kinds)
     return found
 
 

@@ -149,7 +149,8 @@ class _Fetch:
             if no is None and p.uploads_young and not any(self._idle(kind) for kind in needed):
                 no = "fetch.uploading"
             if no is not None:
-                reasons.append(why(no, project=i))
+                uploading = {"uploading": p.uploading} if no == "fetch.uploads" else {}
+                reasons.append(why(no, project=i, **uploading))
                 continue
             able = self._able(i)
             now = able - p.backed_off

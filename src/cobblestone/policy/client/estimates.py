@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from cobblestone.policy.client.core.state import LONGEST
+
 DCF_MIN = 0.01
 DCF_MAX = 100.0
 #: Between these bounds a DCF is trusted by work fetch.
@@ -51,7 +53,7 @@ def remaining_2007(*, estimate: float, used: float, fraction_done: float) -> flo
     if fraction_done <= 0.0:
         return estimate
     left = 1.0 - fraction_done
-    by_fraction = used / fraction_done - used
+    by_fraction = min(used / fraction_done, LONGEST) - used
     return fraction_done * by_fraction + left * left * estimate
 
 
@@ -74,7 +76,7 @@ def total_elapsed(
             return estimate
         return elapsed / -math.expm1(-elapsed / estimate)
     fraction = min(1.0, fraction_done)
-    by_fraction = (elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction
+    by_fraction = min((elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction, LONGEST)
     if exact_fraction or elapsed > estimate * TIE:
         return by_fraction
     return fraction * by_fraction + (1.0 - fraction) * estimate

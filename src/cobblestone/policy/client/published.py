@@ -135,8 +135,10 @@ class Published:
     def detached(self, project: int) -> None:
         """Forget a project."""
         memory = self.memory
-        for column in (memory.dcf, memory.misses, memory.trouble, memory.shortfalls):
-            del column[project]
+        del memory.dcf[project]
+        for name in ("misses", "trouble", "shortfalls"):  # two of them may be the same list
+            column: list[float] = getattr(memory, name)
+            setattr(memory, name, column[:project] + column[project + 1 :])
         self.debts.forget(project)
 
     def passed(self, seconds: float) -> None:

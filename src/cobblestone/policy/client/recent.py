@@ -138,6 +138,7 @@ class Recent:
         """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
         self.watch.measure()
         memory, now = self.memory, self.state.now
+        memory.credited_at = min(memory.credited_at, now)  # the clock may have been set back
         elapsed = now - memory.credited_at
         if not deciding or elapsed < 1.0:
             return
@@ -327,11 +328,13 @@ class Recent:
         outlook = self.look_ahead()
         state = self.state
         quitting: dict[str, list[int]] = {}
-        for job in state.jobs if self.devices.gpus else ():
-            if job.phase is Phase.QUITTING and job.gpu:
+        for job in (*state.jobs, *state.finished) if self.devices.gpus else ():
+            if job.phase in (Phase.QUITTING, Phase.GIVEN_UP) and job.gpu:
                 quitting.setdefault(job.gpu, []).extend(job.instances)
         runnable = [job for job in state.jobs if job.runnable]
         if state.ncpus == 0:
+            for job in runnable:
+                job.why = (NO_CPU,)
             runnable = [job for job in runnable if job.always_runs]
         runnable = self.watch.without_swap_hogs(runnable)
         self.watch.expect_all([job for job in runnable if job.start_order])
@@ -434,7 +437,7 @@ class Recent:
             non_cpu_intensive=d.non_cpu_intensive,
             first_contact=p.first_contact,
             backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
-            deferred=frozenset([job.gpu for job in held if job.deferred_until > now]),
+            deferred=frozenset([job.gpu for job in held if job.deferred(now)]),
             runnable=len(p.queue),
             held=len(held),
             waiting=sum([not job.running for job in held]),

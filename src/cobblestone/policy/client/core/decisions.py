@@ -252,7 +252,7 @@ class Decisions:
         if s.jobs:
             wake = min(wake, s.next_schedule)
             if s.deferrals:
-                wake = min([wake, *(job.deferred_until for job in s.jobs if job.deferred_until > now)])
+                wake = min([wake, *(job.deferred_until for job in s.jobs if job.deferred(now))])
         if not s.permission.network and s.contact is None:
             wake = min(wake, self._next_contact_wanted(wake))
         if wake <= now + TINY:
@@ -264,9 +264,10 @@ class Decisions:
     def bring_alarm_forward(self) -> None:
         """Let the alarm ring for a run list that is due earlier than was thought."""
         s = self.state
-        if s.jobs and s.next_schedule < s.alarm:
-            s.alarm = s.next_schedule
-            self.out.append(SetAlarm(at=s.alarm))
+        due = max(s.next_schedule, s.now + self.policy.least_wait())
+        if s.jobs and due < s.alarm:
+            s.alarm = due
+            self.out.append(SetAlarm(at=due))
 
     def _next_contact_wanted(self, wake: float) -> float:
         s = self.state

@@ -56,6 +56,8 @@ class Intake:
     def host_on(self, event: ev.HostOn) -> None:
         """Count the time since the last event, or since the host went off, as off."""
         s = self.state
+        if event.now < s.now:
+            set_clock_back(s, event.now - s.now)
         since = s.now if s.off_since is None else s.off_since
         s.off_since = None
         seconds = event.now - since
@@ -64,7 +66,6 @@ class Intake:
             self.policy.off(seconds)
             if not all(map(_saved, s.running)):  # what they lose was not foreseen
                 s.next_schedule = min(s.next_schedule, s.slice_after(since))
-                self.decisions.bring_alarm_forward()
             s.on.gap(seconds, event.now)
             for each, _ in s.parts_of_time_on():
                 each.since += seconds
@@ -195,6 +196,7 @@ class Intake:
             or (job.start_order and not started_too)
         ):
             return  # it has ended in the meantime
+        self.state.must_schedule = True
         self.decisions.give_up(job, why("give_up.project"), "project")
 
     def jobs_found(self, event: ev.JobsFound) -> None:
@@ -274,7 +276,7 @@ class Intake:
             _, done, fraction, at, saved, working_set, swap, _ = reading
             if not isfinite(done + (fraction or 0.0) + (at or 0.0) + (saved or 0.0) + working_set + swap):
                 continue  # apps may say anything
-            job.done = done if done > 0.0 else 0.0
+            job.done = within(done, LONGEST)
             if fraction is not None:
                 fraction = 0.0 if fraction < 0.0 else min(fraction, 1.0)
             if fraction is not None and fraction != job.fraction_done:
@@ -283,11 +285,11 @@ class Intake:
                 job.fraction_done, job.fraction_at = fraction, job.done
             job.checkpointed_at = at
             if saved is not None:
-                job.checkpoint_elapsed = saved
+                job.checkpoint_elapsed = max(0.0, min(saved, job.done))
             if working_set > 0.0:
-                job.measured = working_set
+                job.measured = working_set = min(working_set, LONGEST)
                 job.largest = max(job.largest, working_set)
-            job.swap = swap
+            job.swap = within(swap, LONGEST)
 
     def job_checkpointed(self, event: ev.JobCheckpointed) -> None:
         """Take the figures over."""
@@ -310,9 +312,10 @@ class Intake:
         s = self.state
         given_up = job.phase is Phase.GIVEN_UP
         job.move("end_uploading" if uploading else "end")
-        elapsed = elapsed if isfinite(elapsed) and elapsed >= 0.0 else job.done
+        elapsed = min(elapsed, LONGEST) if isfinite(elapsed) and elapsed >= 0.0 else job.done
         if given_up:
             s.must_fetch = True
+            s.must_schedule = s.must_schedule or bool(job.gpu)  # others may have waited for its instance
             return  # everything else was done when it was given up
         if job in s.running:
             s.running.remove(job)
@@ -391,19 +394,22 @@ def set_clock_back(s: ClientState, seconds: float) -> None:
         "alarm",
     ):
         setattr(s, name, getattr(s, name) + seconds)
+    if s.off_since is not None:
+        s.off_since += seconds
     for estimate in (s.on, *(each for each, _ in s.parts_of_time_on())):
         estimate.since += seconds
     for project in s.projects:
         project.not_before += seconds
+        project.contact_by += seconds
         project.upload_since += seconds
         project.backoffs = {kind: (each, end + seconds) for kind, (each, end) in project.backoffs.items()}
     for job in (*s.jobs, *s.finished):
         job.run_start += seconds
         job.completed_at += seconds
-        if job.deferred_until:
-            job.deferred_until += seconds
-        if job.checkpointed_at is not None:
-            job.checkpointed_at += seconds
+        job.report_at += seconds
+        for name in ("deferred_until", "checkpointed_at", "late_since", "preferred_since"):
+            if at := getattr(job, name):
+                setattr(job, name, at + seconds)
 
 
 Handler = Callable[[Intake, Any], None]  # Any: the event of that kind

@@ -6,7 +6,7 @@ What an event does to the state is in ``intake``, what is decided after it in ``
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -15,6 +15,7 @@ from cobblestone.policy.client.core.decisions import Decisions
 from cobblestone.policy.client.core.events import Event, HostOn, JobProgressed
 from cobblestone.policy.client.core.instructions import GiveUp, Instruction, QuitTask, SetAlarm, StartTask
 from cobblestone.policy.client.core.intake import HANDLERS, Intake
+from cobblestone.policy.client.core.invariants import BrokenRule, broken_rules
 from cobblestone.policy.client.core.plain import to_plain
 from cobblestone.policy.client.core.protocol import Policy, make_policy
 from cobblestone.policy.client.core.reasons import Why
@@ -41,11 +42,13 @@ class CountingRandom(random.Random):
 
 
 class ClientCore:
-    """A client's decisions.
+    """A client's decisions.  ``validate``: check after each round that the state is sound, and raise :class:`BrokenRule` if not.
 
     ``rng`` is used for the spread of waits alone.  With ``explain`` every decision comes with an `Explain`.  With
     ``notices_sleep`` a long silence counts as time in which the host was off: for drivers that send something every minute.
     """
+
+    validate = False
 
     def __init__(
         self,
@@ -109,6 +112,13 @@ class ClientCore:
 
         Raises :class:`IllegalTransition` for events that cannot have happened, such as the end of an unknown job.
         """
+        out = self._handle(events)
+        if self.validate and (broken := broken_rules(self.state)):
+            happened = ", ".join(type(event).__name__ for event in events)
+            raise BrokenRule(f"after {happened}: {'; '.join(broken)}")
+        return out
+
+    def _handle(self, events: Sequence[Event]) -> list[Instruction]:
         out = self._decisions.out = []
         state = self.state
         told = figures = False
@@ -134,6 +144,9 @@ class ClientCore:
                 self.policy.outdated()
                 self.state.must_schedule = True
                 self._decisions.decide()
+                return out
+        if not told:
+            self._decisions.bring_alarm_forward()
         return out
 
     def instructions_in_force(self) -> list[Instruction]:

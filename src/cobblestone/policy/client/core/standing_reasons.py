@@ -34,7 +34,7 @@ def why_waits(state: ClientState, job: Job) -> tuple[Why, ...]:
         found.append(why("wait.project_suspended"))
     if job.phase is Phase.DOWNLOADING:
         found.append(why("wait.stalled" if job.stalled else "wait.files"))
-    if job.deferred_until > state.now:
+    if job.deferred(state.now):
         found.append(why("wait.deferred", minutes=(job.deferred_until - state.now) / 60.0))
     if allowed.cpu:
         found.append(why("wait.cpu_suspended", cause=allowed.cpu))

@@ -44,6 +44,9 @@ class Phase(enum.StrEnum):
     REPORTABLE = "reportable"  #: its project can be told of it
 
 
+#: A job that needs no device any more.
+ENDED_PHASES = (Phase.GIVEN_UP, Phase.UPLOADING, Phase.REPORTABLE)
+
 #: What becomes of a job, by its phase and by what is done or happens.  Whatever is not here is a mistake of the driver's.
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.DOWNLOADING, "ready"): Phase.WAITING,
@@ -103,7 +106,7 @@ class Job:
     runnable: bool = True  #: it may run: files are here, nobody has suspended it
     suspended: bool = False  #: by the volunteer
     stalled: bool = False  #: its files do not come
-    deferred_until: float = 0.0  #: it asked not to be started before
+    deferred_until: float = 0.0  #: it asked not to be started before; 0 = it did not
     run_start: float = 0.0  #: when it last started or resumed
     done: float = 0.0  #: elapsed seconds so far
     fraction_done: float | None = None
@@ -155,6 +158,10 @@ class Job:
     def always_runs(self) -> bool:
         """Whether it uses next to no processor, or computes when it likes."""
         return self.non_cpu_intensive or self.sporadic
+
+    def deferred(self, now: float) -> bool:
+        """Tell whether it has asked to be started later."""
+        return self.deferred_until != 0.0 and self.deferred_until > now
 
     @property
     def queued(self) -> bool:
@@ -314,14 +321,19 @@ class ClientState:
         raise IllegalTransition(f"project {project!r} is not attached")
 
     def requeue(self) -> None:
-        """Work out anew which jobs count as work."""
-        for i, project in enumerate(self.projects):
-            suspended = project.description.suspended
-            project.open = not (suspended or project.description.no_new_work)
-            mine = [job for job in self.jobs if job.project == i]
-            project.queue = [] if suspended else [job for job in mine if job.queued]
-            for job in mine:
-                job.runnable = self.can_run(job)
+        """Work out anew which jobs count as work, and which may run."""
+        self._queue_up()
+        for job in self.jobs:
+            job.runnable = self.can_run(job)
+
+    def _queue_up(self) -> None:
+        for project in self.projects:
+            project.open = not (project.description.suspended or project.description.no_new_work)
+            project.queue = []
+        for job in self.jobs:
+            project = self.projects[job.project]
+            if job.queued and not project.description.suspended:
+                project.queue.append(job)
 
     def can_run(self, job: Job) -> bool:
         """Tell whether nothing forbids a job to run now."""
@@ -329,7 +341,7 @@ class ClientState:
         return (
             job.queued
             and job.phase not in (Phase.DOWNLOADING, Phase.QUITTING)
-            and job.deferred_until <= self.now
+            and not job.deferred(self.now)
             and not (allowed.cpu or (job.gpu and allowed.gpu) or (job.needs_network and allowed.network))
             and not self.projects[job.project].description.suspended
         )
@@ -380,5 +392,5 @@ class ClientState:
         for name, each in lists.items():
             setattr(state, name, each)
         state.by_id = jobs
-        state.requeue()
+        state._queue_up()
         return state
