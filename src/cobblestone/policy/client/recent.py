@@ -331,12 +331,8 @@ class Recent:
         for job in (*state.jobs, *state.finished) if self.devices.gpus else ():
             if job.phase in (Phase.QUITTING, Phase.GIVEN_UP) and job.gpu:
                 quitting.setdefault(job.gpu, []).extend(job.instances)
-        runnable = [job for job in state.jobs if job.runnable]
-        if state.ncpus == 0:
-            for job in runnable:
-                job.why = (NO_CPU,)
-            runnable = [job for job in runnable if job.always_runs]
-        runnable = self.watch.without_swap_hogs(runnable)
+        waiting = [job for job in state.jobs if job.runnable]
+        runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
         self.watch.expect_all([job for job in runnable if job.start_order])
         late = {i for i, job in enumerate(runnable) if job.edf}
         self.run_list = make_device_run_list(
@@ -350,8 +346,8 @@ class Recent:
             available=self.available(),
             blocked=quitting,
         )
-        for job in runnable:
-            if id(job) not in self.run_list.instances:
+        for job in waiting:
+            if id(job) not in self.run_list.instances and not job.must_quit:
                 job.why = (self.run_list.waiting.get(id(job), NO_CPU),)
         return self.run_list.jobs
 
