@@ -4,7 +4,7 @@
  *
  * Steps: `send=TEXT` leaves a message on the control channel, `status` waits for a message of the status channel and prints it,
  * `working` waits for one that counts instructions, `silence` prints one and then waits for five seconds without any, `heartbeat`
- * leaves the client's, `sleep=MS` waits, `kill` ends the program as a power cut does, `end` waits for the program's end and prints its exit status.  What does not come within five minutes ends
+ * leaves the client's, `sleep=MS` waits, `beat=FILE` waits until a file of the slot has grown, `still=FILE` fails if it grows within two seconds, `kill` ends the program as a power cut does, `end` waits for the program's end and prints its exit status.  What does not come within five minutes ends
  * this program with 1.
  */
 #include <stdbool.h>
@@ -63,11 +63,34 @@ static void await_silence(void) {
         if (take_status(text)) fail("silence");
 }
 
+static long size_of(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return 0;
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    fclose(file);
+    return size;
+}
+
+static void await_beat(const char *path) {
+    long before = size_of(path);
+    for (int waited = 0; size_of(path) <= before; waited += 20, Sleep(20))
+        if (waited > LIMIT_MS || WaitForSingleObject(program, 0) == WAIT_OBJECT_0) fail(path);
+}
+
+static void await_stillness(const char *path) {
+    long before = size_of(path);
+    Sleep(2000);
+    if (size_of(path) != before) fail("stillness");
+}
+
 static void step(const char *word) {
     char text[CHANNEL] = "";
     DWORD status;
     if (!strncmp(word, "send=", 5)) send_text(CONTROL, word + 5);
     else if (!strncmp(word, "sleep=", 6)) Sleep((DWORD)atoi(word + 6));
+    else if (!strncmp(word, "beat=", 5)) await_beat(word + 5);
+    else if (!strncmp(word, "still=", 6)) await_stillness(word + 6);
     else if (!strcmp(word, "kill")) TerminateProcess(program, 9);
     else if (!strcmp(word, "heartbeat")) send_text(HEARTBEAT, "<heartbeat/>");
     else if (!strcmp(word, "working")) await_status(1, text);
@@ -104,6 +127,7 @@ int main(int count, char **given) {
                         wide(given[2]), &start, &process))
         fail("the start");
     program = process.hProcess;
+    if (!SetCurrentDirectoryW(wide(given[2]))) fail("the slot");
     for (int i = 4; i < count; i++) step(given[i]);
     return 0;
 }

@@ -79,6 +79,10 @@ class Windows:
         (self.slot / DESCRIPTION_FILE).write_bytes(text)
         for each, data in (files or {}).items():
             (self.slot / each).write_bytes(data)
+        return self.start(options, *steps, init=init)
+
+    def start(self, options: str, *steps: str, init: str = "") -> str:
+        """Start the launcher in the slot as it is, with the client's side doing these steps; return what that prints."""
         (self.slot / "init_data.xml").write_text(
             f"<app_init_data><wu_name>wu_1</wu_name><comm_obj_name>boinc_0</comm_obj_name>{init}</app_init_data>"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,13 +142,13 @@ def test_a_browser_is_never_believed_alone_and_computes_no_other_commands(projec
 def test_a_bundle_is_for_browsers_too_where_the_project_has_pyodide(
     project: Project, world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bundle, "make_archive", lambda *_: (b"archive", {"numpy"}))
+    monkeypatch.setattr(bundle, "make_archive", lambda *_: (gzip.compress(b"archive"), {"numpy"}))
     monkeypatch.setattr(pyodide, "packages_archive", lambda _: b"packages")
     Path("norm.py").write_text("import numpy\n")
     Path("requirements.txt").write_text("numpy\n")
     spec = AppSpec(
         name="norm", command="python3 norm.py {input} {output}", files=["norm.py"], bundle="requirements.txt",
-        in_browsers=True, quorum=2, compare="numeric:rtol=1e-6", platforms=["x86_64-pc-linux-gnu"],
+        in_browsers=True, quorum=2, compare="numeric:rtol=1e-6", platforms=["x86_64-pc-linux-gnu", "windows_x86_64"],
     )  # fmt: skip
     with pytest.raises(ConfigError, match="cobblestone project pyodide"):
         project.create_app(spec)
@@ -159,4 +160,8 @@ def test_a_bundle_is_for_browsers_too_where_the_project_has_pyodide(
         each.platform: {file.open_name for file in each.files} for each in project.create_app(spec).versions
     }
     assert names[BROWSER_PLATFORM] == {known.PACKAGES_NAME, PYODIDE_DESCRIPTION_FILE, "norm.py"}
-    assert {"cobblestone_launcher.py", "cobblestone_bundle", "norm.py"} < names["x86_64-pc-linux-gnu"]
+    both = {"cobblestone_bundle", "norm.py", "cobblestone_wasm.txt"}
+    linux, windows = names["x86_64-pc-linux-gnu"], names["windows_x86_64"]
+    assert linux == {*both, "cobblestone_launcher_x86_64-pc-linux-gnu", "cobblestone_app.json"}
+    assert windows == {*both, "cobblestone_launcher_windows_x86_64.exe"}
+    assert "the same bit by bit" not in "\n".join(app_lines(project.app("norm")))

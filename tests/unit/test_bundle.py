@@ -1,152 +1,357 @@
-"""A Python that is sent along: unpacked once for all jobs of a project, by the head of the launcher, which the shell reads."""
+"""A Python that is sent along: packed here, and unpacked once for all jobs of a project by the native launcher."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
-import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.launcher_slot import LAUNCHER_FILE, Slot
+from tests.helpers.launcher_slot import CONTROL, STATUS, Slot, until
+from tests.helpers.wasm_slot import native_launcher
 
 from cobblestone import launcher
-from cobblestone.domain.errors import JobError
+from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.launcher import cobblestone_runtime
+from cobblestone.launcher.wasm import DESCRIPTION_FILE, STARTS_LAUNCHER, bundle_description
 from cobblestone.sdk import bundle
 from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.bundle import bundle_command, pack
+from cobblestone.sdk.bundle import TARGETS, Target, bundle_command, pack
 
+LINUX, WINDOWS = TARGETS["x86_64-pc-linux-gnu"], TARGETS["windows_x86_64"]
 PROGRAM = "import sys\nopen('out', 'w').write(sys.executable)\n"
+#: Not this computer's Python: says where it lies, and hands on.
+INTERPRETER = f"""#!/bin/sh
+echo "$0" >>found
+case "$*" in
+"-I -m cobblestone_runtime"*) shift 3; exec {sys.executable} -I {launcher.__path__[0]}/cobblestone_runtime.py "$@" ;;
+*) exec {sys.executable} "$@" ;;
+esac
+"""
 
 
-class BundleSlot:
-    """A project's folder and a slot of the stock client's, with soft links."""
+class World:
+    """A project's folder and slots of the stock client's, with soft links."""
 
     def __init__(self, root: Path) -> None:
-        self.project = root / "projects" / "sky"
+        self.root, self.project, self.slots = root, root / "projects" / "sky", root / "slots"
         self.project.mkdir(parents=True)
-        (self.project / "launcher_1.py").write_bytes(LAUNCHER_FILE.read_bytes())
-        self.slots = root / "slots"
+        self.sha256 = ""
 
-    def put(self, python: str, *, name: str = "bundle_1.tar.gz") -> str:
+    @property
+    def store(self) -> Path:
+        """Where Python lies unpacked."""
+        return self.project / "cobblestone_python"
+
+    @property
+    def home(self) -> Path:
+        """The folder of the archive that was stored last."""
+        return self.store / self.sha256[:12]
+
+    def put(self, python: str = INTERPRETER, *, name: str = "bundle_1.tar") -> None:
         """Store an archive; ``python`` is a script in the interpreter's place."""
-        root = self.project.parent / "stage" / "bin"
-        root.mkdir(parents=True, exist_ok=True)
-        (root / "python3").write_text(python)
-        (root / "python3").chmod(0o755)
-        (self.project / name).write_bytes(pack(root.parent))
-        return hashlib.sha256((self.project / name).read_bytes()).hexdigest()
+        root = self.root / "stage"
+        (root / "bin").mkdir(parents=True, exist_ok=True)
+        (root / "lib").mkdir(exist_ok=True)
+        (root / "bin" / "python3").write_text(python)
+        (root / "bin" / "python3").chmod(0o755)
+        for number in range(60):
+            (root / "lib" / f"module_{number}.py").write_text(f"x = {number}\n")
+        self.store_archive(gzip.decompress(pack(root, LINUX)), name)
 
-    def slot(self, number: int, sha256: str, name: str = "bundle_1.tar.gz") -> Path:
+    def store_archive(self, data: bytes, name: str = "bundle_1.tar") -> None:
+        (self.project / name).write_bytes(data)
+        self.sha256 = hashlib.sha256(data).hexdigest()
+
+    def slot(self, number: int = 0, name: str = "bundle_1.tar") -> Slot:
         folder = self.slots / str(number)
         folder.mkdir(parents=True)
         slot = Slot(folder)
-        slot.memory.close()
-        (folder / launcher.BUNDLE_FILE).write_text(f"<soft_link>../../projects/sky/{name}</soft_link>\n")
-        description = json.loads(launcher.app_description(["python3", "program.py"], bundle=sha256))
-        (folder / launcher.APP_FILE).write_text(json.dumps(description, indent=1))
-        (folder / "program.py").write_text(PROGRAM)
-        return folder
+        slot.write(launcher.BUNDLE_FILE, f"<soft_link>../../projects/sky/{name}</soft_link>\n")
+        slot.write(launcher.APP_FILE, launcher.app_description(["python3", "program.py"]).decode())
+        text = bundle_description(STARTS_LAUNCHER, name=launcher.BUNDLE_FILE, sha256=self.sha256, files={})
+        slot.write(DESCRIPTION_FILE, text.decode())
+        slot.write("program.py", PROGRAM)
+        return slot
 
-    def start(self, folder: Path) -> subprocess.Popen[str]:
-        words = ["sh", "../../projects/sky/launcher_1.py"]
-        return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
-
-    def run(self, folder: Path) -> tuple[int, str]:
-        process = self.start(folder)
-        _, error = process.communicate(timeout=60)
-        return process.returncode, error
-
-    def unpacked(self) -> list[str]:
-        return sorted(path.name for path in self.project.glob("cobblestone_python_*"))
+    def run(self, slot: Slot, *options: str, limit: int = 0) -> tuple[int, str]:
+        start(slot, *options, limit=limit)
+        return slot.wait(), slot.read("stderr.txt")
 
 
-#: Not this computer's Python: says where it lies, and hands on.
-INTERPRETER = f'#!/bin/sh\necho "$0" >>found\nexec {sys.executable} "$@"\n'
+def count(world: World) -> int:
+    return len(list(world.home.rglob("*.py")))
+
+
+def await_files(world: World, process: subprocess.Popen[bytes], least: int) -> None:
+    """Wait until so many files are unpacked, or the launcher has ended."""
+    until(lambda: count(world) >= least or process.poll() is not None)
+
+
+def start(slot: Slot, *options: str, limit: int = 0) -> subprocess.Popen[bytes]:
+    """Start the launcher as the client does; no file may grow beyond ``limit`` blocks of 512 bytes."""
+    words = [str(native_launcher()), *options]
+    if limit:
+        words = ["sh", "-c", f'trap "" XFSZ; ulimit -f {limit}; exec "$@"', "sh", *words]
+    with (slot.folder / "stderr.txt").open("ab") as stderr:
+        slot.process = subprocess.Popen(words, cwd=slot.folder, stdin=subprocess.DEVNULL, stderr=stderr)
+    return slot.process
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> BundleSlot:
-    return BundleSlot(tmp_path)
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
-def test_the_jobs_of_a_project_share_one_python_which_is_unpacked_once(world: BundleSlot):
-    sha256 = world.put(INTERPRETER)
-    first, second = world.slot(0, sha256), world.slot(1, sha256)
+def test_the_jobs_of_a_project_share_one_python_which_is_unpacked_once(world: World):
+    world.put()
+    first, second = world.slot(0), world.slot(1)
     assert world.run(first) == (0, "")
-    (kept,) = world.unpacked()
-    changed = (world.project / kept / "python").stat().st_ctime_ns
+    unpacked = (world.home / "bin" / "python3").stat()
     assert world.run(second) == (0, "")
-    assert (world.project / kept / "python").stat().st_ctime_ns == changed
-    for folder in (first, second):
-        assert (folder / "found").read_text().strip() == f"../../projects/sky/{kept}/python/bin/python3"
-        assert (folder / "out").exists()
+    assert (world.home / "bin" / "python3").stat().st_ctime_ns == unpacked.st_ctime_ns
+    for slot in (first, second):
+        assert (
+            slot.read("found").strip()
+            == f"../../projects/sky/cobblestone_python/{world.sha256[:12]}/bin/python3"
+        )
+        assert slot.exists("out")
+        assert slot.read("boinc_finish_called") == "0\n"
+    assert (world.home / "lib" / "module_7.py").stat().st_mode & 0o777 == 0o644
 
 
-def test_two_at_once_do_no_harm(world: BundleSlot):
-    sha256 = world.put(INTERPRETER)
-    started = [world.start(world.slot(number, sha256)) for number in range(6)]
-    assert [process.communicate(timeout=60)[1] for process in started] == [""] * 6
-    assert [process.returncode for process in started] == [0] * 6
-    (kept,) = world.unpacked()
-    assert sorted(path.name for path in (world.project / kept).iterdir()) == ["archive", "python"]
+def test_jobs_that_start_together_do_no_harm(world: World):
+    world.put()
+    slots = [world.slot(number) for number in range(6)]
+    for slot in slots:
+        start(slot)
+    assert [slot.wait() for slot in slots] == [0] * 6
+    assert [slot.read("stderr.txt") for slot in slots] == [""] * 6
+    assert sorted(path.name for path in world.store.iterdir()) == sorted(
+        [world.home.name, f"{world.home.name}.whole", "lock"]
+    )
 
 
-def test_what_a_kill_left_and_what_belongs_to_a_version_that_has_gone_is_removed(world: BundleSlot):
-    sha256 = world.put(INTERPRETER)
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    (world.project / f"cobblestone_python_{sha256}.new.{ended.pid}" / "python").mkdir(parents=True)
-    for name, archive in (("a" * 64, "gone.tar.gz"), ("b" * 64, "launcher_1.py")):
-        (world.project / f"cobblestone_python_{name}").mkdir()
-        (world.project / f"cobblestone_python_{name}" / "archive").write_text(f"{archive}\n")
-    assert world.run(world.slot(0, sha256)) == (0, "")
-    assert world.unpacked() == sorted([f"cobblestone_python_{'b' * 64}", f"cobblestone_python_{sha256}"])
+def test_who_waits_for_another_obeys_the_client(world: World):
+    world.put()
+    world.store.mkdir()
+    hold = "import fcntl; f = open('lock', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold],
+        cwd=world.store, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdin
+    assert holder.stdout
+    holder.stdout.readline()
+    slot = world.slot()
+    start(slot)
+    until(lambda: slot.receive(STATUS))
+    slot.send(CONTROL, "<abort/>")
+    assert slot.wait() == 194
+    slot.memory[:] = bytes(len(slot.memory))
+    start(slot)
+    until(lambda: slot.receive(STATUS))
+    holder.communicate(b"\n")
+    assert slot.wait() == 0
 
 
-def test_an_archive_that_nobody_signed_is_not_unpacked(world: BundleSlot):
-    sha256 = world.put(INTERPRETER)
-    world.put("#!/bin/sh\ntouch evil\n", name="evil.tar.gz")
-    folder = world.slot(0, sha256, name="evil.tar.gz")
-    status, error = world.run(folder)
+def test_a_kill_in_the_middle_of_unpacking_does_no_harm(world: World):
+    world.put()
+    for number in range(5):
+        process = start(world.slot(number))
+        await_files(world, process, 12 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert world.run(world.slot(9)) == (0, "")
+    assert count(world) == 60
+
+
+def test_what_belongs_to_a_version_that_has_gone_is_removed(world: World):
+    world.put()
+    for key, archive in (("a" * 12, "gone.tar"), ("b" * 12, "bundle_1.tar"), ("c" * 12, "")):
+        (world.store / key / "lib").mkdir(parents=True)
+        (world.store / key / "lib" / "x.py").write_text("")
+        (world.store / key / "link").symlink_to(world.slots)
+        if archive:
+            (world.store / f"{key}.whole").write_text(archive)
+    (world.store / "other").mkdir()
+    slot = world.slot()
+    assert world.run(slot) == (0, "")
+    assert slot.exists("out")
+    kept = ["b" * 12, "b" * 12 + ".whole", "lock", "other", world.home.name, f"{world.home.name}.whole"]
+    assert sorted(path.name for path in world.store.iterdir()) == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda home: (home / "lib" / "module_7.py").write_text("x = 8\n"),
+        lambda home: (home / "lib" / "module_7.py").unlink(),
+        lambda home: shutil.rmtree(home / "lib"),
+        lambda home: os.truncate(home / "bin" / "python3", 3),
+        lambda home: ((home / "lib" / "module_7.py").unlink(), (home / "lib" / "module_7.py").symlink_to("/etc/passwd")),
+    ],
+)  # fmt: skip
+def test_what_somebody_has_changed_is_mended(world: World, spoil: Callable[[Path], object]):
+    world.put()
+    assert world.run(world.slot(0)) == (0, "")
+    spoil(world.home)
+    assert world.run(world.slot(1)) == (0, "")
+    assert (world.home / "lib" / "module_7.py").read_text() == "x = 7\n"
+
+
+def test_an_archive_that_nobody_signed_is_not_unpacked(world: World):
+    world.put("#!/bin/sh\ntouch evil\n", name="evil.tar")
+    world.put()
+    slot = world.slot(0, name="evil.tar")
+    status, error = world.run(slot)
     assert status == 206
     assert "differs from the one that the project signed" in error
-    assert world.unpacked() == []
-    assert not (folder / "evil").exists()
+    assert not world.home.exists()
+    assert world.run(world.slot(1)) == (0, "")
+    assert world.run(world.slot(2, name="evil.tar"))[0] == 206, "nor when the right one lies there"
+    assert not slot.exists("evil")
 
 
-def test_a_torn_archive_leaves_nothing_behind(world: BundleSlot):
-    world.put(INTERPRETER)
-    path = world.project / "bundle_1.tar.gz"
-    path.write_bytes(path.read_bytes()[:-20])
-    status, error = world.run(world.slot(0, hashlib.sha256(path.read_bytes()).hexdigest()))
+def tar(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in members:
+            about = tarfile.TarInfo(name)
+            about.type, about.size, about.linkname = kind, len(data), "/etc/passwd"
+            archive.addfile(about, io.BytesIO(data))
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (tar(("../../evil", b"x")), "such a name is not allowed"),
+        (tar(("/tmp/evil", b"x")), "such a name is not allowed"),
+        (tar(("a//evil", b"x")), "such a name is not allowed"),
+        (tar(("./evil", b"x")), "such a name is not allowed"),
+        (tar(("a\\evil", b"x")), "such a name is not allowed"),
+        (tar(("c:evil", b"x")), "such a name is not allowed"),
+        (tar(("evil.", b"x")), "such a name is not allowed"),
+        (tar(("\xe4", b"x")), "such a name is not allowed"),
+        (tar(("evil", b""), kind=tarfile.SYMTYPE), "neither a file nor a folder"),
+        (tar(("evil", b""), kind=tarfile.LNKTYPE), "neither a file nor a folder"),
+        (tar(("evil", b""), kind=tarfile.FIFOTYPE), "neither a file nor a folder"),
+        (tar(("one", b"x"), ("one", b"y")), "two files have this name here"),
+        (tar(("no/evil", b"x")), "cannot be made"),
+        (tar(("one", b"x" * 2000))[:1000], "it ends too early"),
+        (tar(("one", b"x" * 600))[:1536], "it ends too early"),
+        (tar(("one", b"x")).replace(b"ustar", b"ustir", 1), "it is damaged"),
+        (tar(("one", b"x")).replace(b"00000000001\0", b"77777777777\0", 1), "it is damaged"),
+        (b"not a tar file at all" * 100, "a number is none"),
+    ],
+)
+def test_a_hostile_archive_leaves_nothing_outside(world: World, archive: bytes, words: str):
+    world.store_archive(archive)
+    status, error = world.run(world.slot())
     assert status == 195
-    assert "cannot be unpacked" in error
-    assert world.unpacked() == []
+    assert words in error
+    names = {path.name for path in world.root.rglob("*evil*")} | {
+        path.name for path in Path("/tmp").glob("evil*")
+    }
+    assert not names
+    assert not world.home.with_suffix(".whole").exists()
 
 
-def test_an_archive_has_the_same_bytes_each_time_and_nothing_but_files(tmp_path: Path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python3.1").write_text("x")
+def test_a_size_beyond_the_bound_is_refused_before_it_is_written(world: World):
+    head = bytearray(tar(("huge", b""))[:512])
+    head[124:136] = b"%011o\0" % 2_000_000_000
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    world.store_archive(bytes(head) + bytes(4096))
+    status, error = world.run(world.slot())
+    assert status == 195
+    assert "it is too large" in error
+    assert not (world.home / "huge").exists()
+
+
+def test_a_full_disk_is_told_and_the_next_job_starts_again(world: World):
+    root = world.root / "large"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "python3").write_text(INTERPRETER)
+    (root / "bin" / "python3").chmod(0o755)
+    (root / "data").write_bytes(bytes(300_000))
+    world.store_archive(gzip.decompress(pack(root, LINUX)))
+    status, error = world.run(world.slot(0), limit=200)
+    assert status == 195
+    assert "the disk is full, or fails" in error
+    assert not world.home.with_suffix(".whole").exists()
+    assert world.run(world.slot(1)) == (0, "")
+
+
+def test_where_jobs_may_write_to_their_slot_only_each_unpacks_for_itself(world: World):
+    world.put()
+    world.store.write_text("in the way, as nothing can be made there")
+    slot = world.slot()
+    assert world.run(slot) == (0, "")
+    assert slot.read("found").strip() == f"cobblestone_python/{world.sha256[:12]}/bin/python3"
+
+
+def test_an_interpreter_that_cannot_be_started_is_told(world: World):
+    world.put("#!/no/such/shell\n")
+    status, error = world.run(world.slot())
+    assert status == 195
+    assert "the job cannot be started" in error
+
+
+# ---- made here
+
+
+def test_an_archive_has_the_same_bytes_each_time_and_nothing_but_what_jobs_need(tmp_path: Path):
+    for name in ("bin/python3.1", "lib/__pycache__/a.pyc", "share/man/x", "bin/pip", "lib/real.so.1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
     (tmp_path / "bin" / "python3").symlink_to("python3.1")
-    (tmp_path / "lib" / "__pycache__").mkdir(parents=True)
-    (tmp_path / "lib" / "__pycache__" / "a.pyc").write_text("x")
-    first = pack(tmp_path)
+    (tmp_path / "lib" / "link.so").symlink_to("real.so.1")
+    (tmp_path / "lib" / "outside").symlink_to("/etc/passwd")
+    (tmp_path / "lib" / "folder").symlink_to(".")
+    first = pack(tmp_path, LINUX)
     (tmp_path / "bin" / "python3.1").touch()
-    assert pack(tmp_path) == first
+    assert pack(tmp_path, LINUX) == first
     with tarfile.open(fileobj=io.BytesIO(first)) as archive:
-        names = archive.getnames()
-    assert names == ["python/bin", "python/bin/python3", "python/bin/python3.1", "python/lib"]
+        members = archive.getmembers()
+    assert [(each.name, each.size) for each in members] == [
+        ("bin", 0), ("bin/python3", 13), ("lib", 0), ("lib/link.so", 13), ("lib/real.so.1", 13),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "mentions"),
+    [
+        (["A.py", "a.py"], "A.py and a.py, which are one"),
+        (["lib/\xe4.py"], "not every system can store"),
+        (["lib/x "], "not every system can store"),
+        (["lib/a:b"], "not every system can store"),
+        (["x" * 100 + "/" + "y" * 80], "too long a name"),
+    ],
+)
+def test_names_that_a_system_cannot_store_are_refused(tmp_path: Path, names: list[str], mentions: str):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    with pytest.raises(JobError, match=mentions):
+        pack(tmp_path, WINDOWS)
 
 
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bundle, "MAX_BUNDLE_BYTES", 10)
+    monkeypatch.setattr(bundle, "MAX_BUNDLE_BYTES", 512 + 10)
     (tmp_path / "file").write_text("eleven byte")
     with pytest.raises(JobError, match="The bundle is 0 MB, more than"):
-        pack(tmp_path)
+        pack(tmp_path, LINUX)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +360,7 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         (["sh", "x.sh"], {}, "the command begins with sh"),
         (["python3", "x.py"], {"requirements": Path("gone.txt")}, "gone.txt does not exist"),
         (["python3", "x.py"], {"python": "2.7"}, "write a version such as 3.12"),
-        (["python3", "x.py"], {"platforms": ["windows_x86_64"]}, "bundles run on x86_64-pc-linux-gnu"),
+        (["python3", "x.py"], {"platforms": ["windows_intelx86"]}, "bundles run on x86_64-pc-linux-gnu"),
     ],
 )
 def test_mistakes_are_said_before_anything_is_fetched(
@@ -167,3 +372,53 @@ def test_mistakes_are_said_before_anything_is_fetched(
     command = Command(words=words, platforms=given["platforms"])  # type: ignore[arg-type]  # a list of the table
     with pytest.raises(JobError, match=mentions):
         bundle_command(command, given["requirements"], given["python"])  # type: ignore[arg-type]  # as above
+
+
+def test_a_program_that_needs_another_system_is_not_made_for_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bundle, "make_archive", lambda *_: (b"", set()))
+    program, requirements = tmp_path / "x.py", tmp_path / "requirements.txt"
+    requirements.write_text("numpy\n")
+    program.write_text("import numpy\n")
+    command = Command(words=["python3", "x.py"], files=[program])
+    assert bundle_command(command, requirements, "3.12").platforms == tuple(TARGETS)
+    program.write_text("import fcntl\n")
+    assert "windows_x86_64" not in bundle_command(command, requirements, "3.12").platforms
+    command = replace(command, platforms=["windows_x86_64"])
+    with pytest.raises(JobError, match="modules that Windows has not"):
+        bundle_command(command, requirements, "3.12")
+
+
+@pytest.mark.parametrize(
+    ("target", "files"),
+    [(LINUX, ["lib/python3.13/os.py", "bin/python3"]), (WINDOWS, ["python3.dll", "python313.dll", "python.exe", "Lib/os.py"])],
+)  # fmt: skip
+def test_interpreters_are_known_by_their_layout(tmp_path: Path, target: Target, files: list[str]):
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    library, version = target.library(tmp_path)
+    assert (version, (library / "os.py").exists()) == ("3.13", True)
+    (tmp_path / target.interpreter).unlink()
+    with pytest.raises(ConfigError, match=f"has no {target.interpreter}"):
+        target.library(tmp_path)
+
+
+def test_on_windows_the_library_speaks_to_the_native_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    slot = Slot(tmp_path)
+    (tmp_path / "job_files").mkdir()
+    monkeypatch.setattr(cobblestone_runtime, "POSIX", False)
+    side = cobblestone_runtime._AppSide(str(tmp_path / "job_files"))
+    assert not side.time_to_checkpoint()
+    assert (tmp_path / "job_files" / "cobblestone_checkpoints").exists()
+    slot.write("job_files/cobblestone_time_to_checkpoint", "")
+    assert side.time_to_checkpoint()
+    side.checkpoint()
+    assert not side.time_to_checkpoint()
+    slot.write("trickle_down_1", "<text>\nhello\n</text>")
+    assert (side.receive_trickles(), side.receive_trickles()) == (["hello"], [])
+    assert side.job_info()["workunit_name"] == "wu_1"
+    slot.memory.close()

@@ -27,6 +27,8 @@ ELF = b"\x7fELF\x02\x01\x01\0" + bytes(10) + b"\x3e\0" + bytes(100)
         ("a.py", b"import msgspec\n", Way.BUNDLE, "imports msgspec, which holds compiled code (msgspec"),
         ("a.py", b"import typer\n", Way.PORTABLE, "packages of pure Python (typer)"),
         ("a.py", b"import never_heard_of\n", Way.BUNDLE, "is not installed here"),
+        ("a.py", b"import msgspec\n", Way.BUNDLE, "along to every computer."),
+        ("a.py", b"import msgspec, pwd, fcntl\n", Way.BUNDLE, "not to Windows, which has no fcntl, pwd."),
         ("a.py", b"try:\n    import numpy\nexcept ImportError:\n    pass\n", Way.PORTABLE, "plain Python"),
         ("a.wasm", b"\0asm\1\0\0\0", Way.MODULE, "a WebAssembly module"),
         ("a.rs", b"fn main() {}", Way.MODULE, "wasm32-wasip1"),

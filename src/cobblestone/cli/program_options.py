@@ -96,7 +96,7 @@ class ProgramOptions:
         typer.Option(
             "--bundle",
             metavar="FILE.txt",
-            help="Packages, compiled ones too, that are sent along with a Python of their own: for Linux and macOS.",
+            help="Packages, compiled ones too, that are sent along with a Python of their own: for Windows, macOS and Linux.",
             show_default=False,
         ),
     ] = None

@@ -20,7 +20,7 @@ from cobblestone.launcher.wasm import WASM_RESERVED_NAMES
 
 #: Open name under which the app description must lie in the slot (with ``copy_file``).
 APP_FILE = cobblestone_runtime.APP_FILE
-#: Open name of the archive with the app's own Python; named in the head of the runtime, which the shell reads.
+#: Open name of the archive with the app's own Python.
 BUNDLE_FILE = "cobblestone_bundle"
 #: The module that the launcher puts beside the app's files.
 RUNTIME_MODULE = cobblestone_runtime.RUNTIME_FILE.removesuffix(".py")
@@ -62,7 +62,6 @@ def app_description(  # every argument is one key of the description
     enforce_memory: bool = False,
     enforce_disk: bool = False,
     quit_grace_seconds: int = 8,
-    bundle: str = "",
     container: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the content of ``cobblestone_app.json``, to be signed and sent with the app version.
@@ -80,7 +79,6 @@ def app_description(  # every argument is one key of the description
             "enforce_memory": enforce_memory,
             "enforce_disk": enforce_disk,
             "quit_grace_seconds": quit_grace_seconds,
-            "bundle": bundle,
             "container": dict(container or {}),
         },
         indent=1,

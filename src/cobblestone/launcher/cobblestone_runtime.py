@@ -2,41 +2,6 @@
 """:"
 # length: one file on purpose, since it is sent to volunteers' computers as it is.
 # The shell reads these lines, Python takes them for a string: so it starts wherever Python is.
-# An app may bring its own Python: it is unpacked once for all jobs of the project, beside the launcher, into a folder, where the
-# client puts no file that a server likes; under another name first, so that a kill does no harm.  It goes with its version.
-bundle=$( { grep -o '^ "bundle": "[0-9a-f]*"' cobblestone_app.json | cut -d'"' -f4; } 2>/dev/null)
-if [ -n "$bundle" ]; then
-  IFS= read -r line <cobblestone_bundle
-  line=${line#*<soft_link>}
-  archive=${line%%</soft_link>*}
-  [ -f "$archive" ] || archive=cobblestone_bundle
-  home=${0%/*}
-  [ -d "$home" ] && [ -w "$home" ] || home=.
-  folder=$home/cobblestone_python_$bundle
-  if ! [ -x "$folder/python/bin/python3" ]; then
-    sum=$( (sha256sum "$archive" || shasum -a 256 "$archive") 2>/dev/null)
-    if [ "${sum%% *}" != "$bundle" ]; then
-      echo "cobblestone: the app's Python is missing, or differs from the one that the project signed." >&2
-      exit 206
-    fi
-    for old in "$home"/cobblestone_python_*; do
-      case $old in
-      *.new.*) kill -0 "${old##*.}" 2>/dev/null || rm -rf "$old" ;;
-      *) [ -f "$old/archive" ] && ! [ -f "$home/$(cat "$old/archive")" ] && rm -rf "$old" ;;
-      esac
-    done
-    new=$folder.new.$$
-    if mkdir "$new" && echo "${archive##*/}" >"$new/archive" && tar -xzf "$archive" -C "$new"; then
-      [ -e "$folder" ] || mv "$new" "$folder"
-      rm -rf "$new" "$folder/${new##*/}"
-    else
-      rm -rf "$new"
-      echo "cobblestone: the app's Python cannot be unpacked; is the disk full?" >&2
-      exit 195
-    fi
-  fi
-  PYTHONDONTWRITEBYTECODE=1 exec "$folder/python/bin/python3" -I "$0" "$@"
-fi
 for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
   if "$python" -c "import sys; sys.exit(sys.version_info < (3, 6))" >/dev/null 2>&1; then
     exec "$python" -I "$0" "$@"
@@ -145,6 +110,8 @@ FOLDER_VARIABLE = "COBBLESTONE_FOLDER"
 SLOT_VARIABLE = "COBBLESTONE_SLOT"
 PROGRESS_FILE = "cobblestone_progress"
 CHECKPOINT_FILE = "cobblestone_checkpoint"
+MAKES_CHECKPOINTS_FILE = "cobblestone_checkpoints"
+TIME_TO_CHECKPOINT_FILE = "cobblestone_time_to_checkpoint"
 JOB_FILE = "cobblestone_job.json"
 STATE_FILE = "cobblestone_state.json"
 TRICKLE_UP_PREFIX = "cobblestone_trickle_up_"
@@ -247,6 +214,8 @@ class _AppSide:
 
     def time_to_checkpoint(self) -> bool:
         """Say whether to save the state now: the period is over, or the client asks the job to stop."""
+        if self.folder and not POSIX:
+            return self._is_asked()
         self._watch_for_quit()
         return self.quitting or time.monotonic() - self.last_checkpoint >= self.checkpoint_period()
 
@@ -256,6 +225,8 @@ class _AppSide:
         self.counter += 1
         if self.folder:
             _write_atomically(self._path(CHECKPOINT_FILE), "%r %d\n" % (time.time(), self.counter))
+            if not POSIX:
+                _remove(self._path(TIME_TO_CHECKPOINT_FILE))
 
     def trickle(self, variety: str, text: str) -> None:
         """Send a message to the project while the job runs; it leaves with the client's next contact.
@@ -278,6 +249,8 @@ class _AppSide:
         """Return the texts of the project's messages that have come in since the last call, oldest first."""
         if not self.folder:
             return []
+        if not POSIX:
+            _collect_trickles_down(self._path(".."), self.folder)
         texts: List[str] = []
         for name in sorted(os.listdir(self.folder)):
             if name.startswith("cobblestone_" + TRICKLE_DOWN_PREFIX):
@@ -292,16 +265,25 @@ class _AppSide:
 
         Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
         ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
-        ``arguments`` (of ``--arg``).
+        ``arguments`` (of ``--arg``; empty on Windows).
         """
         known = _describe_job(None, {})
-        if self.folder:
+        if self.folder and not POSIX:
+            known = _describe_job(read_init_data(self._path("../init_data.xml")), {})
+        elif self.folder:
             known.update(_read_object(self._path(JOB_FILE)))
         return known
 
+    def _is_asked(self) -> bool:
+        """Say whether the native launcher of Windows asks for a checkpoint: it has no signals, but a file."""
+        if not self.watching:
+            self.watching = True
+            _write_atomically(self._path(MAKES_CHECKPOINTS_FILE), "")
+        return os.path.exists(self._path(TIME_TO_CHECKPOINT_FILE))
+
     def _watch_for_quit(self) -> None:
         """Turn the launcher's SIGTERM into a last checkpoint, unless the app has its own handler."""
-        if self.watching or not self.folder or not POSIX:
+        if self.watching or not self.folder:
             return
         self.watching = True
         try:
@@ -371,7 +353,6 @@ class App(NamedTuple):
     enforce_memory: bool
     enforce_disk: bool
     quit_grace_seconds: float
-    bundle: str
     container: Dict[str, str]
 
 
@@ -480,7 +461,6 @@ def read_app(text: str) -> App:
         enforce_memory=take("enforce_memory", bool, False),
         enforce_disk=take("enforce_disk", bool, False),
         quit_grace_seconds=min(max(float(take("quit_grace_seconds", int, 8)), 0.0), 30.0),
-        bundle=take("bundle", str, ""),
         container=take("container", dict, {}),
     )
     if given:
@@ -947,7 +927,7 @@ class Launcher:
             self._hand_over_stderr()
             if not self.checkpoint_text:
                 _remove(self._path(PROGRESS_FILE))  # the command starts from the beginning
-            self._collect_trickles_down()
+            _collect_trickles_down(".", self.folder)
 
     def _start(self) -> None:
         own = os.path.abspath(__file__)
@@ -1062,7 +1042,7 @@ class Launcher:
             return ""
         self.segment.receive(HEARTBEAT)
         if "<have_trickle_down/>" in self.segment.receive(TRICKLE_DOWN):
-            self._collect_trickles_down()
+            _collect_trickles_down(".", self.folder)
         message = self.segment.receive(CONTROL)
         if "<abort/>" in message:
             return "abort"
@@ -1174,11 +1154,6 @@ class Launcher:
             self.segment.send(TRICKLE_UP, "<have_new_trickle_up/>\n")
             return False
         return taken
-
-    def _collect_trickles_down(self) -> None:
-        for name in os.listdir("."):
-            if name.startswith(TRICKLE_DOWN_PREFIX):
-                os.replace(name, self._path("cobblestone_" + name))
 
     def _send_last_trickles(self) -> None:
         deadline = time.monotonic() + TRICKLE_WAIT_SECONDS
@@ -1294,6 +1269,12 @@ class Launcher:
             sys.stderr.buffer.write(b"\n")
         sys.stderr.buffer.flush()
         _remove(STDERR_FILE)
+
+
+def _collect_trickles_down(slot: str, folder: str) -> None:
+    for name in os.listdir(slot):
+        if name.startswith(TRICKLE_DOWN_PREFIX):
+            os.replace(os.path.join(slot, name), os.path.join(folder, "cobblestone_" + name))
 
 
 def _number(value: object) -> float:

@@ -37,7 +37,7 @@ class AppSpec:
         portable: Run the Python program of the command in WebAssembly, where Python is part of what is sent.
         requirements: For such a program, a file that names packages of pure Python that are sent along.
         in_browsers: Have visitors' browsers compute it too, on the project's page; for WebAssembly.
-        bundle: A file that names packages, compiled ones too, which are sent along with a Python of their own; not for Windows.
+        bundle: A file that names packages, compiled ones too, which are sent along with a Python of their own.
         bundle_python: Version of that Python.
         container: An image that the command runs in, as ``podman save`` writes it; for Linux computers with Podman or Docker.
         installed: Python modules that are not sent along because all computers of your volunteers have them.

@@ -38,7 +38,7 @@ from cobblestone.domain.platforms import (
 )
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.launcher.container import IMAGE_FILE
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
+from cobblestone.launcher.wasm import DESCRIPTION_FILE, PYODIDE_DESCRIPTION_FILE
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.python_modules import check_modules
 from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
@@ -96,7 +96,15 @@ class Command:
         form = JobForm(
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
         )
-        reserved = [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE, IMAGE_FILE, PYODIDE_DESCRIPTION_FILE]
+        reserved = [
+            *RESERVED_OPEN_NAMES,
+            APP_FILE,
+            BUNDLE_FILE,
+            DESCRIPTION_FILE,
+            IMAGE_FILE,
+            LAUNCHER_NAME,
+            PYODIDE_DESCRIPTION_FILE,
+        ]
         check_open_names(list(contents), form, self.output_names(), reserved)
         return contents
 
@@ -242,7 +250,12 @@ def command_files(
         executable=True,
         main_program=True,
     )
-    others = [
+    return [main, *copied_files(connection, {APP_FILE: description, **contents})]
+
+
+def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[VersionFileBody]:
+    """Upload files of which each job gets its own copy."""
+    return [
         VersionFileBody(
             file=upload_bytes(connection, name, data),
             open_name=name,
@@ -250,19 +263,17 @@ def command_files(
             # A script may be started by its name; that it is one is seen at its first line.
             executable=platforms_of_program(data[:HEAD_NBYTES]) is not None,
         )
-        for name, data in {APP_FILE: description, **contents}.items()
+        for name, data in contents.items()
     ]
-    return [main, *others]
 
 
-def version_description(command: Command, *, bundle: str = "") -> bytes:
-    """Return the description of a command for the launcher; ``bundle`` is the SHA-256 of the Python that is sent along."""
+def version_description(command: Command) -> bytes:
+    """Return the description of a command for the launcher."""
     return app_description(
         command.words,
         files=read_files(command.files),
         stdout=command.stdout,
         optional_outputs=command.optional_outputs,
-        bundle=bundle,
     )
 
 

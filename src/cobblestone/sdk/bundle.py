@@ -2,7 +2,7 @@
 
 The interpreters are relocatable ones, which ``uv`` fetches for any platform and holds against its own hashes; a mirror is named
 in its environment variables (UV_PYTHON_INSTALL_MIRROR, UV_PYTHON_DOWNLOADS_JSON_URL).  The packages are wheels, which pip picks
-for any platform.  The archive is unpacked once per computer by the head of the launcher, ``cobblestone_runtime.py``.
+for any platform.  The archive is unpacked once per computer by the native launcher, ``launcher/native/bundle.c``.
 """
 
 from __future__ import annotations
@@ -15,31 +15,42 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.pyodide import PACKAGES_NAME
-from cobblestone.launcher import APP_FILE, BUNDLE_FILE
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
+from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RUNTIME_MODULE, launcher_bytes
+from cobblestone.launcher.wasm import (
+    DESCRIPTION_FILE,
+    PYODIDE_DESCRIPTION_FILE,
+    STARTS_LAUNCHER,
+    bundle_description,
+)
 from cobblestone.sdk import pyodide
+from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import (
     Command,
-    command_version,
+    copied_files,
     read_files,
     upload_bytes,
     version_description,
 )
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.python_modules import NOT_ON_WINDOWS, needed_imports
 from cobblestone.sdk.wheels import NoWheelError, install_wheels, run
 
 DEFAULT_PYTHON = "3.12"
-MAX_BUNDLE_BYTES = 2_000_000_000  #: unpacked
-_ROOT = "python"
-_PACKAGES = "site-packages"
+MAX_BUNDLE_BYTES = 2_000_000_000  #: unpacked, with the heads of the archive; the launcher takes no more
+LONGEST_NAME = 250
+LONGEST_WINDOWS_NAME = 150  #: the folder above takes some of the 260 letters that Windows allows
+#: Folders of an interpreter that no job needs; of programs the interpreter alone.
+_LEFT_OUT = frozenset({"include", "libs", "share", "Scripts", "tcl"})
+_FORBIDDEN = frozenset('\\:*?"<>|')  #: in names on Windows
+_HEAD_BYTES = tarfile.BLOCKSIZE
 Say = Callable[[str], None]
 
 
@@ -49,6 +60,31 @@ class Target:
 
     uv: str
     wheels: tuple[str, ...]
+
+    @property
+    def windows(self) -> bool:
+        """Whether the interpreter is laid out as on Windows, and what is below it has short names only."""
+        return self.uv.startswith("windows")
+
+    @property
+    def interpreter(self) -> str:
+        """Path of the interpreter in its folder, as the launcher expects it."""
+        return "python.exe" if self.windows else "bin/python3"
+
+    def library(self, root: Path) -> tuple[Path, str]:
+        """Return the folder of the standard library, and the version as in 3.12; raises ConfigError without one."""
+        if self.windows:
+            found = [
+                (root / "Lib", re.sub(r"^python3(\d+)$", r"3.\1", path.stem))
+                for path in root.glob("python3?*.dll")
+            ]
+        else:
+            found = [(path, path.name.removeprefix("python")) for path in sorted(root.glob("lib/python3.*"))]
+        if not found or not found[0][0].is_dir() or not (root / self.interpreter).exists():
+            raise ConfigError(
+                f"The interpreter for {self.uv} has no {self.interpreter}, or no standard library."
+            )
+        return found[0]
 
 
 TARGETS = {
@@ -62,15 +98,16 @@ TARGETS = {
         "macos-x86_64-none", ("macosx_11_0_x86_64", "macosx_10_13_x86_64", "macosx_10_9_x86_64")
     ),
     "arm64-apple-darwin": Target("macos-aarch64-none", ("macosx_12_0_arm64", "macosx_11_0_arm64")),
+    "windows_x86_64": Target("windows-x86_64-none", ("win_amd64",)),
 }
-"""Where bundles run.  Not on Windows, whose clients start no scripts."""
+"""Where bundles run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleCommand(Command):
     """A command that brings its own Python."""
 
-    archives: dict[str, bytes]  #: by platform
+    archives: dict[str, bytes]  #: by platform, packed
     browser_packages: bytes = b""  #: what browsers need beside Pyodide; empty: none of them computes it
 
     def check(self) -> None:
@@ -102,19 +139,14 @@ def bundle_command(
         raise JobError(f"--bundle: {requirements} does not exist. (The current folder is {Path.cwd()}.)")
     if not re.fullmatch(r"3\.\d{1,2}(\.\d{1,2})?", python):
         raise JobError(f"--bundle-python {python}: write a version such as {DEFAULT_PYTHON}")
-    read_files(command.files)
-    for platform in command.platforms:
-        if platform not in TARGETS:
-            raise JobError(
-                f"--platform {platform}: bundles run on {', '.join(TARGETS)}. Leave it out for all of them."
-            )
+    platforms = _platforms(command)
     browser_packages = b""
     if in_browsers:
         say("Fetching the packages for browsers …")
         browser_packages = pyodide.packages_archive(requirements)
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
-    for platform in dict.fromkeys(command.platforms) or TARGETS:
+    for platform in platforms:
         say(f"Making the bundle for {platform} …")
         archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
@@ -132,18 +164,33 @@ def bundle_command(
     )
 
 
+def _platforms(command: Command) -> list[str]:
+    """Return the platforms that are wanted, or all where the program's imports are there."""
+    able = [each for each in TARGETS if not (TARGETS[each].windows and _imports_posix(command))]
+    for platform in command.platforms:
+        if platform not in able:
+            why = " (the program imports modules that Windows has not)" if platform in TARGETS else ""
+            raise JobError(
+                f"--platform {platform}: bundles run on {', '.join(able)}{why}. Leave it out for all of them."
+            )
+    return list(dict.fromkeys(command.platforms)) or able
+
+
+def _imports_posix(command: Command) -> bool:
+    programs = [data for name, data in read_files(command.files).items() if name.endswith(".py")]
+    return any(module in NOT_ON_WINDOWS for data in programs for module, _ in needed_imports(data))
+
+
 def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes, set[str]]:
     """Return an archive for a platform, and the names of the modules of its packages."""
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
         folder = Path(temporary)
-        root = _fetch_interpreter(folder, TARGETS[platform], python)
-        homes = sorted(root.glob("lib/python3.*"))
-        if not homes or not (root / "bin" / "python3").exists():
-            raise ConfigError(f"The interpreter for {platform} has no bin/python3 or no lib/python3.X.")
-        packages = homes[0] / _PACKAGES
-        version = homes[0].name.removeprefix("python")
+        target = TARGETS[platform]
+        root = _fetch_interpreter(folder, target, python)
+        library, version = target.library(root)
+        packages = library / "site-packages"
         try:
-            install_wheels(requirements, packages, TARGETS[platform].wheels, version)
+            install_wheels(requirements, packages, target.wheels, version)
         except NoWheelError as problem:
             raise JobError(
                 f"{problem.package} has no wheel for Python {version} on {platform}. Leave that platform out (--platform …), or"
@@ -152,7 +199,8 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         modules = {
             path.name.partition(".")[0] for path in packages.iterdir() if not path.name.endswith("-info")
         }
-        return pack(root), modules
+        (packages / f"{RUNTIME_MODULE}.py").write_bytes(launcher_bytes())
+        return pack(root, target), modules
 
 
 def _fetch_interpreter(folder: Path, target: Target, python: str) -> Path:
@@ -169,65 +217,132 @@ def _fetch_interpreter(folder: Path, target: Target, python: str) -> Path:
     return found[0]
 
 
-def pack(root: Path) -> bytes:
-    """Return a folder as ``python`` in a packed archive; the same files give the same bytes.
+def pack(root: Path, target: Target) -> bytes:
+    """Return the files below a folder as an archive for the launcher, packed; the same files give the same bytes.
+
+    It holds no links: a link to a file is that file once more.
 
     Raises:
-        JobError: it is too large.
+        JobError: it is too large, or a file has a name that not every system can store.
     """
-    size = 0
-    target = io.BytesIO()
-    with (
-        gzip.GzipFile("", "wb", 6, target, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w") as archive,
-    ):
-        for path in sorted(root.rglob("*")):
-            about = archive.gettarinfo(path, f"{_ROOT}/{path.relative_to(root).as_posix()}")
-            if (
-                not (about.isreg() or about.issym() or about.isdir() or about.islnk())
-                or "__pycache__" in path.parts
-            ):
-                continue
-            size += about.size
-            about = about.replace(mtime=0, uid=0, gid=0, uname="", gname="", deep=False)
-            if about.isreg():
-                with path.open("rb") as file:
-                    archive.addfile(about, file)
-            else:
-                archive.addfile(about)
+    files = {
+        path.relative_to(root).as_posix(): path
+        for path in sorted(root.rglob("*"))
+        if _is_sent(path, root, target)
+    }
+    _check_names(files, target)
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
+    size = sum(path.stat().st_size for path in files.values()) + _HEAD_BYTES * (len(files) + len(folders))
     if size > MAX_BUNDLE_BYTES:
         raise JobError(
             f"The bundle is {size / 1e6:.0f} MB, more than the {MAX_BUNDLE_BYTES / 1e6:.0f} MB that are allowed."
         )
-    return target.getvalue()
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile("", "wb", 6, packed, mtime=0) as packer,
+        tarfile.open(fileobj=packer, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for name in sorted({*files, *folders}):
+            about = tarfile.TarInfo(name)
+            if name in folders:
+                about.type, about.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(about)
+                continue
+            status = files[name].stat()
+            about.size, about.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644
+            with files[name].open("rb") as file:
+                archive.addfile(about, file)
+    return packed.getvalue()
+
+
+def _is_sent(path: Path, root: Path, target: Target) -> bool:
+    parts = path.relative_to(root).parts
+    if not path.is_file() or parts[0] in _LEFT_OUT or "__pycache__" in parts:
+        return False
+    if parts[0] == "bin" and "/".join(parts) != target.interpreter:
+        return False
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _check_names(names: Iterable[str], target: Target) -> None:
+    """Refuse what the launcher would: names that mean another file, or the same one twice, on some system."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if any(
+            not part.isascii()
+            or not part.isprintable()
+            or part[0] == " "
+            or part[-1] in ". "
+            or set(part) & _FORBIDDEN
+            for part in name.split("/")
+        ):
+            raise JobError(f"The bundle has a file with a name that not every system can store: {name!r}.")
+        if len(name) > (LONGEST_WINDOWS_NAME if target.windows else LONGEST_NAME):
+            raise JobError(f"The bundle has a file with too long a name: {name}.")
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise JobError(
+                f"The bundle has the files {other} and {name}, which are one where letters' case does not count."
+            )
 
 
 def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion:
     """Upload what a version with bundles consists of; the version for a request."""
     if command.browser_packages:
         pyodide.check_server(connection)
-    shared = command_version(connection, command).files
-    files = [file for file in shared if file.open_name != APP_FILE and not file.main_program]
-    (launcher,) = [file for file in shared if file.main_program]
-    own: dict[str, list[VersionFileBody]] = {}
-    for platform, archive in command.archives.items():
-        description = version_description(command, bundle=hashlib.sha256(archive).hexdigest())
-        own[platform] = [
-            launcher,
-            VersionFileBody(
-                file=upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar.gz", archive),
-                open_name=BUNDLE_FILE,
-            ),
-            VersionFileBody(
-                file=upload_bytes(connection, APP_FILE, description), open_name=APP_FILE, copy_file=True
-            ),
-        ]
+    command.check()
+    contents = read_files(command.files)
+    own = {
+        platform: _platform_files(connection, command, contents, platform, gzip.decompress(archive))
+        for platform, archive in command.archives.items()
+    }
     if command.browser_packages:
         own[BROWSER_PLATFORM] = _browser_files(connection, command)
     first, *further = own
     return NewVersion(
-        platform=first, also_for=further, plan_class=command.plan_class, files=files, platform_files=own
+        platform=first,
+        also_for=further,
+        plan_class=command.plan_class,
+        files=copied_files(connection, contents),
+        platform_files=own,
     )
+
+
+def _platform_files(
+    connection: Connection,
+    command: BundleCommand,
+    contents: Mapping[str, bytes],
+    platform: str,
+    archive: bytes,
+) -> list[VersionFileBody]:
+    """Upload what one platform gets: on Windows the native launcher runs the command, elsewhere the launcher in Python does."""
+    launcher = toolchain.launcher_name(platform)
+    windows = TARGETS[platform].windows
+    about = bundle_description(
+        command.words if windows else STARTS_LAUNCHER,
+        name=BUNDLE_FILE,
+        sha256=hashlib.sha256(archive).hexdigest(),
+        files=contents if windows else {},
+        stdout=command.stdout,
+        optional_outputs=command.optional_outputs,
+    )
+    copied = (
+        {DESCRIPTION_FILE: about}
+        if windows
+        else {DESCRIPTION_FILE: about, APP_FILE: version_description(command)}
+    )
+    return [
+        VersionFileBody(
+            file=upload_bytes(connection, launcher, toolchain.launcher(platform)),
+            open_name=launcher,
+            executable=True,
+            main_program=True,
+        ),
+        VersionFileBody(
+            file=upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive), open_name=BUNDLE_FILE
+        ),
+        *copied_files(connection, copied),
+    ]
 
 
 def _browser_files(connection: Connection, command: BundleCommand) -> list[VersionFileBody]:

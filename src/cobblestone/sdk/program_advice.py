@@ -15,7 +15,7 @@ from pathlib import Path
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.platforms import HEAD_NBYTES, platforms_of_program
 from cobblestone.launcher import RUNTIME_MODULE
-from cobblestone.sdk.python_modules import FORMER, needed_imports
+from cobblestone.sdk.python_modules import FORMER, NOT_ON_WINDOWS, needed_imports
 from cobblestone.sdk.wasm_module import MAGIC
 from cobblestone.sdk.wasm_sources import NOT_IN_WASM
 
@@ -144,6 +144,8 @@ def _advise_python(name: str, data: bytes) -> Advice:
     packages = sorted(set(imports) - own)
     compiled = {package: found for package in packages if (found := _compiled_part(package)) is not None}
     if compiled:
+        posix = sorted(set(imports) & NOT_ON_WINDOWS)
+        where = f", but not to Windows, which has no {', '.join(posix)}" if posix else " to every computer"
         package, part = next(iter(compiled.items()))
         why = (
             f"which holds compiled code ({part})"
@@ -152,7 +154,7 @@ def _advise_python(name: str, data: bytes) -> Advice:
         )
         reason = (
             f"{name} imports {package}, {why}, and WebAssembly cannot carry that; a bundle brings Python and its packages"
-            " along."
+            f" along{where}."
         )
         return Advice(Way.BUNDLE, reason, f"{command} --bundle requirements.txt")
     if absent:

@@ -15,6 +15,26 @@ ARCHIVES = (".zip", ".whl", ".pyz", ".egg", ".gz", ".xz", ".bz2", ".tar")
 FORMER = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd"})
 """Modules of older versions of Python, from 3.6 on, that newer ones have no more."""
 
+NOT_ON_WINDOWS = frozenset(
+    {
+        "crypt",
+        "curses",
+        "fcntl",
+        "grp",
+        "nis",
+        "posix",
+        "pty",
+        "pwd",
+        "readline",
+        "resource",
+        "spwd",
+        "syslog",
+        "termios",
+        "tty",
+    }
+)
+"""Modules of Python that its builds for Windows lack."""
+
 
 def check_modules(
     contents: Mapping[str, bytes], *, installed: Collection[str] = (), absent: Collection[str] = ()

@@ -11,7 +11,7 @@ from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
-from cobblestone.launcher import RESERVED_OPEN_NAMES
+from cobblestone.launcher import BUNDLE_FILE, RESERVED_OPEN_NAMES
 from cobblestone.launcher.wasm import COMPILED_NAME, DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
 from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import Command, check_words, read_files, upload_bytes
@@ -219,4 +219,5 @@ def in_browsers(versions: Sequence[Version]) -> bool:
 
 def runs_modules(version: Version) -> bool:
     """Whether a version runs a WebAssembly module, and so computes the same bits on every system."""
-    return any(file.open_name == DESCRIPTION_FILE for file in version.files)
+    names = {file.open_name for file in version.files}
+    return DESCRIPTION_FILE in names and BUNDLE_FILE not in names

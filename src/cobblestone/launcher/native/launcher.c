@@ -2,6 +2,7 @@
  *
  * The slot holds the signed description `cobblestone_wasm.txt`, one entry a line, values percent-encoded:
  *
+ *   bundle NAME SHA256    open name of an archive with Python, which runs the words; in place of library and module
  *   library NAME          open name of the WebAssembly runtime's library
  *   module NAME SHA256    open name of the module
  *   native SHA256         one for each file of native code, of any platform: the library, the module in compiled form
@@ -19,8 +20,11 @@
  *
  * `--compile TRIPLE LIBRARY MODULE TARGET`, without a client, makes the compiled form of a module, for the app's maker to send along.
  *
+ * On POSIX a bundle's Python takes the place of this process, with the launcher in Python, ../cobblestone_runtime.py, and the job's
+ * options; on Windows its words run beside it, in the room, and this program is the launcher.
+ *
  * Exit status: that of the module; 134 for one that failed (a trap); 194 aborted; 196 disk bound; 197 more instructions than the
- * job's bound; 206 the job cannot be run as described; 208 an output is missing.
+ * job's bound; 195 the bundle cannot be unpacked or started; 206 the job cannot be run as described; 208 an output is missing.
  */
 #include "launcher.h"
 
@@ -56,10 +60,11 @@ struct list { struct pair items[MOST_ENTRIES]; size_t count; };
 
 static struct list words, files, natives, optional_outputs, variables; /* of the description */
 static struct list inputs, outputs, arguments;                 /* of the job */
-static char *library_name, *module_name, *module_digest, *stdout_name;
+static char *library_name, *module_name, *module_digest, *bundle_name, *bundle_digest, *stdout_name;
+static const char *what = "module";
 
 static struct {
-    double client_pid, cpu_time, checkpoint_period, memory_bound, disk_bound, fpops_est, fpops_bound;
+    double client_pid, cpu_time, checkpoint_period, ncpus, memory_bound, disk_bound, fpops_est, fpops_bound;
     char workunit[300], object[300];
 } job;
 
@@ -175,6 +180,7 @@ static void read_entry(char *line) {
     if (second) decode(second);
     if (!strcmp(key, "library")) library_name = (char *)checked_name(value);
     else if (!strcmp(key, "module") && second) module_name = (char *)checked_name(value), module_digest = second;
+    else if (!strcmp(key, "bundle") && second) bundle_name = (char *)checked_name(value), bundle_digest = second;
     else if (!strcmp(key, "native")) add(&natives, value, value);
     else if (!strcmp(key, "stdout")) stdout_name = value;
     else if (!strcmp(key, "word")) add(&words, value, value);
@@ -192,7 +198,8 @@ static void read_description(void) {
         if ((next = strchr(line, '\n'))) *next++ = 0;
         if (*line) read_entry(line);
     }
-    if (!library_name || !module_name || !words.count) refuse(DESCRIPTION " lacks library, module or word");
+    if ((!bundle_name && (!library_name || !module_name)) || !words.count) refuse(DESCRIPTION " lacks library, module or word");
+    if (bundle_name) what = "command";
 }
 
 static void read_options(int count, char **given) {
@@ -230,7 +237,7 @@ static char *expand(const char *word) {
                                       : kind == 6 && !memcmp(word, "output", 6) ? &outputs
                                       : kind == 3 && !memcmp(word, "arg", 3)    ? &arguments : NULL;
             if (list) value = name ? find(list, name + 1, rest) : list->count ? list->items[0].value : NULL;
-            else if (size == 5 && !memcmp(word, "ncpus", 5)) value = "1";
+            else if (size == 5 && !memcmp(word, "ncpus", 5)) value = text_of("%.0f", bundle_name ? job.ncpus : 1);
             else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", job.checkpoint_period);
             if (!value) refuse(text_of("the command uses {%.*s}, which this job does not have", (int)size, word));
         } else {
@@ -259,7 +266,7 @@ static void take_environment(void) {
     run.values = reserve(variables.count * sizeof *run.values);
     for (size_t i = 0; i < variables.count; i++) {
         run.names[i] = variables.items[i].name;
-        run.values[i] = variables.items[i].value;
+        run.values[i] = bundle_name ? expand(variables.items[i].value) : variables.items[i].value;
     }
     run.nvalues = variables.count;
 }
@@ -287,11 +294,13 @@ static void read_init_data(void) {
     job.client_pid = number(text, "client_pid");
     job.cpu_time = number(text, "wu_cpu_time");
     job.checkpoint_period = number(text, "checkpoint_period");
+    job.ncpus = ceil(number(text, "ncpus"));
     job.memory_bound = number(text, "rsc_memory_bound");
     job.disk_bound = number(text, "rsc_disk_bound");
     job.fpops_est = number(text, "rsc_fpops_est");
     job.fpops_bound = number(text, "rsc_fpops_bound");
     if (job.checkpoint_period <= 0) job.checkpoint_period = 300;
+    if (job.ncpus < 1) job.ncpus = 1;
     element(text, "wu_name", job.workunit, sizeof job.workunit);
     element(text, "comm_obj_name", job.object, sizeof job.object);
     free(text);
@@ -328,7 +337,7 @@ static const char *digest_of_file(const char *path, char text[65]) {
     return text;
 }
 
-static void check_file(const char *path, const char *expected) {
+void check_file(const char *path, const char *expected) {
     char text[65];
     if (!digest_of_file(path, text)) refuse(text_of("the app's file %s is missing in the slot", path));
     if (strcmp(text, expected)) refuse(text_of("the app's file %s differs from the one that the project signed", path));
@@ -363,12 +372,14 @@ static void choose_cache(void) {
 }
 
 static void furnish(void) {
+    if (bundle_name && becomes_command) return;
     if (!make_folder(ROOM)) refuse("the folder " ROOM " cannot be made in the slot");
     for (size_t i = 0; i < files.count; i++) {
         if (is_plain_file(files.items[i].name)) check_file(files.items[i].name, files.items[i].value);
         bring_in(files.items[i].name);
     }
     for (size_t i = 0; i < inputs.count; i++) bring_in(inputs.items[i].value);
+    if (bundle_name) return;
     run.library = real_path(library_name);
     run.module = real_path(module_name);
     check_file(run.module, module_digest);
@@ -437,11 +448,12 @@ static double fraction_done(void) {
 
 /* The count of instructions travels as the integer operations that the family's clients report. */
 static void report(bool final) {
-    char text[CHANNEL_BYTES];
+    char text[CHANNEL_BYTES], counted[100] = "";
+    if (!bundle_name) snprintf(counted, sizeof counted, "<intops_cumulative>%.0f</intops_cumulative>\n", fuel_total());
     snprintf(text, sizeof text,
              "<current_cpu_time>%e</current_cpu_time>\n<checkpoint_cpu_time>%e</checkpoint_cpu_time>\n"
-             "<fraction_done>%e</fraction_done>\n<intops_cumulative>%.0f</intops_cumulative>\n",
-             cpu_total(), checkpoint_cpu, fraction_done(), fuel_total());
+             "<fraction_done>%e</fraction_done>\n%s",
+             cpu_total(), checkpoint_cpu, fraction_done(), counted);
     send(STATUS, text, final); /* at the end the last one often lies there still; the client reads once more after our exit */
 }
 
@@ -475,7 +487,7 @@ static bool send_trickle(void) {
     text[size > 0 ? size : 0] = 0;
     FILE *file = is_trickle(text, size) ? fopen(TRICKLE_FILE ".tmp", "wb") : NULL;
     if (!file) {
-        say("a trickle of the module cannot be sent: %.60s", oldest);
+        say("a trickle of the %s cannot be sent: %.60s", what, oldest);
     } else if ((fputs(text, file) >= 0) & write_safely(file) && move_file(TRICKLE_FILE ".tmp", TRICKLE_FILE)) {
         send(TRICKLE_UP, "<have_new_trickle_up/>\n", false);
     }
@@ -568,7 +580,7 @@ static void hand_over_error_output(void) {
     fseek(file, size > STDERR_TAIL ? size - STDERR_TAIL : 0, SEEK_SET);
     size_t count = fread(tail, 1, sizeof tail, file);
     fclose(file);
-    if (size > STDERR_TAIL) say("error output of the module, the last %d of %ld bytes:", STDERR_TAIL, size);
+    if (size > STDERR_TAIL) say("error output of the %s, the last %d of %ld bytes:", what, STDERR_TAIL, size);
     for (size_t i = 0; i < count; i++) {
         if (!tail[i]) continue;
         fputc(tail[i], stderr);
@@ -586,7 +598,8 @@ static _Noreturn void stop(enum order order) {
     double deadline = monotonic_seconds() + QUIT_GRACE_SECONDS;
     quitting = true;
     atomic_store(&run.suspended, false);
-    while (order == QUIT && is_plain_file(MAKES_CHECKPOINTS) && monotonic_seconds() < deadline && !atomic_load(&run.ended)) {
+    while (order == QUIT && atomic_load(&run.running) && is_plain_file(MAKES_CHECKPOINTS)
+           && monotonic_seconds() < deadline && !atomic_load(&run.ended)) {
         char text[CHANNEL_BYTES];
         ask_for_checkpoint(0);
         if (note_checkpoint()) break;
@@ -594,6 +607,7 @@ static _Noreturn void stop(enum order order) {
         sleep_ms(POLL_MS / 2);
     }
     report(true);
+    end_command();
     hand_over_error_output();
     leave(order == QUIT ? 0 : order == ABORT ? ABORTED : DISK_BOUND); /* 0 without a finish file: to be continued */
 }
@@ -602,14 +616,14 @@ static int hand_over_outputs(void) {
     int status = 0;
     if (stdout_name) {
         const char *name = expand(stdout_name);
-        if (!move_file(STDOUT_FILE, checked_name(name))) refuse("what the module printed cannot be moved to its output");
+        if (!move_file(STDOUT_FILE, checked_name(name))) refuse(text_of("what the %s printed cannot be moved to its output", what));
     }
     for (size_t i = 0; i < outputs.count; i++) {
         const char *name = outputs.items[i].name, *path = outputs.items[i].value, *inside = text_of(ROOM "/%s", path);
         if (is_plain_file(inside) && move_file(inside, path)) continue;
         if (is_plain_file(path) && stdout_name && !strcmp(expand(stdout_name), path)) continue;
         if (find(&optional_outputs, name, strlen(name)) || find(&optional_outputs, path, strlen(path))) continue;
-        say("the module ended with exit status 0 but did not write its output %s (%s)", name, path);
+        say("the %s ended with exit status 0 but did not write its output %s (%s)", what, name, path);
         status = OUTPUT_MISSING;
     }
     return status;
@@ -621,7 +635,7 @@ static int ended(void) {
         sleep_ms(POLL_MS);
     hand_over_error_output();
     if (run.end == REFUSED) refuse(run.problem);
-    say("%.0f instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
+    if (!bundle_name) say("%.0f instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
     if (run.end == OUT_OF_FUEL) {
         say("the module ran for more than %.3g instructions, the bound of the job (rsc_fpops_bound)", job.fpops_bound);
         return TIME_BOUND;
@@ -633,7 +647,7 @@ static int ended(void) {
         return TRAP_STATUS;
     }
     if (run.status) {
-        say("the module ended with exit status %d", run.status);
+        say(run.status >= 0 ? "the %s ended with exit status %d" : "the %s failed: 0x%08X", what, run.status);
         return run.status;
     }
     return hand_over_outputs();
@@ -641,7 +655,7 @@ static int ended(void) {
 
 static void lock_slot(void) {
     double deadline = monotonic_seconds() + LOCK_WAIT_SECONDS;
-    while (!take_lock("boinc_lockfile")) {
+    while (take_lock("boinc_lockfile") < 0) {
         if (client_is_gone((long)job.client_pid)) leave(0);
         if (monotonic_seconds() > deadline) {
             say("another process works in this slot; trying again in %d s", LOCK_RETRY_SECONDS);
@@ -669,6 +683,26 @@ static void prepare_run(void) {
     take_environment();
 }
 
+/* Obeys the client before the command runs; a suspended job waits here. */
+static void pause_for_client(void) {
+    do {
+        enum order order = tick();
+        if (order != GO_ON) stop(order);
+        sleep_ms(atomic_load(&run.suspended) ? POLL_MS : 1);
+    } while (atomic_load(&run.suspended));
+}
+
+/* The command's first word is Python; the job's options go to the launcher in Python, where that takes over. */
+static void prepare_command(int count, char **given) {
+    run.module = text_of("%s/%s", unpack_bundle(real_path(bundle_name), bundle_digest, pause_for_client), interpreter);
+    char **all = reserve((run.nwords + (size_t)count) * sizeof *all);
+    memcpy(all, run.words, run.nwords * sizeof *all);
+    run.words = all;
+    run.words[0] = (char *)run.module;
+    for (int i = 1; becomes_command && i < count; i++) run.words[run.nwords++] = given[i];
+    pause_for_client();
+}
+
 static int compile_only(char **given) {
     if (is_plain_file("init_data.xml")) refuse("--compile is not for jobs");
     const char *problem = engine_compile(given[1], given[2], given[3], given[4]);
@@ -691,7 +725,11 @@ int main(int count, char **given) {
     segment = map_segment(job.object);
     listen_to_signals();
     last_checkpoint = monotonic_seconds();
-    if (!start_thread(engine_run, &run)) refuse("no thread can be started");
+    if (bundle_name) prepare_command(count, given);
+    if (!(bundle_name ? start_command(&run) : start_thread(engine_run, &run))) {
+        say("the job cannot be started: %s", run.problem ? run.problem : "there are no threads");
+        leave(CANNOT_START);
+    }
     while (!atomic_load(&run.ended)) {
         enum order order = tick();
         if (order != GO_ON) stop(order);

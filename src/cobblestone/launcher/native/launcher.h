@@ -1,7 +1,9 @@
-/* The native launcher: runs a WebAssembly module as a job of the BOINC client, on computers that need not have anything.
+/* The native launcher: runs a WebAssembly module as a job of the BOINC client, on computers that need not have anything; or a
+ * program in Python, which is sent along.
  *
  *   launcher.c  what is to be run, the client's orders, the end
  *   engine.c    the module, in wasmtime
+ *   bundle.c    the Python, unpacked
  *   posix.c     Linux and macOS
  *   windows.c   Windows
  *
@@ -29,6 +31,14 @@ void say(const char *format, ...);
 void *reserve(size_t size);                 /* zeroed memory; ends the launcher without any */
 char *text_of(const char *format, ...);     /* formatted, on the heap */
 char *read_whole(const char *path, size_t most, size_t *size); /* NULL without a file; a zero follows the content */
+void check_file(const char *path, const char *expected); /* ends the launcher if its SHA-256 is another */
+
+enum { CANNOT_START = 195 };                /* exit status: the app's Python cannot be unpacked or started */
+
+/* ---- bundle.c */
+
+/* The folder where the archive lies unpacked.  `meanwhile` is called while that takes time; it may end the launcher. */
+char *unpack_bundle(const char *archive, const char *digest, void (*meanwhile)(void));
 
 /* ---- engine.c */
 
@@ -67,7 +77,8 @@ double monotonic_seconds(void);
 double cpu_seconds(void);                   /* of this process */
 void sleep_ms(unsigned milliseconds);
 volatile uint8_t *map_segment(const char *object_name); /* NULL without one */
-bool take_lock(const char *path);           /* kept until the process ends */
+intptr_t take_lock(const char *path);       /* -1 if another process has it; kept until the process ends at the latest */
+void drop_lock(intptr_t lock);
 bool client_is_gone(long pid);
 void watch_parent(void);                    /* remember who started us */
 void listen_to_signals(void);
@@ -77,14 +88,23 @@ bool start_thread(void (*body)(void *), void *argument);
 void *load_library(const char *path, char *problem, size_t size);
 void *library_function(void *library, const char *name);
 bool make_folder(const char *path);         /* true if it is there then */
+bool is_folder(const char *path);           /* no link */
+bool remove_folder(const char *path);       /* an empty one */
 bool is_plain_file(const char *path);       /* no link, no folder, no device */
 bool move_file(const char *from, const char *to); /* replaces; never follows a link */
 bool remove_file(const char *path);
 bool create_empty(const char *path);        /* fails if something has this name */
 long read_untrusted(const char *path, char *buffer, size_t size); /* bytes, or -1; never blocks, never follows a link */
 bool write_safely(FILE *file);              /* to the disk; closes it */
+bool settle_file(FILE *file, const char *path, bool executable); /* closes it, and gives it a time by which it is known again */
+bool is_settled(const char *path, double size); /* it has still that time, and this size */
+void settle_all(void);                      /* what was closed so is on the disk */
 void visit_files(const char *folder, void (*visit)(const char *folder, const char *name)); /* of the folder itself */
 double folder_bytes(const char *path, int depth); /* infinite when folders are nested too deeply to be counted */
+extern const bool becomes_command;          /* whether a command takes the place of this process; else it runs beside it, in the room */
+extern const char *const interpreter;       /* path of Python in the folder that it was unpacked to */
+bool start_command(struct run *run);        /* the program is `run->module`; false, and `run->problem`, if it cannot be */
+void end_command(void);                     /* the command and all that it has started, at once */
 _Noreturn void leave(int status);           /* at once, whatever other threads do */
 
 #endif

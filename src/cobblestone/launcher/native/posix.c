@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define MOST_FOLDERS 64
+#define SETTLED_TIME 946684800 /* 1 January 2000 */
 
 static pid_t parent;
 static volatile sig_atomic_t signalled;
@@ -54,12 +55,15 @@ volatile uint8_t *map_segment(const char *object_name) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-bool take_lock(const char *path) {
-    static int file = -1;
-    if (file < 0) file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+intptr_t take_lock(const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return file >= 0 && !fcntl(file, F_SETLK, &lock);
+    if (file >= 0 && !fcntl(file, F_SETLK, &lock)) return file;
+    if (file >= 0) close(file);
+    return -1;
 }
+
+void drop_lock(intptr_t lock) { close((int)lock); }
 
 void watch_parent(void) { parent = getppid(); }
 
@@ -113,10 +117,14 @@ void *load_library(const char *path, char *problem, size_t size) {
 
 void *library_function(void *library, const char *name) { return dlsym(library, name); }
 
-bool make_folder(const char *path) {
+bool make_folder(const char *path) { return !mkdir(path, 0755) || is_folder(path); }
+
+bool is_folder(const char *path) {
     struct stat about;
-    return !mkdir(path, 0755) || (!lstat(path, &about) && S_ISDIR(about.st_mode));
+    return !lstat(path, &about) && S_ISDIR(about.st_mode);
 }
+
+bool remove_folder(const char *path) { return !rmdir(path); }
 
 bool is_plain_file(const char *path) {
     struct stat about;
@@ -146,6 +154,20 @@ bool write_safely(FILE *file) {
     return !fclose(file) && good;
 }
 
+bool settle_file(FILE *file, const char *path, bool executable) {
+    const struct timespec times[2] = {{.tv_sec = SETTLED_TIME}, {.tv_sec = SETTLED_TIME}};
+    (void)path;
+    bool good = !fflush(file) && !ferror(file) && !fchmod(fileno(file), executable ? 0755 : 0644) && !futimens(fileno(file), times);
+    return !fclose(file) && good;
+}
+
+bool is_settled(const char *path, double size) {
+    struct stat about;
+    return !lstat(path, &about) && S_ISREG(about.st_mode) && about.st_mtime == SETTLED_TIME && (double)about.st_size == size;
+}
+
+void settle_all(void) { sync(); }
+
 void visit_files(const char *folder, void (*visit)(const char *folder, const char *name)) {
     DIR *opened = opendir(folder);
     if (!opened) return;
@@ -173,6 +195,18 @@ double folder_bytes(const char *path, int depth) {
     closedir(folder);
     return total;
 }
+
+const bool becomes_command = true;
+const char *const interpreter = "bin/python3";
+
+bool start_command(struct run *run) {
+    for (size_t i = 0; i < run->nvalues; i++) setenv(run->names[i], run->values[i], 1);
+    execv(run->module, run->words);
+    run->problem = strerror(errno);
+    return false;
+}
+
+void end_command(void) {} /* what takes our place ends what it has started */
 
 _Noreturn void leave(int status) {
     fflush(stderr);
