@@ -15,15 +15,31 @@
 #define STORE "cobblestone_python"
 #define WHOLE ".whole"
 
-enum { BLOCK = 512, KEY_LETTERS = 12, LONGEST_PATH = 257, MOST_ENTRIES = 200000, REMOVE_TRIES = 5 };
+enum { BLOCK = 512, KEY_LETTERS = 12, LONGEST_PATH = 257, MOST_ENTRIES = 200000, REMOVE_TRIES = 5, LOCK_POLL_MS = 50 };
 static const double MOST_BYTES = 2e9; /* and positions in the archive fit into a long */
 
 enum how { LOOK, MEND, FILL };
 struct entry { char path[LONGEST_PATH]; size_t size; bool is_folder, executable; };
 
-static char *store, *own_key;
+static const char disk_problem[] = "the disk is full, or fails";
+static char *store, *own_key, *half_done;
+
+static void remove_tree(const char *path);
+
+static void remove_entry(const char *folder, const char *name) {
+    if (!strcmp(name, ".") || !strcmp(name, "..")) return;
+    char *path = text_of("%s/%s", folder, name);
+    if (is_folder(path)) remove_tree(path);
+    else remove_file(path);
+    free(path);
+}
+
+static void remove_tree(const char *path) {
+    for (int i = 0; i < REMOVE_TRIES && is_folder(path) && !remove_folder(path); i++) visit_files(path, remove_entry);
+}
 
 static _Noreturn void fail(const char *path, const char *why) {
+    if (half_done) remove_tree(half_done);
     say("the app's Python cannot be unpacked: %s: %s", path, why);
     leave(CANNOT_START);
 }
@@ -71,13 +87,15 @@ static void write_file(FILE *archive, const struct entry *entry, const char *pat
     static uint8_t block[65536];
     FILE *file = create_empty(path) ? fopen(path, "wb") : NULL;
     if (!file) fail(path, "it cannot be made, or two files have this name here");
-    for (size_t left = entry->size; left;) {
+    const char *problem = NULL;
+    for (size_t left = entry->size; left && !problem;) {
         size_t part = left < sizeof block ? left : sizeof block;
-        if (fread(block, 1, part, archive) != part) fail("the archive", "it ends too early");
-        if (fwrite(block, 1, part, file) != part) fail(path, "the disk is full, or fails");
+        if (fread(block, 1, part, archive) != part) problem = "the archive ends too early";
+        else if (fwrite(block, 1, part, file) != part) problem = disk_problem;
         left -= part;
     }
-    if (!settle_file(file, path, entry->executable)) fail(path, "the disk is full, or fails");
+    if (!settle_file(file, path, entry->executable) && !problem) problem = disk_problem;
+    if (problem) fail(path, problem);
 }
 
 /* Goes through the archive; when only looking, false if something is not as it was unpacked. */
@@ -96,8 +114,8 @@ static bool walk(const char *path, const char *folder, enum how how, void (*mean
             fclose(archive);
             return false;
         }
+        if (!good && how == MEND) remove_entry(folder, entry.path);
         if (!good && entry.is_folder && !make_folder(target)) fail(target, "the folder cannot be made");
-        if (!good && how == MEND) remove_file(target);
         if (!good && !entry.is_folder) write_file(archive, &entry, target);
         if (fseek(archive, skip, SEEK_CUR)) fail(path, "it cannot be read");
         free(target);
@@ -107,20 +125,6 @@ static bool walk(const char *path, const char *folder, enum how how, void (*mean
 }
 
 /* ---- the folder */
-
-static void remove_tree(const char *path);
-
-static void remove_entry(const char *folder, const char *name) {
-    if (!strcmp(name, ".") || !strcmp(name, "..")) return;
-    char *path = text_of("%s/%s", folder, name);
-    if (is_folder(path)) remove_tree(path);
-    else remove_file(path);
-    free(path);
-}
-
-static void remove_tree(const char *path) {
-    for (int i = 0; i < REMOVE_TRIES && is_folder(path) && !remove_folder(path); i++) visit_files(path, remove_entry);
-}
 
 /* Removes what belongs to an archive that the client has deleted, with its version; and what was left half done. */
 static void forget(const char *folder, const char *name) {
@@ -150,12 +154,12 @@ char *unpack_bundle(const char *archive, const char *digest, void (*meanwhile)(v
     own_key = text_of("%.*s", KEY_LETTERS, digest);
     char *folder = text_of("%s/%s", store, own_key), *mark = text_of("%s" WHOLE, folder), *lock_name = text_of("%s/lock", store);
     intptr_t lock;
-    while ((lock = take_lock(lock_name)) < 0) meanwhile();
+    for (; (lock = take_lock(lock_name)) < 0; sleep_ms(LOCK_POLL_MS)) meanwhile();
     visit_files(store, forget);
     bool filled = is_plain_file(mark);
     if (!filled || !walk(archive, folder, LOOK, meanwhile)) {
         check_file(archive, digest);
-        if (!filled) remove_tree(folder);
+        if (!filled) remove_tree(half_done = folder);
         if (!make_folder(folder)) fail(folder, "the folder cannot be made");
         walk(archive, folder, filled ? MEND : FILL, meanwhile);
         settle_all();
@@ -163,6 +167,7 @@ char *unpack_bundle(const char *archive, const char *digest, void (*meanwhile)(v
         FILE *file = fopen(mark, "wb");
         if (!file || fputs(name, file) < 0 || !write_safely(file)) fail(mark, "it cannot be written");
     }
+    half_done = NULL;
     drop_lock(lock);
     return folder;
 }

@@ -683,24 +683,21 @@ static void prepare_run(void) {
     take_environment();
 }
 
-/* Obeys the client before the command runs; a suspended job waits here. */
-static void pause_for_client(void) {
-    do {
-        enum order order = tick();
-        if (order != GO_ON) stop(order);
-        sleep_ms(atomic_load(&run.suspended) ? POLL_MS : 1);
-    } while (atomic_load(&run.suspended));
+/* Obeys the client before the command runs.  A suspended job still unpacks, for others may wait for it. */
+static void obey_meanwhile(void) {
+    enum order order = tick();
+    if (order != GO_ON) stop(order);
 }
 
 /* The command's first word is Python; the job's options go to the launcher in Python, where that takes over. */
 static void prepare_command(int count, char **given) {
-    run.module = text_of("%s/%s", unpack_bundle(real_path(bundle_name), bundle_digest, pause_for_client), interpreter);
+    run.module = text_of("%s/%s", unpack_bundle(real_path(bundle_name), bundle_digest, obey_meanwhile), interpreter);
     char **all = reserve((run.nwords + (size_t)count) * sizeof *all);
     memcpy(all, run.words, run.nwords * sizeof *all);
     run.words = all;
     run.words[0] = (char *)run.module;
     for (int i = 1; becomes_command && i < count; i++) run.words[run.nwords++] = given[i];
-    pause_for_client();
+    for (obey_meanwhile(); atomic_load(&run.suspended); obey_meanwhile()) sleep_ms(POLL_MS);
 }
 
 static int compile_only(char **given) {
