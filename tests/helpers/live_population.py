@@ -18,6 +18,8 @@ from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.states import Outcome, ServerState
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.server.daemons.statistics import ScaleUpdater
+from cobblestone.server.run import SCALE_SWEEP_SECONDS
 from cobblestone.simulator.crowd import Crowd
 from cobblestone.simulator.population import PopulationRun
 from cobblestone.simulator.population_report import view_of
@@ -78,6 +80,7 @@ class LiveDoor:
         self._ended: list[Task] = []
 
     def contacted(self, now: float) -> None:
+        self.flush()  # what an earlier contact of this moment reported
         self._live.turn_to(now)
 
     def reported(self, task: Task, now: float) -> None:
@@ -107,9 +110,11 @@ class LiveDoor:
 
     def _rpc(self, seconds: float) -> list[str]:
         reports = [
-            failed(self._names[t.number])
-            if t.failed
-            else succeeded(self._names[t.number], cpu_time=min(t.done, t.limit))
+            replace(
+                (failed if t.failed else succeeded)(self._names[t.number]),
+                final_cpu_time=t.done,
+                final_elapsed_time=t.done,
+            )
             for t in self._ended
         ]
         self._ended.clear()
@@ -150,6 +155,8 @@ class LiveProject:
         self.world = world
         self.model = model
         self.waiting: set[LiveDoor] = set()  #: hosts with something to report
+        self._scales = ScaleUpdater(world.ctx)
+        self._look = 0.0  #: when it looks at app versions again
         self._streams = streams
         self._sizes = streams.stream("jobs", model.name)
         self._drawn: list[float] = []
@@ -190,6 +197,9 @@ class LiveProject:
             self.world.now = max(self.world.now, float(deadline))
             self.world.settle()
         self.world.now = START + now
+        if now >= self._look:
+            self._look = now + SCALE_SWEEP_SECONDS
+            self.world.run(self._scales.step())
 
 
 def run_live(

@@ -149,13 +149,15 @@ class HostDoor:
             received=now,
             peak=job_peak(app, self._host),
         )
+        task.report_deadline = float(round(assignment.report_deadline))  # as a reply tells it
         draw_luck(task, self._rng)
         return task
 
     def reported(self, task: Task, now: float) -> None:
         """Pass a report on."""
         self._held -= 1
-        wrong = not task.failed and self._rng.random() < self.shared.rules.wrong_rate
+        rate = self.shared.rules.wrong_rate
+        wrong = not task.failed and rate > 0.0 and self._rng.random() < rate
         self.shared.take_report(task, self._row, wrong=wrong, now=now)
 
 

@@ -2,8 +2,8 @@
 
 The rules are the project server's own: `choose_work` says which results a request gets, `judge_report` what a
 report means, `next_transition` what happens to a workunit (retries after errors and time-outs, failure),
-`judge` which result is canonical.  Only the rows are kept in memory instead of a database, and daemons work at
-once.  What has no meaning here is left out: files, platforms, credit.
+`judge` which result is canonical, `learn_run_times` how fast its host is.  Only the rows are kept in memory instead
+of a database, and daemons work as soon as a contact is over.  What has no meaning here is left out: files, platforms, credit.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from cobblestone.policy.validation.canonical import (
     pairs_to_compare,
     results_to_check,
 )
+from cobblestone.simulator.learned_speeds import LearnedSpeeds
 from cobblestone.simulator.scenario import ProjectModel, pick_weighted
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
@@ -119,6 +120,8 @@ class SharedProject:
         self._timers: list[tuple[float, WorkunitId]] = []
         self._processes = [0.0] * self.rules.processes  #: when each will be free
         self._made = 0
+        self._speeds = LearnedSpeeds()
+        self.records = self._speeds.records
         self._timing = LifecycleTiming()
         self._limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
@@ -151,9 +154,9 @@ class SharedProject:
                 i: (AppVersion(id=AppVersionId(i), app_id=i, platform=ANY_PLATFORM, version_num=100),)
                 for i in apps
             },
+            peak_flop_counts=self._speeds.peak_flop_counts,
         )
         self._results: dict[ResultId, WorkunitId] = {}
-        self.records: dict[int, dict[AppVersionId, HostAppVersion]] = {}
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -267,6 +270,7 @@ class SharedProject:
         decision = judge(before, ValidationReport(checked=checked, matches=agree), now=now)
         self._rate_hosts(before, decision.newly_valid, after_valid)
         self._rate_hosts(before, (*decision.newly_invalid, *decision.unusable), after_failure)
+        self._speeds.learn(before, decision.newly_valid)
         job.view = apply_decision(before, decision, now)
         self._requeue(before, job)
         if had is None and decision.newly_canonical:
@@ -342,6 +346,7 @@ class SharedProject:
         hour = int(now // 3600.0)
         self.tally.rpcs_by_hour[hour] = self.tally.rpcs_by_hour.get(hour, 0) + 1
         self.advance(now)
+        self._speeds.look_at_versions(now)
         if self.rules.service_seconds <= 0.0:
             return True
         begin = max(now, heapq.heappop(self._processes))
@@ -402,6 +407,7 @@ class SharedProject:
                 app_version_id=assignment.version.id,
                 sent_time=now,
                 report_deadline=assignment.report_deadline,
+                peak_flops=assignment.usage.peak_flops,
             )
 
         job.view = _with_result(job.view, candidate.result_id, sent)
@@ -419,8 +425,7 @@ class SharedProject:
         return job
 
     def take_report(self, task: Task, host: Host, *, wrong: bool, now: float) -> None:
-        """Judge a report and let the daemons work."""
-        self.advance(now)
+        """Judge a report; the daemons work on it after the contact, so that its answer knows nothing of it yet."""
         result_id = ResultId(task.number)
         job = self.jobs[self._results[result_id]]
         (result,) = (r for r in job.view.results if r.id == result_id)
@@ -469,9 +474,6 @@ class SharedProject:
             )
 
         job.view = _with_result(job.view, result_id, taken)
-        if self.rules.daemon_seconds <= 0.0:
-            self._work_on(job, now)
-            return
         due = job.view.workunit.transition_time
         soon = now + self.rules.daemon_seconds
         if due is None or due > soon:

@@ -1,0 +1,65 @@
+"""What a shared project learns of its hosts' speeds from valid results, by the rules of the project server's validator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from cobblestone.domain.hosts import HostAppVersion
+from cobblestone.domain.ids import AppVersionId, ResultId
+from cobblestone.policy.credit.claims import Claim, ClaimInput, VersionStatistics, WorkunitFacts
+from cobblestone.policy.credit.host_records import statistics_of, with_statistics
+from cobblestone.policy.credit.increments import host_version_after, version_after
+from cobblestone.policy.credit.pfc import learn_run_times
+from cobblestone.policy.estimate.speed import PeakFlopCount
+from cobblestone.policy.lifecycle.effects import WorkunitView
+
+VERSIONS_READ_AFTER = 600.0  #: seconds between two looks of the scheduler at the means of app versions
+
+_NO_CLAIM = Claim(amount=0.0)
+
+
+class LearnedSpeeds:
+    """Records of app versions on hosts, and means of app versions over all hosts."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, dict[AppVersionId, HostAppVersion]] = {}  #: by host
+        self.peak_flop_counts: dict[AppVersionId, PeakFlopCount] = {}  #: as the scheduler knows them
+        self._versions: dict[AppVersionId, VersionStatistics] = {}
+        self._look = -math.inf
+
+    def learn(self, view: WorkunitView, valid: Collection[ResultId]) -> None:
+        """Take the run times of results that were found valid."""
+        inputs = [
+            ClaimInput(
+                result_id=result.id,
+                host_id=result.host_id,
+                app_version_id=result.app_version_id,
+                elapsed_time=result.elapsed_time,
+                sent_time=result.sent_time or 0.0,
+                received_time=result.received_time or 0.0,
+                peak_flops=result.peak_flops,
+            )
+            for result in view.results
+            if result.id in valid and result.host_id is not None and result.app_version_id is not None
+        ]
+        limits = view.workunit.limits
+        facts = WorkunitFacts(rsc_fpops_est=limits.rsc_fpops_est, rsc_fpops_bound=limits.rsc_fpops_bound)
+        learned = learn_run_times(inputs, [_NO_CLAIM] * len(inputs), facts)
+        for host in learned.host_versions:
+            mine = self.records[int(host.host_id)]
+            record = mine[host.app_version_id]
+            mine[host.app_version_id] = with_statistics(
+                record, host_version_after(statistics_of(record), host)
+            )
+        for version in learned.versions:
+            known = self._versions.get(version.app_version_id, VersionStatistics())
+            self._versions[version.app_version_id] = version_after(known, version)
+
+    def look_at_versions(self, now: float) -> None:
+        """Let the scheduler know the means of app versions, if it is time for that again."""
+        if now < self._look:
+            return
+        self._look = now + VERSIONS_READ_AFTER
+        for id_, version in self._versions.items():
+            self.peak_flop_counts[id_] = PeakFlopCount(n=version.pfc.n, avg=version.pfc.mean)
