@@ -281,6 +281,16 @@ def test_only_jobs_that_counted_and_that_the_first_system_pays_enter_the_scale()
     assert grant("counted", others[:1]).increments.app is None
 
 
+def test_under_the_smallest_count_a_liar_lowers_nobodys_scale() -> None:
+    honest, liar = facts(1, fpops_counted=PER_CREDIT), facts(2, fpops_counted=10 * PER_CREDIT)
+    learned = grant("counted:minimum", [honest, liar]).increments.app
+    assert learned is not None
+    assert learned.counted_credit == pytest.approx(2.0)
+    plain = grant("counted", [honest, liar]).increments.app
+    assert plain is not None
+    assert plain.counted_credit == pytest.approx(11.0)  # what the two are paid
+
+
 def test_operations_are_reported_as_a_sum_or_as_a_rate() -> None:
     assert counted_operations(cumulative=5e9, per_cpu_second=1.0, cpu_time=10.0) == 5e9
     assert counted_operations(cumulative=0.0, per_cpu_second=1e9, cpu_time=10.0) == 1e10

@@ -52,8 +52,9 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
     lines = [f"Created the app {app.name}."]
     if has_command:
         lines += _version_lines(app.versions[-1], [version.platform for version in app.versions])
-        example = "inputs/*" if app.inputs or "{inputs}" in app.command else ""
-        lines += ["", "Next:", f"  cobblestone submit {app.name} {example}".rstrip()]
+        first, every = (" inputs/FIRST", " inputs/*") if app.inputs or "{inputs}" in app.command else ("", "")
+        lines += ["", "Next:", f"  cobblestone app try {app.name}{first}    # one job here"]
+        lines += [f"  cobblestone submit {app.name}{every}"]
     else:
         lines += [
             "",

@@ -63,7 +63,8 @@ def check_modules(
             if module not in known and absent:
                 raise JobError(
                     f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along. Send it:"
-                    f" --files {module}.py; or name it in a file for --requirements, if it is pure Python; or do without it"
+                    f" --files {module}.py; or name it in a file: --requirements FILE if it is pure Python, --bundle FILE in"
+                    " place of --portable if it is compiled; or do without it"
                 )
             if module not in known:
                 raise JobError(

@@ -120,8 +120,8 @@ def why_not(messages: str, requirements: Path) -> str:
         last = (messages.strip().splitlines() or ["pip said nothing"])[-1]
         return f"--requirements: the packages of {requirements} cannot be fetched: {last}"
     return (
-        f"{found[1]} has no wheel of pure Python, and compiled packages cannot run in WebAssembly. Do without it; or send the"
-        f' program to computers that have it: --command "python3 …" --installed {found[1]}'
+        f"{found[1]} has no wheel of pure Python, and compiled packages cannot run in WebAssembly. Do without it; or send a"
+        f' Python with it along: --command "python3 …" --bundle {requirements.name}, without --portable'
     )
 
 

@@ -6,8 +6,8 @@ and integer operations (the larger of the two).  The report carries ``fpops_cumu
 
 A scale keeps the average credit of a job equal to the first system's: the sum of what the first system
 claims for the counting jobs, over what their operations are worth unscaled, once `MIN_COUNTED_JOBS` are
-known.  A program that cannot count gets a published average per CPU second; without one, what the first
-system claims.
+known.  All replicas of a job enter with the count that is paid.  A program that cannot count gets a
+published average per CPU second; without one, what the first system claims.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from cobblestone.policy.credit.claims import (
     StatisticIncrements,
     WorkunitFacts,
 )
+from cobblestone.policy.credit.combine import COMBINATIONS
 from cobblestone.policy.credit.pfc import learn_run_times
 
 MIN_COUNTED_JOBS = 100
@@ -123,18 +124,21 @@ class CountedSystem:
         context: CreditContext,
     ) -> StatisticIncrements:
         """Run times, and the sums for the scale."""
-        benchmark = counted = seconds = 0.0
-        jobs = 0
+        benchmark = seconds = 0.0
+        counts: list[float] = []
         for facts, claim in zip(inputs, claims, strict=True):
             first = benchmark_credit(facts, workunit, context.unit)
             known = first.mode is ClaimMode.NORMAL and first.amount > 0.0
             if claim.mode is ClaimMode.NORMAL and known and not facts.outlier:
                 benchmark += first.amount
-                counted += context.unit.of_flops(_countable(facts, workunit))
+                counts.append(context.unit.of_flops(_countable(facts, workunit)))
                 seconds += cpu_seconds(facts)[0]
-                jobs += 1
         run_times = learn_run_times(inputs, claims, workunit)
-        if not jobs:
+        if not counts:
             return run_times
-        app = AppIncrement(benchmark_credit=benchmark, counted_credit=counted, cpu_seconds=seconds, jobs=jobs)
+        # a job has one count: a replica that claims another lowers nobody's scale
+        counted = len(counts) * COMBINATIONS[self.combination](counts)
+        app = AppIncrement(
+            benchmark_credit=benchmark, counted_credit=counted, cpu_seconds=seconds, jobs=len(counts)
+        )
         return replace(run_times, app=app)
