@@ -83,6 +83,9 @@ def test_the_way_is_taken_where_the_program_is_enough(tmp_path: Path):
     (tmp_path / "job.py").write_text("import msgspec\n")
     with pytest.raises(JobError, match=r"More is needed than the program.*--bundle requirements\.txt"):
         completed(program=tmp_path / "job.py")
+    (tmp_path / "job.py").write_text("import typer\n")
+    with pytest.raises(JobError, match=r"More is needed than the program.*--portable --requirements req"):
+        completed(program=tmp_path / "job.py")
 
 
 def test_a_command_in_python_is_told_whom_it_does_not_reach(tmp_path: Path):

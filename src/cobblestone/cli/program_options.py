@@ -194,19 +194,21 @@ def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> 
 
     advice = advise(path)
     command = program.command or f"{path.stem} {{input}} {{output}}"
-    say(advice.reason)
-    if advice.way is Way.PORTABLE:
-        return replace(program, program=None, python=path, portable=True)
-    if advice.way is Way.SOURCE:
-        return replace(program, program=None, source=[path], command=command)
-    if advice.way is Way.MODULE and path.suffix == ".wasm":
-        return replace(program, program=None, wasm=path, command=command)
-    if advice.way is Way.COMMAND:
+    if advice.way is Way.PORTABLE and not advice.packages:
+        chosen = replace(program, program=None, python=path, portable=True)
+    elif advice.way is Way.SOURCE:
+        chosen = replace(program, program=None, source=[path], command=command)
+    elif advice.way is Way.MODULE and path.suffix == ".wasm":
+        chosen = replace(program, program=None, wasm=path, command=command)
+    elif advice.way is Way.COMMAND:
         files = [path, *(program.files or [])]
         start = f"python3 {path.name}" if path.suffix == ".py" else f"./{path.name}"
         command = program.command or f"{start} {{input}} {{output}}"
-        return replace(program, program=None, files=files, command=command)
-    raise JobError(f"More is needed than the program. {advice.text}")
+        chosen = replace(program, program=None, files=files, command=command)
+    else:
+        raise JobError(f"More is needed than the program. {advice.text}")
+    say(advice.reason)
+    return chosen
 
 
 def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:

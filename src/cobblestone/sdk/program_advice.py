@@ -25,8 +25,8 @@ COMPILED_SUFFIXES = (".so", ".pyd", ".dll", ".dylib")
 _COMPILERS = {
     ".rs": ("Rust", "cargo build --release --target wasm32-wasip1"),
     ".zig": ("Zig", "zig build-exe -O ReleaseFast -target wasm32-wasi"),
-    ".f90": ("Fortran", "flang --target=wasm32-wasi (LLVM)"),
-    ".f": ("Fortran", "flang --target=wasm32-wasi (LLVM)"),
+    ".f90": ("Fortran", "by LLVM's flang and a main() in C, as docs/everywhere.md says"),
+    ".f": ("Fortran", "by LLVM's flang and a main() in C, as docs/everywhere.md says"),
 }
 _INTERPRETED = {
     ".r": ("R", "Rscript"), ".jl": ("Julia", "julia"), ".m": ("Octave", "octave"), ".pl": ("Perl", "perl"),
@@ -59,6 +59,7 @@ class Advice:
     way: Way
     reason: str  #: a sentence
     options: str  #: of ``cobblestone app create NAME``
+    packages: tuple[str, ...] = ()  #: that a Python program needs
 
     @property
     def text(self) -> str:
@@ -171,7 +172,7 @@ def _advise_python(name: str, data: bytes) -> Advice:
         " sixth to a twelfth of the speed; without --portable on computers that have Python, at full speed."
     )
     more = " --requirements requirements.txt" if packages else ""
-    return Advice(Way.PORTABLE, reason, f"--python {name} --portable{more}")
+    return Advice(Way.PORTABLE, reason, f"--python {name} --portable{more}", tuple(packages))
 
 
 def _compiled_part(package: str) -> str | None:
