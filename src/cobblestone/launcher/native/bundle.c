@@ -15,13 +15,12 @@
 #define STORE "cobblestone_python"
 #define WHOLE ".whole"
 
-enum { BLOCK = 512, KEY_LETTERS = 12, LONGEST_PATH = 257, MOST_ENTRIES = 200000, REMOVE_TRIES = 5, LOCK_POLL_MS = 50 };
+enum { BLOCK = 512, KEY_LETTERS = 12, LONGEST_PATH = 257, MOST_ENTRIES = 200000, REMOVE_TRIES = 5, LOCK_POLL_MS = 50, RETRY_SECONDS = 600 };
 static const double MOST_BYTES = 2e9; /* and positions in the archive fit into a long */
 
 enum how { LOOK, MEND, FILL };
 struct entry { char path[LONGEST_PATH]; size_t size; bool is_folder, executable; };
 
-static const char disk_problem[] = "the disk is full, or fails";
 static char *store, *own_key, *half_done;
 
 static void remove_tree(const char *path);
@@ -40,8 +39,13 @@ static void remove_tree(const char *path) {
 
 static _Noreturn void fail(const char *path, const char *why) {
     if (half_done) remove_tree(half_done);
-    say("the app's Python cannot be unpacked: %s: %s", path, why);
-    leave(CANNOT_START);
+    refuse(text_of("the app's Python cannot be unpacked: %s: %s", path, why));
+}
+
+/* No fault of the project's: the job shall not fail for it. */
+static _Noreturn void cannot_write(const char *path) {
+    if (half_done) remove_tree(half_done);
+    try_later(text_of("the app's Python cannot be unpacked: %s cannot be written (is the disk full?)", path), RETRY_SECONDS);
 }
 
 /* ---- the archive */
@@ -85,17 +89,17 @@ static bool next_entry(FILE *archive, struct entry *entry) {
 
 static void write_file(FILE *archive, const struct entry *entry, const char *path) {
     static uint8_t block[65536];
+    if (is_plain_file(path) || is_folder(path)) fail(path, "two files have this name here");
     FILE *file = create_empty(path) ? fopen(path, "wb") : NULL;
-    if (!file) fail(path, "it cannot be made, or two files have this name here");
-    const char *problem = NULL;
-    for (size_t left = entry->size; left && !problem;) {
+    bool whole = true, written = file;
+    for (size_t left = entry->size; left && whole && written;) {
         size_t part = left < sizeof block ? left : sizeof block;
-        if (fread(block, 1, part, archive) != part) problem = "the archive ends too early";
-        else if (fwrite(block, 1, part, file) != part) problem = disk_problem;
+        whole = fread(block, 1, part, archive) == part;
+        written = fwrite(block, 1, part, file) == part;
         left -= part;
     }
-    if (!settle_file(file, path, entry->executable) && !problem) problem = disk_problem;
-    if (problem) fail(path, problem);
+    if (!(file && settle_file(file, path, entry->executable)) || !written) cannot_write(path);
+    if (!whole) fail("the archive", "it ends too early");
 }
 
 /* Goes through the archive; when only looking, false if something is not as it was unpacked. */
@@ -115,7 +119,7 @@ static bool walk(const char *path, const char *folder, enum how how, void (*mean
             return false;
         }
         if (!good && how == MEND) remove_entry(folder, entry.path);
-        if (!good && entry.is_folder && !make_folder(target)) fail(target, "the folder cannot be made");
+        if (!good && entry.is_folder && !make_folder(target)) cannot_write(target);
         if (!good && !entry.is_folder) write_file(archive, &entry, target);
         if (fseek(archive, skip, SEEK_CUR)) fail(path, "it cannot be read");
         free(target);
@@ -150,7 +154,7 @@ static bool use_store(char *folder) {
 char *unpack_bundle(const char *archive, const char *digest, void (*meanwhile)(void)) {
     const char *slash = strrchr(archive, '/'), *name = slash ? slash + 1 : archive;
     if (!use_store(text_of("%.*s" STORE, (int)(name - archive), archive)) && !use_store(STORE)) /* jobs may write to their slot only */
-        fail(store, "this folder cannot be written to");
+        cannot_write(store);
     own_key = text_of("%.*s", KEY_LETTERS, digest);
     char *folder = text_of("%s/%s", store, own_key), *mark = text_of("%s" WHOLE, folder), *lock_name = text_of("%s/lock", store);
     intptr_t lock;
@@ -160,12 +164,12 @@ char *unpack_bundle(const char *archive, const char *digest, void (*meanwhile)(v
     if (!filled || !walk(archive, folder, LOOK, meanwhile)) {
         check_file(archive, digest);
         if (!filled) remove_tree(half_done = folder);
-        if (!make_folder(folder)) fail(folder, "the folder cannot be made");
+        if (!make_folder(folder)) cannot_write(folder);
         walk(archive, folder, filled ? MEND : FILL, meanwhile);
         settle_all();
         if (!walk(archive, folder, LOOK, meanwhile)) fail(archive, "two of its files have one name here, or somebody changes them");
         FILE *file = fopen(mark, "wb");
-        if (!file || fputs(name, file) < 0 || !write_safely(file)) fail(mark, "it cannot be written");
+        if (!file || fputs(name, file) < 0 || !write_safely(file)) cannot_write(mark);
     }
     half_done = NULL;
     drop_lock(lock);

@@ -24,7 +24,7 @@
  * options; on Windows its words run beside it, in the room, and this program is the launcher.
  *
  * Exit status: that of the module; 134 for one that failed (a trap); 194 aborted; 196 disk bound; 197 more instructions than the
- * job's bound; 195 the bundle cannot be unpacked or started; 206 the job cannot be run as described; 208 an output is missing.
+ * job's bound; 206 the job cannot be run as described; 208 an output is missing.
  */
 #include "launcher.h"
 
@@ -124,7 +124,7 @@ char *read_whole(const char *path, size_t most, size_t *size) {
     return data;
 }
 
-static _Noreturn void refuse(const char *problem) {
+_Noreturn void refuse(const char *problem) {
     say("%s", problem);
     leave(BAD_DESCRIPTION);
 }
@@ -653,19 +653,21 @@ static int ended(void) {
     return hand_over_outputs();
 }
 
+_Noreturn void try_later(const char *problem, int seconds) {
+    say("%s; trying again in %d s", problem, seconds);
+    FILE *file = fopen("boinc_temporary_exit", "wb");
+    if (file) {
+        fprintf(file, "%d\n%s\n\n", seconds, problem);
+        write_safely(file);
+    }
+    leave(0);
+}
+
 static void lock_slot(void) {
     double deadline = monotonic_seconds() + LOCK_WAIT_SECONDS;
     while (take_lock("boinc_lockfile") < 0) {
         if (client_is_gone((long)job.client_pid)) leave(0);
-        if (monotonic_seconds() > deadline) {
-            say("another process works in this slot; trying again in %d s", LOCK_RETRY_SECONDS);
-            FILE *file = fopen("boinc_temporary_exit", "wb");
-            if (file) {
-                fprintf(file, "%d\nanother process works in this slot\n\n", LOCK_RETRY_SECONDS);
-                write_safely(file);
-            }
-            leave(0);
-        }
+        if (monotonic_seconds() > deadline) try_later("another process works in this slot", LOCK_RETRY_SECONDS);
         sleep_ms(2 * POLL_MS);
     }
 }
@@ -723,10 +725,8 @@ int main(int count, char **given) {
     listen_to_signals();
     last_checkpoint = monotonic_seconds();
     if (bundle_name) prepare_command(count, given);
-    if (!(bundle_name ? start_command(&run) : start_thread(engine_run, &run))) {
-        say("the job cannot be started: %s", run.problem ? run.problem : "there are no threads");
-        leave(CANNOT_START);
-    }
+    if (!(bundle_name ? start_command(&run) : start_thread(engine_run, &run)))
+        refuse(text_of("the job cannot be started: %s", run.problem ? run.problem : "there are no threads"));
     while (!atomic_load(&run.ended)) {
         enum order order = tick();
         if (order != GO_ON) stop(order);

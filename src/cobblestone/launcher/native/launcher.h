@@ -32,8 +32,8 @@ void *reserve(size_t size);                 /* zeroed memory; ends the launcher 
 char *text_of(const char *format, ...);     /* formatted, on the heap */
 char *read_whole(const char *path, size_t most, size_t *size); /* NULL without a file; a zero follows the content */
 void check_file(const char *path, const char *expected); /* ends the launcher if its SHA-256 is another */
-
-enum { CANNOT_START = 195 };                /* exit status: the app's Python cannot be unpacked or started */
+_Noreturn void refuse(const char *problem); /* the job cannot be run as described */
+_Noreturn void try_later(const char *problem, int seconds); /* the client is to start the job again */
 
 /* ---- bundle.c */
 
