@@ -6,6 +6,7 @@ later ones call functions that wine 8 lacks.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import hashlib
 import json
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,26 @@ def test_a_kill_while_it_is_unpacked_does_no_harm(job: BundleJob):
     assert not job.home.with_suffix(".whole").exists()
     assert "ended with 0" in job.start("end"), job.windows.stderr()
     assert (job.slot / "output").read_text() == "done"
+
+
+def test_two_that_start_together_unpack_once_and_a_third_mends_what_was_damaged(
+    job: BundleJob, archive: bytes
+):
+    beside = copy.copy(job.windows)
+    beside.slot = job.slot.parent / "1"
+    beside.slot.mkdir()
+    jobs = [job, BundleJob(beside, archive)]
+    for each in jobs:
+        each.lay_out("import json\nopen('output', 'w').write(json.dumps('done'))")
+    with ThreadPoolExecutor() as pool:
+        for each, told in zip(jobs, pool.map(lambda each: each.start("end"), jobs), strict=True):
+            assert "ended with 0" in told, each.windows.stderr()
+            assert (each.slot / "output").read_text() == '"done"'
+    assert len(list(job.home.parent.glob("*.whole"))) == 1
+    damaged = job.home / "Lib" / "json" / "__init__.py"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:100])
+    (job.home / "Lib" / "json" / "encoder.py").unlink()
+    job.lay_out("import json\nopen('output', 'w').write(json.dumps('done'))")
+    assert "ended with 0" in job.start("end"), job.windows.stderr()
+    assert damaged.read_bytes() == whole
