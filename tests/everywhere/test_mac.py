@@ -21,12 +21,13 @@ KNOWN = set(
     """
     ____chkstk_darwin ___bzero ___error ___memcpy_chk ___memmove_chk ___memset_chk ___snprintf_chk ___stack_chk_fail
     ___stack_chk_guard ___stderrp ___strcpy_chk ___vsnprintf_chk __exit __mh_execute_header __stderrp _abort _atof
-    _bzero _calloc _chmod _clock_gettime _close _closedir _dirfd _dlerror _dlopen _dlsym _exit _fclose _fcntl _ferror
-    _fflush _fgets _fileno _fopen _fprintf _fputc _fputs _fread _free _fseek _fstat _fstatat _fsync _ftell _fwrite
-    _getppid _getrusage _kill _lstat _malloc _memchr _memcmp _memcpy _memmove _memset _mkdir _mmap _munmap _nanosleep
-    _open _opendir _pthread_attr_init _pthread_attr_setstacksize _pthread_create _putc _read _readdir _realloc
-    _realpath _rename _sigaction _snprintf _sscanf _strchr _strcmp _strcpy _strcspn _strerror _strlen _strncmp
-    _strpbrk _strrchr _strspn _strstr _strtod _unlink _vfprintf _vsnprintf dyld_stub_binder
+    _bzero _calloc _ceil _chmod _clock_gettime _close _closedir _dirfd _dlerror _dlopen _dlsym _execv _exit _fchmod
+    _fclose _fcntl _ferror _fflush _fgets _fileno _fopen _fprintf _fputc _fputs _fread _free _fseek _fstat _fstatat
+    _fsync _ftell _futimens _fwrite _getppid _getrusage _kill _lstat _malloc _memchr _memcmp _memcpy _memmove _memset
+    _mkdir _mmap _munmap _nanosleep _open _opendir _pthread_attr_init _pthread_attr_setstacksize _pthread_create _putc
+    _read _readdir _realloc _realpath _rename _rmdir _setenv _sigaction _snprintf _sscanf _strchr _strcmp _strcpy
+    _strcspn _strerror _strlen _strncmp _strpbrk _strrchr _strspn _strstr _strtod _sync _unlink _vfprintf _vsnprintf
+    dyld_stub_binder
     """.split()  # noqa: SIM905  # a table
 )
 

@@ -10,7 +10,7 @@
 #define MOST_FOLDERS 64
 #define LONGEST_PATH 4096
 
-enum { MOST_PROCESSES = 1000, LONGEST_LINE = 32767, COMMAND_POLL_MS = 50 };
+enum { MOST_PROCESSES = 1000, LONGEST_LINE = 32767, COMMAND_POLL_MS = 50, START_TRIES = 5, START_PAUSE_MS = 1000 };
 
 /* 1 January 2000; the file systems that count in local time count in steps of two seconds. */
 static const FILETIME settled_time = {.dwHighDateTime = 29316075, .dwLowDateTime = 627916800u};
@@ -300,7 +300,11 @@ bool start_command(struct run *run) {
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX); /* no windows for the volunteer */
     command_job = CreateJobObjectW(NULL, NULL);
     SetInformationJobObject(command_job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
-    bool made = CreateProcessW(program, line, NULL, NULL, TRUE, CREATE_SUSPENDED | CREATE_NO_WINDOW, NULL, room, &start, &process);
+    bool made = false;
+    for (int i = 0; i < START_TRIES && !made; i++) { /* what has just been unpacked may be in the hands of a virus scanner */
+        if (i) Sleep(START_PAUSE_MS);
+        made = CreateProcessW(program, line, NULL, NULL, TRUE, CREATE_SUSPENDED | CREATE_NO_WINDOW, NULL, room, &start, &process);
+    }
     if (!made || !AssignProcessToJobObject(command_job, process.hProcess)) {
         snprintf(problem, sizeof problem, "Windows error %lu", GetLastError());
         run->problem = problem;
