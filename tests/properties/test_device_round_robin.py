@@ -139,9 +139,13 @@ def choose(
             i = pending[best].pop(0)
             job = jobs[i]
             refusal = together.refusal(job)
-            if refusal is not None:
-                if refusal != "app":
-                    pending[best] = []
+            if refusal is not None:  # another app of the project may still have room
+                others = (
+                    []
+                    if refusal == "project"
+                    else [k for k in pending[best] if jobs[k].app_name != job.app_name]
+                )
+                pending[best] = others
                 continue
             picked.append(i)
             together.add(job)
@@ -223,7 +227,9 @@ def _project(r: random.Random, kinds: Sequence[str]) -> QueueProject:
         limits = ProjectLimits(
             max_concurrent=r.choice((0, 1, 3)),
             app_max_concurrent={"a": r.randint(1, 3)} if r.random() < 0.5 else {},
-            exclusions=(GpuExclusion(gpu=kinds[0], instance=0),) if kinds and r.random() < 0.5 else (),
+            exclusions=(GpuExclusion(gpu=kinds[0], instance=r.choice((None, 0)), app=r.choice(("", "a"))),)
+            if kinds and r.random() < 0.5
+            else (),
         )
     return QueueProject(
         share=0.0 if r.random() < 0.1 else r.uniform(1, 300),

@@ -30,6 +30,7 @@ from cobblestone.policy.client.core.values import (
     ProjectDescription,
     Reading,
     SchedulingPreferences,
+    WorkRequest,
 )
 from cobblestone.policy.client.device_round_robin import DeviceOutlook, Outlook
 from cobblestone.policy.client.device_work_fetch import (
@@ -772,3 +773,45 @@ def test_a_type_that_was_refused_is_asked_for_again_later_and_later() -> None:
     assert 5 <= len(times) <= 16
     gaps = [b - a for a, b in pairwise(times)]
     assert gaps[-1] > 3 * gaps[0]
+
+
+def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others() -> None:
+    made = 0
+
+    def both_apps(requests: Requests, now: float) -> list[JobDescription]:
+        nonlocal made
+        request = requests.get("NVIDIA", WorkRequest(0.0))
+        sent: list[JobDescription] = []
+        while len(sent) < max(request.seconds / HOUR, request.instances):
+            made += 1
+            app = "ab"[made % 2]
+            sent.append(replace(gpu_job(f"{app}{made}", app=app), received=now, deadline=now + 60 * DAY))
+        return sent
+
+    kept_off = GpuExclusion(gpu="NVIDIA", app="a")
+    play = Play(
+        [ProjectDescription(id="p", supplies=("NVIDIA",), gpu_exclusions=(kept_off,))],
+        {"p": both_apps},
+        devices=HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA", count=2),)),
+    )
+    play.run(8 * HOUR)
+    assert len(play.finished) >= 14, "both GPUs compute all the time"
+    assert len(play.known) < 2 * len(play.finished) + 40
+
+
+def test_a_task_that_had_to_quit_for_want_of_swap_space_need_not_once_there_is_enough() -> None:
+    jobs = [job(name, estimate=10 * HOUR) for name in "ab"]
+    play = Play(
+        [ProjectDescription(id="p")],
+        {"p": once(*jobs)},
+        devices=HostDevices(ncpus=2),
+        swaps={"a": 3e9, "b": 3e9},
+        permission=Permission(swap_bytes=4e9),
+    )
+    play.run(2 * HOUR)
+    assert len(play.running) == 1
+    play.tell(PermissionChanged(play.now, Permission()))
+    assert set(play.running) == {"a", "b"}
+    play.log.clear()
+    play.tell(PermissionChanged(play.now, Permission(cpu="user_active")))
+    assert [type(each) for _, each in play.log if getattr(each, "job", "")] == [SuspendTask, SuspendTask]

@@ -193,7 +193,7 @@ class Picks:
         self._queue_up()
         self._choose_again = bool(self._queues)
         self._levels: list[float] = []  #: credit to which the projects tend; empty: to be worked out
-        self._order_matters = any(len(queues) > 1 for queues in self._queues.values())
+        self._order_matters = any(len({p for p, _ in queues}) > 1 for queues in self._queues.values())
         self._running: list[list[int]] = [[] for _ in projects]  #: CPU jobs, in queue order
         self._charges = [0.0] * len(projects)  #: CPUs that they use
         #: the charges with which a project's first waiting and its last running job are ranked
@@ -214,11 +214,12 @@ class Picks:
         limited = any(any(limits.app_max_concurrent.values()) for limits in self._limits)
         if limited:
             kinds.append(CPU)
-        self._queues: dict[str, dict[int, list[int]]] = {kind: {} for kind in kinds}
+        #: by device type, project and app
+        self._queues: dict[str, dict[tuple[int, str], list[int]]] = {kind: {} for kind in kinds}
         self._pending: list[list[int]] = [[] for _ in self._projects]  #: the next at the end
         for position, job in enumerate(self._jobs):
             if job.gpu in self._queues:
-                self._queues[job.gpu].setdefault(job.project, []).append(position)
+                self._queues[job.gpu].setdefault((job.project, job.app_name), []).append(position)
             elif not job.gpu:
                 self._pending[job.project].append(position)
         for queue in self._pending:
@@ -329,7 +330,7 @@ class Picks:
         job = self._jobs[position]
         self._rundown.finish(position)
         if job.gpu in self._queues:
-            self._queues[job.gpu][job.project].remove(position)
+            self._queues[job.gpu][job.project, job.app_name].remove(position)
             self._chosen.jobs.remove(position)
             self._choose_again = True
         else:
@@ -439,6 +440,14 @@ class Picks:
             if position not in before:
                 self._rundown.start(position)
 
+    def _first_of_apps(self, kind: str) -> dict[int, list[tuple[int, int, list[int]]]]:
+        """Return, by project, a heap of each app's first job, with its place in the app's queue."""
+        found: dict[int, list[tuple[int, int, list[int]]]] = {}
+        for (p, _), queue in self._queues[kind].items():
+            if queue:
+                heappush(found.setdefault(p, []), (queue[0], 0, queue))
+        return found
+
     def _choose_kind(self, kind: str, standing: Sequence[float], together: Together, chosen: _Chosen) -> None:
         charges = self._charges
 
@@ -446,20 +455,26 @@ class Picks:
             x = standing[p] + chosen.peaks[p] * self._scale + (0.0 if kind else charges[p] * self._unit)
             return -self._projects[p].group, x * self._weights[p] + self._offsets[p], p
 
-        pending = {p: iter(queue) for p, queue in self._queues[kind].items() if queue}
+        pending = self._first_of_apps(kind)
         most = self.counts[kind]
         while pending and (chosen.gpus.get(kind, 0.0) if kind else chosen.cpus) < most:
             best = min(pending, key=rank)
-            position = next(pending[best], None)
-            if position is None:
-                del pending[best]
-                continue
+            first = pending[best]
+            position, number, queue = first[0]
             job = self._jobs[position]
             refusal = together.refusal(job)
-            if refusal is not None:
-                if refusal != "app":  # another app of the project may still have room
-                    del pending[best]
+            if refusal == "project" or (refusal is not None and len(first) == 1):
+                del pending[best]
                 continue
+            if refusal is not None:  # another app of the project may still have room
+                heappop(first)
+                continue
+            if number + 1 < len(queue):
+                heapreplace(first, (queue[number + 1], number + 1, queue))
+            elif len(first) > 1:
+                heappop(first)
+            else:
+                del pending[best]
             together.add(job)
             chosen.jobs.append(position)
             chosen.cpus += job.cpus

@@ -29,6 +29,9 @@ class MemoryWatch:
         allowed = state.permission
         self.ram = math.inf if allowed.ram_bytes is None else allowed.ram_bytes
         self.swap = math.inf if allowed.swap_bytes is None else allowed.swap_bytes
+        if self.swap == math.inf:
+            for job in state.jobs:
+                job.must_quit = False
 
     def measure(self) -> None:
         """Take over what the running tasks were seen to need."""
