@@ -31,6 +31,7 @@ from cobblestone.policy.client.yields import FLOOR, ProjectYield
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator import clients, presets
 from cobblestone.simulator.driver import SimulatedClient
+from cobblestone.simulator.frontier.random_scenarios import random_scenario
 from cobblestone.simulator.metrics import Books, ProjectBook, compute_metrics
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY
@@ -410,6 +411,7 @@ def ask(
         ALWAYS,
         prefs=PREFS,
         held=[sum(job.remaining for job in held)],
+        remaining=[job.remaining for job in promised or []],
         idle_cpus=idle,
         until_next_contact=until_next_contact,
     )
@@ -470,8 +472,64 @@ def test_who_has_had_more_than_the_share_is_asked_only_if_a_processor_would_soon
     enough = PREFS.buffer_min + 60.0
     assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough).project is None
     assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough, until_next_contact=DAY).project == 0
+    contact = 0.8 * enough  # jobs may be shorter than they seem, so this is not enough until then
+    assert (
+        ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough, until_next_contact=contact).project == 0
+    )
     assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=PREFS.buffer_min - 60.0).project == 0
     assert ask(expected, owed=-0.5 * PREFS.slice_seconds, work_for=enough).project == 0
+
+
+def ask_two(*, misses: int, work_for: float) -> FetchPlan:
+    """One is owed a day and has ``misses`` jobs in trouble, the other has had a day too much."""
+    queues = [
+        ProjectQueue(1.0, [work_for] * 2, [-1.0] * misses + [1e9] * (2 - misses)),
+        ProjectQueue(1.0, [], []),
+    ]
+    outcome = simulate_round_robin(
+        queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=2.0
+    )
+    projects = [FetchProject(1.0, True, DAY, 1.0, 2), FetchProject(1.0, True, -DAY, 1.0, 0)]
+    tight = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=2 * work_for)
+    return fetch_in_time(
+        projects,
+        outcome,
+        [tight, replace(tight, time_left=1e6)],
+        [BookedJob(2 * work_for, work_for)] * 2,
+        ALWAYS,
+        prefs=PREFS,
+        held=[2 * work_for, 0.0],
+        remaining=[work_for] * 2,
+        idle_cpus=0,
+        explain=True,
+    )
+
+
+def test_while_jobs_of_somebody_press_who_is_owed_work_others_wait_longer() -> None:
+    some = PREFS.slice_seconds + 60.0
+    assert some < PREFS.buffer_min
+    assert ask_two(misses=2, work_for=some).project is None
+    assert ask_two(misses=2, work_for=PREFS.slice_seconds - 60.0).project == 1
+    assert ask_two(misses=0, work_for=some).project == 1
+
+
+def test_those_who_were_passed_over_are_told_the_true_reason() -> None:
+    reasons = ask_two(misses=1, work_for=PREFS.buffer_min + 60.0).reasons
+    codes = {each.values.get("project"): each.code for each in reasons}
+    assert codes == {0: "fetch.runnable", 1: "fetch.overworked"}
+
+
+def test_what_is_asked_for_until_the_next_contact_fills_every_processor() -> None:
+    outlook = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=50.0)  # none will be in time
+    one_long = [BookedJob(1e6, DAY)]
+    assert ask(outlook, one_long, until_next_contact=DAY / 4).seconds == pytest.approx(DAY / 4)
+    assert ask(outlook, [BookedJob(1e6, DAY / 4)] * 2, until_next_contact=DAY / 4, idle=0).project is None
+
+
+def test_jobs_that_will_be_late_count_as_work_so_that_no_more_come_without_end() -> None:
+    scenario = replace(random_scenario(20261124, 125), duration=3 * DAY)
+    found = simulate(scenario, PolicyChoice.parse("CS3_WF3_WS1_JC2"), seed=1)
+    assert 0 < sum(project.sent for project in found.books.projects) < 300
 
 
 def test_a_project_without_hope_is_asked_for_its_share() -> None:

@@ -10,9 +10,9 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
   four full buffers, most of which will be late;
 * keeps no more of a project than its share can do in half of the latency bound: what is more gets a processor by its deadline
   alone, and others lose their share to it;
-* takes no more of a project that has had more than its share while there is work for the minimal buffer: those who are owed
-  work may not be asked for any that would be in time, and short jobs with a tight deadline, which always would, must not come in
-  their stead;
+* takes no more of a project that has had more than its share while there is work for the minimal buffer, or for a time slice
+  while jobs of somebody who is owed work press: those who are owed work may not be asked for any that would be in time, and
+  short jobs with a tight deadline, which always would, must not come in their stead;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
 A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
@@ -21,10 +21,11 @@ A processor that is idle overrules the check if nobody passes it: a job that may
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cobblestone.policy.client.app_history import KNOWN
+from cobblestone.policy.client.contact_time import busy_seconds
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.debts import is_overworked
 from cobblestone.policy.client.interruptions import Interruptions
@@ -54,6 +55,8 @@ PART_OF_BOUND = 0.5
 OWED = 43200.0
 #: The host may be on for so many times its usual time until the next contact.
 MORE_THAN_USUAL = 2.0
+#: Work for so many times the time until the next contact counts as enough for it: jobs may be shorter than they seem.
+SHORTER = 1.5
 #: Largest number of jobs asked for at once, per processor.
 MAX_JOBS_PER_CPU = 32
 
@@ -67,6 +70,7 @@ def fetch_in_time(
     *,
     prefs: FetchPreferences,
     held: Sequence[float],
+    remaining: Sequence[float],
     idle_cpus: int,
     until_next_contact: float = 0.0,
     explain: bool = False,
@@ -74,23 +78,26 @@ def fetch_in_time(
     """Return the request.
 
     ``promised``: deadline (seconds from now) and remaining CPU seconds of every job on the host.
-    ``held``: remaining CPU seconds of each project's jobs.
+    ``held``: remaining CPU seconds of each project's jobs, ``remaining``: of each job; also of those that will be late, since
+    they keep processors busy as well, and else more of them would be asked for without end.
     ``until_next_contact``: seconds for which nobody can be asked again after this.
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     candidates = list(projects)
     total_share = sum([project.share for project in projects])
     first: FetchPlan | None = None
-    lasting = max(prefs.buffer_min, until_next_contact)
+    passed_over: dict[int, str] = {}
+    enough = _enough(projects, outcome, prefs, until_next_contact)
     while True:
         plan = fetch_by_shortfall(candidates, outcome, prefs=prefs, explain=explain)
         if plan.project is None:
             break
         first = first or plan
         outlook, debt = outlooks[plan.project], projects[plan.project].long_term_debt
-        if outcome.idle_after > lasting and is_overworked(debt, slice_seconds=prefs.slice_seconds):
-            # those who would be asked next are in deadline trouble, or have had more still
-            return FetchPlan(None, 0.0, plan.urgency, _why_overworked(plan.project) if explain else ())
+        if outcome.idle_after > enough and is_overworked(debt, slice_seconds=prefs.slice_seconds):
+            passed_over[plan.project] = "fetch.overworked"
+            candidates[plan.project] = replace(candidates[plan.project], contactable=False)
+            continue
         if outlook.hopeless:
             return plan  # a deadline that no job can meet is no reason to withhold the project's share
         if not outlook.known:
@@ -104,22 +111,47 @@ def fetch_in_time(
             wanted = min(wanted, room)
         seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
         if until_next_contact > 0.0:
-            part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
-            missing = until_next_contact * prefs.ncpus * part_on - sum([job.remaining for job in promised])
-            seconds = max(seconds, min(plan.seconds, missing))
+            on = until_next_contact * min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
+            missing = sum([max(0.0, on - each) for each in busy_seconds(remaining, prefs.ncpus)])
+            seconds = max(seconds, min(plan.seconds, _with_reserve(outlook, missing)))
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
-        owed = debt - OWED * prefs.ncpus * part
+        owed = debt - OWED * prefs.ncpus * part - held[plan.project]
         if owed > 0.0 and wanted > 0.0:
             return replace(plan, seconds=min(wanted, owed))
+        passed_over[plan.project] = "fetch.late" if wanted > 0.0 else "fetch.runnable"
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)
     if first is not None and idle_cpus > 0 and first.urgency is Urgency.NEED_IMMEDIATELY:
         return replace(first, seconds=1.0)
+    if explain:
+        plan = replace(plan, reasons=tuple(_why_nobody(plan.reasons, passed_over)))
     return plan
 
 
-def _why_overworked(project: int) -> tuple[Why, ...]:
-    return (why("fetch.overworked", project=project),)
+def _enough(
+    projects: Sequence[FetchProject],
+    outcome: RoundRobinOutcome,
+    prefs: FetchPreferences,
+    until_next_contact: float,
+) -> float:
+    """Return for how many seconds there must be work, whoever it comes from.
+
+    While jobs press of a project that is owed work, more of another project would take the processors that they need, and it
+    can be asked itself as soon as they are done.
+    """
+    pressed = any(
+        misses and project.long_term_debt > 0.0
+        for project, misses in zip(projects, outcome.misses, strict=True)
+    )
+    if pressed and until_next_contact <= prefs.slice_seconds:
+        return prefs.slice_seconds
+    return max(prefs.buffer_min, SHORTER * until_next_contact)
+
+
+def _why_nobody(reasons: Sequence[Why], passed_over: Mapping[int, str]) -> Iterator[Why]:
+    """Tell of those who were passed over why, instead of what this looked like to those who came after them."""
+    yield from [each for each in reasons if each.values.get("project") not in passed_over]
+    yield from [why(code, project=project) for project, code in passed_over.items()]
 
 
 def _room(outlook: Outlook, queued: int, held: float, cpus: float, ncpus: int) -> float:
@@ -135,6 +167,11 @@ def _room(outlook: Outlook, queued: int, held: float, cpus: float, ncpus: int) -
     return max(0.0, room)
 
 
+def _with_reserve(outlook: Outlook, seconds: float) -> float:
+    """Return a request that is enlarged, since some of the jobs will be shorter than their mean."""
+    return seconds + RESERVE * outlook.deviation * math.sqrt(seconds / max(1e-3, outlook.busy))
+
+
 def _cautious(computing: float, interruptions: Interruptions) -> float:
     return interruptions.wall_seconds(computing, deviations=CAUTION)
 
@@ -144,7 +181,7 @@ def _admitted(
 ) -> float:
     """Return the CPU seconds of jobs that would be in time, up to the request with its reserve."""
     busy = max(1e-3, outlook.busy)
-    wanted = seconds + RESERVE * outlook.deviation * math.sqrt(seconds / busy)
+    wanted = _with_reserve(outlook, seconds)
     workload = Workload(booked, ncpus=ncpus)
     job = BookedJob(outlook.time_left, _cautious(busy, interruptions))
     total = 0.0

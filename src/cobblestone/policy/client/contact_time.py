@@ -30,7 +30,7 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
     at_stake = [job for job in jobs if 0.0 < job.ready <= job.deadline < interval]
     if not at_stake:
         return 0.0
-    busy = _busy_seconds(jobs, ncpus)
+    busy = busy_seconds([job.remaining for job in jobs], ncpus)
 
     def value(at: float) -> float:
         saved = sum(
@@ -51,10 +51,10 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
     return delay
 
 
-def _busy_seconds(jobs: Sequence[PendingReport], ncpus: int) -> list[float]:
-    """Return how long each processor has something to compute."""
+def busy_seconds(remaining: Sequence[float], ncpus: int) -> list[float]:
+    """Return for how many CPU seconds each processor has something to compute, if the longest jobs begin first."""
     busy = [0.0] * ncpus
-    for remaining in sorted([job.remaining for job in jobs], reverse=True):
+    for seconds in sorted(remaining, reverse=True):
         first = busy.index(min(busy))
-        busy[first] += remaining
+        busy[first] += seconds
     return busy

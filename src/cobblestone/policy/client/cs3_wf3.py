@@ -441,7 +441,7 @@ class OwnPolicy(Published):
             if j.serial not in late
         ]
         held = [0.0] * len(projects)
-        for job in state.jobs:  # also those that make way: else more of them would come without end
+        for job in state.jobs:
             held[job.project] += job.remaining
         plan = fetch_in_time(
             projects,
@@ -451,6 +451,7 @@ class OwnPolicy(Published):
             self.memory.interruptions,
             prefs=self.prefs,
             held=held,
+            remaining=[job.remaining for job in state.jobs],
             idle_cpus=self.ncpus - len(state.running),
             until_next_contact=self.connection_interval,
             explain=self.explain,

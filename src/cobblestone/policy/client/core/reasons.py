@@ -78,6 +78,7 @@ SENTENCES: dict[str, str] = {
     "fetch.misses": "{project} has {misses} jobs in deadline trouble",
     "fetch.blocked": "{project} has a stalled download or a suspended job",
     "fetch.overworked": "{project} has had more than its share",
+    "fetch.late": "{project}: no more of its jobs would be in time",
     "fetch.no_shortfall": "{project} has enough work",
     "fetch.uploads": "{project} has {uploading} results to upload",
     "fetch.uploading": "{project} has been uploading for a short time: one contact will do for both",
