@@ -21,8 +21,8 @@ A processor that is idle overrules the check if nobody passes it: a job that may
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from cobblestone.policy.client.app_history import KNOWN
 from cobblestone.policy.client.contact_time import busy_seconds
@@ -83,10 +83,11 @@ def fetch_in_time(
     ``until_next_contact``: seconds for which nobody can be asked again after this.
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
+    host = _Host(booked, remaining, interruptions, prefs, until_next_contact)
     candidates = list(projects)
     total_share = sum([project.share for project in projects])
     first: FetchPlan | None = None
-    passed_over: dict[int, str] = {}
+    passed_over: dict[int, Why] = {}
     enough = _enough(projects, outcome, prefs, until_next_contact)
     while True:
         plan = fetch_by_shortfall(candidates, outcome, prefs=prefs, explain=explain)
@@ -94,8 +95,9 @@ def fetch_in_time(
             break
         first = first or plan
         outlook, debt = outlooks[plan.project], projects[plan.project].long_term_debt
-        if outcome.idle_after > enough and is_overworked(debt, slice_seconds=prefs.slice_seconds):
-            passed_over[plan.project] = "fetch.overworked"
+        overworked = is_overworked(debt, slice_seconds=prefs.slice_seconds)
+        if outcome.idle_after > enough and (overworked or (passed_over and debt <= 0.0)):
+            passed_over[plan.project] = why("fetch.overworked", project=plan.project)
             candidates[plan.project] = replace(candidates[plan.project], contactable=False)
             continue
         if outlook.hopeless:
@@ -104,28 +106,63 @@ def fetch_in_time(
             # one job, to get to know the project, if more can be had soon
             return replace(plan, seconds=1.0) if until_next_contact < FEW_JOBS_LAST else plan
         part = projects[plan.project].share / total_share if total_share > 0.0 else 1.0
-        wanted = plan.seconds
-        if until_next_contact < FEW_JOBS_LAST:
-            cpus = part * prefs.ncpus / interruptions.wall_seconds(1.0)
-            room = _room(outlook, projects[plan.project].queued, held[plan.project], cpus, prefs.ncpus)
-            wanted = min(wanted, room)
-        seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
-        if until_next_contact > 0.0:
-            on = until_next_contact * min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
-            missing = sum([max(0.0, on - each) for each in busy_seconds(remaining, prefs.ncpus)])
-            seconds = max(seconds, min(plan.seconds, _with_reserve(outlook, missing)))
+        seconds, reason = host.may_have(
+            plan.seconds,
+            outlook,
+            projects[plan.project],
+            part=part,
+            held=held[plan.project],
+            late=outcome.misses[plan.project] > 0,
+        )
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
-        owed = debt - OWED * prefs.ncpus * part - held[plan.project]
-        if owed > 0.0 and wanted > 0.0:
-            return replace(plan, seconds=min(wanted, owed))
-        passed_over[plan.project] = "fetch.late" if wanted > 0.0 else "fetch.runnable"
+        passed_over[plan.project] = why(reason, project=plan.project)
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)
     if first is not None and idle_cpus > 0 and first.urgency is Urgency.NEED_IMMEDIATELY:
         return replace(first, seconds=1.0)
-    if explain:
-        plan = replace(plan, reasons=tuple(_why_nobody(plan.reasons, passed_over)))
+    if explain:  # true reasons, instead of what this looked like to those who came after them
+        others = [each for each in plan.reasons if each.values.get("project") not in passed_over]
+        plan = replace(plan, reasons=(*others, *passed_over.values()))
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What a host has to do, and until when."""
+
+    booked: Sequence[BookedJob]
+    remaining: Sequence[float]
+    interruptions: Interruptions
+    prefs: FetchPreferences
+    until_next_contact: float
+
+    def may_have(
+        self, wanted: float, outlook: Outlook, project: FetchProject, *, part: float, held: float, late: bool
+    ) -> tuple[float, str]:
+        """Return for how many of the CPU seconds that are wanted a project may be asked, and the reason if for none.
+
+        ``part``: the project's share of all; ``late``: whether jobs of it are in deadline trouble.
+        """
+        ncpus = self.prefs.ncpus
+        plenty = wanted
+        if self.until_next_contact < FEW_JOBS_LAST:
+            cpus = part * ncpus / self.interruptions.wall_seconds(1.0)
+            wanted = min(wanted, _room(outlook, project.queued, held, cpus, ncpus))
+        seconds = _admitted(outlook, self.booked, wanted, ncpus, self.interruptions)
+        if self.until_next_contact > 0.0:
+            seconds = max(seconds, min(plenty, _with_reserve(outlook, self._missing())))
+        if seconds > 0.0:
+            return seconds, ""
+        owed = project.long_term_debt - OWED * ncpus * part - held
+        # jobs with less time than the minimal buffer are in trouble as soon as they are there
+        if wanted > 0.0 and owed > 0.0 and not (late and outlook.time_left > self.prefs.buffer_min):
+            return min(wanted, owed), ""
+        return 0.0, "fetch.late" if wanted > 0.0 else "fetch.runnable"
+
+    def _missing(self) -> float:
+        """Return the CPU seconds for which processors will have nothing to do before the next contact."""
+        on = self.until_next_contact * min(1.0, MORE_THAN_USUAL / self.interruptions.wall_seconds(1.0))
+        return sum([max(0.0, on - each) for each in busy_seconds(self.remaining, self.prefs.ncpus)])
 
 
 def _enough(
@@ -146,12 +183,6 @@ def _enough(
     if pressed and until_next_contact <= prefs.slice_seconds:
         return prefs.slice_seconds
     return max(prefs.buffer_min, SHORTER * until_next_contact)
-
-
-def _why_nobody(reasons: Sequence[Why], passed_over: Mapping[int, str]) -> Iterator[Why]:
-    """Tell of those who were passed over why, instead of what this looked like to those who came after them."""
-    yield from [each for each in reasons if each.values.get("project") not in passed_over]
-    yield from [why(code, project=project) for project, code in passed_over.items()]
 
 
 def _room(outlook: Outlook, queued: int, held: float, cpus: float, ncpus: int) -> float:
