@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cobblestone.cli import build, simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.advice import Advisor, Demand, Limits, Point, Step, decide
+from cobblestone.simulator.advice import Advisor, Limits, Point, Step, at_most, decide
 from cobblestone.simulator.advice_report import as_data, as_text
 from cobblestone.simulator.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.population import PopulationRun, run_population
@@ -31,7 +31,6 @@ from cobblestone.simulator.scenario import (
     ServerModel,
 )
 from cobblestone.simulator.shards import run_shards, split
-from cobblestone.simulator.statistics import estimate
 from cobblestone.sweep.backends import open_backend
 
 POLICY = PolicyChoice.parse("CS2_WF2_WS1_JC2")
@@ -68,7 +67,7 @@ def test_hosts_of_a_table_may_be_on_in_some_hours_of_the_day_only(tmp_path: Path
     table.write_text("ncpus,flops,fraction,mean_on,day_start,day_end\n2,2e9,1,3600,8,20\n2,2e9,1,3600,0,0\n")
     by_day, always = run_population(_world(days=10.0), read_hosts(table), POLICY).books
     assert by_day.available == pytest.approx(0.5 * always.available, rel=0.1)
-    table.write_text("ncpus,flops,fraction,mean_on,day_start,day_end\n2,2e9,1,3600,20,8\n")
+    table.write_text("ncpus,flops,fraction,mean_on,day_start,day_end\n2,2e9,1,3600,20,20\n")
     with pytest.raises(ConfigError, match=r"line 2: .*day_end"):
         read_hosts(table)
 
@@ -145,7 +144,7 @@ def test_impossible_values_are_named(table: dict[str, object], words: str) -> No
 
 def _advised(world: Scenario, limits: Limits) -> list[Step]:
     hosts = [
-        HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.8, mean_on=4 * HOUR)) for _ in range(4)
+        HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.8, mean_on=4 * HOUR)) for _ in range(2)
     ]
     backend = open_backend(workers=1)
     try:
@@ -179,7 +178,7 @@ def _point(label: str, bad: tuple[float, ...], done: tuple[float, ...] = (10.0, 
 
 
 def _decided(*points: Point, limit: float = 0.05) -> Step:
-    demands = [[Demand(estimate([bad - limit for bad in p.runs["bad"]]), surely=True)] for p in points]
+    demands = [[at_most(p, "bad", limit)] for p in points]
     return decide("deadline", ("bad", "workunits_per_day"), points, demands, "good", "none is")
 
 
@@ -192,6 +191,31 @@ def test_advice_says_between_which_values_the_intervals_leave_it_undecided() -> 
     assert as_data([step])["deadline"]["undecided"] == ["2"]  # type: ignore[index]  # a table of tables
     enough = _decided(_point("2", near * 40), _point("3", early * 40))
     assert (enough.choice.label, enough.rivals, enough.seeds) == ("2", [], 0.0)
+
+
+def test_nothing_lost_of_few_results_says_little() -> None:
+    few, many = (
+        Point(label=label, value=1.0, runs={"bad": (0.0, 0.0, 0.0), "due": due})
+        for label, due in (("few", (10.0, 10.0, 10.0)), ("many", (100.0, 100.0, 100.0)))
+    )
+    assert not at_most(few, "bad", 0.05).holds  # of 30: up to a tenth may be lost
+    assert at_most(few, "bad", 0.05).excess.not_above == "undecided"
+    assert at_most(many, "bad", 0.05).holds
+
+
+def test_advice_watches_deadlines_longer_than_the_run() -> None:
+    """On hosts that are seldom on, deadlines are long: that nothing is lost yet on the second day says nothing."""
+    seldom = HostModel(ncpus=1, flops=6e9, availability=OnOff(fraction=0.125, mean_on=3 * HOUR))
+    backend = open_backend(workers=1)
+    try:
+        step = Advisor(
+            _world(days=2.0), [seldom], POLICY, seeds=2, limits=Limits(), backend=backend
+        ).deadline()
+    finally:
+        backend.close()
+    assert step.points[-1].value > 2 * DAY
+    for point in step.points:
+        assert min(point.runs["due"]) > 0.0
 
 
 def test_advice_that_no_value_can_meet_is_undecided_between_the_equally_bad() -> None:
@@ -210,6 +234,14 @@ def test_the_table_marks_differences_that_may_be_luck_and_no_others() -> None:
     assert "?" not in first  # the recommended line itself
     assert second.count("?") == 1  # its throughput is the same, run by run: no luck in that
     assert "?" not in third
+
+
+def test_one_host_has_no_lifetime(tmp_path: Path) -> None:
+    scenario = tmp_path / "world.toml"
+    scenario.write_text('lifetime = "2 d"\n[[project]]\nname = "P"\n')
+    result = CliRunner().invoke(build("simulate"), ["simulate", str(scenario)])
+    assert result.exit_code != 0
+    assert "lifetime: one host stays" in result.output
 
 
 def test_advice_is_for_one_project() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,19 @@ def test_hours_around_midnight_of_every_day_are_one_period_without_a_break() -> 
     assert periods(week, 7 * DAY) == [(0.0, 5 * DAY)]
 
 
+def test_hours_may_go_over_midnight() -> None:
+    night = OnOff(day_start=20 * HOUR, day_end=6 * HOUR)
+    assert periods(night, 3 * DAY) == [
+        (0.0, 6 * HOUR), (20 * HOUR, 30 * HOUR), (44 * HOUR, 54 * HOUR), (68 * HOUR, 72 * HOUR),
+    ]  # fmt: skip
+    assert night.part_on == pytest.approx(10 / 24)
+    week = replace(night, weekdays_only=True)
+    assert periods(week, 8 * DAY) == [
+        *((day * DAY + 20 * HOUR, day * DAY + 30 * HOUR) for day in range(5)),
+        (7 * DAY + 20 * HOUR, 8 * DAY),
+    ]
+
+
 TEXT = """
 duration = "20 d"
 [host]
@@ -148,7 +162,7 @@ def test_a_file_may_say_it_all_and_the_run_balances(tmp_path: Path) -> None:
         ("slack = 40", 'slack = 40\ngpu = "X"\ngpus = 1\ncpus = 0', "gpu = 'X' is not possible"),
         ("slack = 40", "slack = 40\nefficiency = 0", "efficiency = 0.0 is not possible"),
         ("[host]", "[host]\nflops = 0", "flops = 0.0 is not possible"),
-        ('day_end = "22 h"', 'day_end = "8 h"', "at least a minute after day_start (28800), or 0"),
+        ('day_end = "22 h"', 'day_end = "8 h"', "at least a minute from day_start (28800), or 0"),
         ('day_end = "22 h"', "", "day_start = 28800.0 is not possible; allowed: only with day_end"),
         ('day_end = "22 h"', 'day_end = "25 h"', "day_end = 90000.0 is not possible; allowed: 0 to 86400"),
         (

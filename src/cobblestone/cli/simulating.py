@@ -118,6 +118,10 @@ def _answer(options: argparse.Namespace) -> str:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
         return _population(scenario, choices, hosts, options)
+    if scenario.lifetime:
+        raise ConfigError(
+            "lifetime: one host stays; say with hosts how many there are, or leave lifetime out"
+        )
     if options.keep is not None:
         raise ConfigError("--keep is for runs with many hosts; one host takes seconds")
     if options.report is not None:

@@ -2,13 +2,15 @@
 
 One setting is varied at a time, the others stay as the steps before have chosen; every point is simulated with
 several seeds, the same for all, so that differences are taken seed by seed.  What must not be missed (late results, wrong
-answers) counts with the end of the 95 % interval that speaks against it.  Where intervals leave open whether a value
+answers) counts with the end of the 95 % interval that speaks against it, and where nothing was missed, with the most that
+may be behind that.  Where intervals leave open whether a value
 meets the demands, the step is undecided, and says between which values.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +40,12 @@ AS_GOOD = 0.97
 IDLER = 0.01
 #: A batch is large enough when the population works on it as fast as this part of its best.
 SWIFT = 0.5
-#: Hosts in a simulated population at most; with more a sample of them is taken.
+#: Hosts in a simulated population at most; with more a sample of them is taken, drawn at random.
 SAMPLE = 200
+#: A run lasts at least so many times the deadline: what is lost shows when its deadline has passed.
+LASTS = 2.0
+#: What was not seen once in n cases is rarer than this over n, with 95 % confidence (rule of three).
+NEVER_SEEN = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +146,7 @@ class Advisor:
                 f"advice is for one project, and the scenario has {len(scenario.projects)}; leave the others out"
             )
         self._scenario = scenario
-        self._hosts = tuple(hosts[:: math.ceil(len(hosts) / SAMPLE)])
+        self._hosts = tuple(hosts if len(hosts) <= SAMPLE else random.Random(SAMPLE).sample(hosts, SAMPLE))
         self._policy, self._seeds, self._limits = policy, seeds, limits
         self._backend, self._progress = backend, progress
         require_population(scenario, self._hosts)
@@ -158,8 +164,11 @@ class Advisor:
         """Find the shortest deadline that loses little: results, and throughput."""
         typical = self.typical_seconds()
         bounds = [_round_time(typical * stretch) for stretch in STRETCHES]
+        scenario = _lasting(
+            self._scenario, LASTS * max(bounds)
+        )  # as long for all, so that beginnings weigh the same
         points = self._points(
-            "deadline", {_time(b): (b, _with_bound(self._scenario, b)) for b in sorted(set(bounds))}
+            "deadline", {_time(b): (b, _with_bound(scenario, b)) for b in sorted(set(bounds))}
         )
         most = points[_best(points, "workunits_per_day", lowest=False)].runs["workunits_per_day"]
         enough = [AS_GOOD * value for value in most]
@@ -168,26 +177,32 @@ class Advisor:
             "deadline",
             ("bad", "workunits_per_day", "turnaround_95"),
             points,
-            [[_at_most(p, "bad", late), Demand(paired(enough, p.runs["workunits_per_day"]))] for p in points],
+            [[at_most(p, "bad", late), Demand(paired(enough, p.runs["workunits_per_day"]))] for p in points],
             f"the shortest with which at most {late:.3g} of the results come late or not at all and throughput"
             f" is within {1 - AS_GOOD:.0%} of the best",
             f"none keeps what is late or lost to {late:.3g}; this one loses least",
         )
-        self._scenario = _with_bound(self._scenario, step.choice.value)
+        bound = step.choice.value
+        self._scenario = _with_bound(_lasting(self._scenario, LASTS * bound), bound)
         return step
 
     def quorum(self) -> Step:
         """Find the smallest quorum whose answers are right often enough."""
+        known = self.project.server.wrong_rate
         points = self._points("quorum", {str(q): (q, _with_quorum(self._scenario, q)) for q in QUORUMS})
         step = decide(
             "quorum",
             ("wrong", "workunits_per_day", "replicas"),
             points,
-            [[_at_most(p, "wrong", self._limits.wrong)] for p in points],
+            # known, not estimated: alone a result is wrong by wrong_rate, and wrong ones never agree
+            [
+                [Demand(Estimate((known if p.value == 1 else 0.0) - self._limits.wrong, 0.0, self._seeds))]
+                for p in points
+            ],
             f"the smallest with at most {self._limits.wrong:.3g} of the answers wrong",
             "none is right as often as it should be; this one is wrong least often",
         )
-        if not self.project.server.wrong_rate:
+        if not known:
             step = replace(
                 step, why="no host is wrong in this scenario: say with wrong_rate how many results are"
             )
@@ -207,7 +222,7 @@ class Advisor:
             ("idleness", "bad", "turnaround_95", "rpcs_per_result"),
             points,
             [
-                [Demand(paired(p.runs["idleness"], allowed)), _at_most(p, "bad", self._limits.late)]
+                [Demand(paired(p.runs["idleness"], allowed)), at_most(p, "bad", self._limits.late)]
                 for p in points
             ],
             f"the smallest with which hosts are idle at most {IDLER:g} more than with the best: large buffers let jobs wait",
@@ -310,8 +325,12 @@ def decide(
     )
 
 
-def _at_most(point: Point, metric: str, limit: float) -> Demand:
-    return Demand(estimate([value - limit for value in point.runs[metric]]), surely=True)
+def at_most(point: Point, metric: str, limit: float) -> Demand:
+    """Ask a point that a part of the results is surely not above ``limit``; the metric ``due`` says of how many."""
+    found = estimate([value - limit for value in point.runs[metric]])
+    if not any(point.runs[metric]):
+        found = replace(found, half_width=NEVER_SEEN / max(1.0, sum(point.runs["due"])))
+    return Demand(found, surely=True)
 
 
 def measure(shard: Shard) -> dict[str, float]:
@@ -321,7 +340,8 @@ def measure(shard: Shard) -> dict[str, float]:
     makespan = _makespan(run)
     return {
         "workunits_per_day": view.workunits_per_day,
-        "bad": min(1.0, view.late + view.timed_out),
+        "bad": tally.timed_out / max(1, tally.due),
+        "due": float(tally.due),
         "turnaround_95": view.turnaround_95 / HOUR,
         "wrong": view.wrong,
         "replicas": view.replicas,
@@ -337,6 +357,10 @@ def _makespan(run: PopulationRun) -> float:
     tally = run.tallies[0]
     finished = tally.workunits == run.scenario.projects[0].server.workunits == tally.done + tally.failed
     return tally.last_done - tally.first_sent if finished else run.scenario.duration
+
+
+def _lasting(scenario: Scenario, least: float) -> Scenario:
+    return replace(scenario, duration=max(scenario.duration, least))
 
 
 def _with_bound(scenario: Scenario, bound: float) -> Scenario:
@@ -367,8 +391,7 @@ def _with_batch(scenario: Scenario, workunits: int) -> Scenario:
     server = replace(project.server, workunits=workunits, workunits_per_day=0.0)
     bound = max(app.latency_bound for app in project.apps)
     # long enough for the last workunits, which may time out and be sent again
-    duration = max(scenario.duration, 6.0 * bound)
-    return replace(scenario, duration=duration, projects=(replace(project, server=server),))
+    return replace(_lasting(scenario, 6.0 * bound), projects=(replace(project, server=server),))
 
 
 def _best(points: Sequence[Point], metric: str, *, lowest: bool) -> int:

@@ -9,8 +9,11 @@ from pathlib import Path
 import cobblestone
 
 _ROOT = Path(cobblestone.__file__).parent
-#: What decides the outcome of a run of one host.
-_FOLDERS = ("simulator", "policy/client", "policy/dispatch")
+#: What decides the outcome of a run: the client's rules, and the server's for populations.
+_FOLDERS = (
+    "simulator",
+    *(f"policy/{part}" for part in ("client", "credit", "dispatch", "estimate", "lifecycle", "validation")),
+)
 
 
 def code_version() -> str:

@@ -37,7 +37,7 @@ class OnOff:
 
     ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs
     of start and end of on-periods, in seconds) replaces both and is repeated when it ends.  With ``day_end``
-    above ``day_start`` (seconds of each day) it is on in these hours only, and the rest says when within them.
+    (seconds of each day; before ``day_start``: of the next day) it is on in these hours only, and the rest says when within them.
     """
 
     fraction: float = 1.0
@@ -66,11 +66,11 @@ class OnOff:
         finite(where, "day_start", self.day_start, 0.0, DAY)
         finite(where, "day_end", self.day_end, 0.0, DAY)
         require(
-            self.day_end == 0.0 or self.day_end >= self.day_start + 60.0,
+            self.day_end == 0.0 or abs(self.day_end - self.day_start) >= 60.0,
             where,
             "day_end",
             self.day_end,
-            f"at least a minute after day_start ({self.day_start:g}), or 0 for day and night",
+            f"at least a minute from day_start ({self.day_start:g}), or 0 for day and night",
         )
         require(self.has_hours or not self.day_start, where, "day_start", self.day_start, "only with day_end")
         require(
@@ -87,6 +87,11 @@ class OnOff:
         return self.day_end > 0.0
 
     @property
+    def hours_on(self) -> float:
+        """Seconds of a day in which it may be on."""
+        return (self.day_end - self.day_start) % DAY or DAY
+
+    @property
     def part_on(self) -> float:
         """Part of all time that is on in the long run."""
         part = self.fraction
@@ -94,7 +99,7 @@ class OnOff:
             length = self.trace_length or self.trace[-1][1]
             part = sum(end - start for start, end in self.trace) / length
         if self.has_hours:
-            part *= (self.day_end - self.day_start) / DAY * (5.0 / 7.0 if self.weekdays_only else 1.0)
+            part *= self.hours_on / DAY * (5.0 / 7.0 if self.weekdays_only else 1.0)
         return part
 
     def period(self, rng: random.Random, *, on: bool) -> float:

@@ -97,10 +97,12 @@ class WithinHours(Availability):
 
     def __init__(self, model: OnOff, rng: random.Random, *, start_on: bool) -> None:
         always = replace(model, day_start=0.0, day_end=0.0, weekdays_only=False)
-        hours = (model.day_start, model.day_end)
-        days = 5 if model.weekdays_only else 1
-        week = tuple((day * DAY + hours[0], day * DAY + hours[1]) for day in range(days))
-        daily = OnOff(trace=_joined(week), trace_length=(7 if model.weekdays_only else 1) * DAY)
+        days = range(5) if model.weekdays_only else range(1)
+        begins = [day * DAY + model.day_start for day in days]
+        hours = tuple((begin, begin + model.hours_on) for begin in begins)
+        if len(days) == 1 and hours[0][1] > DAY:  # over midnight
+            hours = ((0.0, model.day_end), (model.day_start, DAY))
+        daily = OnOff(trace=_joined(hours), trace_length=(7 if model.weekdays_only else 1) * DAY)
         self._parts = (
             Availability(always, rng, start_on=start_on),
             Availability(daily, rng, start_on=start_on),

@@ -77,7 +77,9 @@ def read_hosts(path: Path) -> list[HostModel]:
                         f"{path}, line {table.line_num}: {len(fields)} values under {len(header)} columns"
                     )
                 if len(hosts) == MAX_HOSTS:
-                    raise ConfigError(f"{path}: more than {MAX_HOSTS} hosts")
+                    raise ConfigError(
+                        f"{path}: more than {MAX_HOSTS} hosts; leave some out, for example by chance: a sample says as much"
+                    )
                 hosts.append(_host(path, table.line_num, dict(zip(header, fields, strict=True)), columns))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error

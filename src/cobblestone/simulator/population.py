@@ -191,7 +191,7 @@ def run_population(
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     require_population(scenario, hosts)
     shared_streams = Streams(seed)
-    projects = [SharedProject(model, shared_streams) for model in scenario.projects]
+    projects = [SharedProject(model, shared_streams, until=scenario.duration) for model in scenario.projects]
 
     def doors(host: HostModel, number: int, streams: Streams) -> list[HostDoor]:
         return [

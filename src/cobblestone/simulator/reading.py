@@ -125,6 +125,8 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
         for key in list(table)
         if key.startswith("flops_") and key != "flops_estimate"
     }
+    if "flops_estimate" in table:
+        _number(table["flops_estimate"], f"{where}.flops_estimate")
     if "mean" not in sizes and "flops_estimate" in table and "values" not in sizes:
         sizes["mean"] = table["flops_estimate"]
     allowed = {f.name for f in fields(JobSizes)}

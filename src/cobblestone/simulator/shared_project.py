@@ -76,6 +76,7 @@ class Tally:
     errors: int = 0  #: reported as failed
     late: int = 0  #: reported after the deadline
     timed_out: int = 0  #: deadlines that passed without a report
+    due: int = 0  #: results sent whose deadline is before the end of the run
     abandoned: int = 0  #: results of finished workunits reported when nobody wanted them any more
     workunits: int = 0
     done: int = 0  #: with a canonical result
@@ -106,8 +107,10 @@ class Tally:
 class SharedProject:
     """The rows of one project, and the daemons that work on them."""
 
-    def __init__(self, model: ProjectModel, streams: Streams) -> None:
+    def __init__(self, model: ProjectModel, streams: Streams, *, until: float) -> None:
+        """Begin without work; the run ends at ``until`` (seconds)."""
         self.model = model
+        self._until = until
         self.rules = model.server
         self.tally = Tally()
         self.jobs: dict[WorkunitId, Job] = {}
@@ -416,6 +419,7 @@ class SharedProject:
         if job.first_sent < 0.0:
             job.first_sent = now
         self.tally.sent += 1
+        self.tally.due += assignment.report_deadline <= self._until
         self.tally.first_sent = min(self.tally.first_sent, now)
         workunit = job.view.workunit
         if workunit.transition_time is None or workunit.transition_time > assignment.report_deadline:
