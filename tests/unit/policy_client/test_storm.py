@@ -26,7 +26,7 @@ from cobblestone.policy.client.core.events import (
     ReplyReceived,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import ContactProject, SetAlarm, StartTask
+from cobblestone.policy.client.core.instructions import ContactProject, GiveUp, SetAlarm, StartTask
 from cobblestone.policy.client.core.invariants import BrokenRule
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
@@ -106,6 +106,22 @@ def test_a_computer_that_wakes_up_years_ago_waits_for_nothing_that_was_to_come(p
     assert max(state.next_fetch, state.next_schedule, state.alarm) <= 1e9 + waits
     assert all(each.report_at <= 1e9 + waits for each in state.finished)
     assert running(core) == {"b", "c"}
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_a_clock_that_leaps_by_ten_years_and_back_costs_no_job(policy: str) -> None:
+    """A wrong clock is put right within minutes of a start, once a time server can be asked."""
+    now = 1e9
+    core = begin(policy, now=now)
+    core.handle(PreferencesChanged(now, SchedulingPreferences(may_give_up=True)))
+    core.handle(JobsFound(now, tuple(job(f"j{i}", now=now) for i in range(20))))
+    leap = now + 3650 * DAY
+    out = core.handle(HostOn(leap), TimePassed(leap)) + core.handle(TimePassed(leap + 600.0))
+    out += core.handle(TimePassed(now + 700.0)) + core.handle(TimePassed(now + 5000.0))
+    out += core.handle(JobFinished(now + 8000.0, "j0", 3600.0), JobFinished(now + 8000.0, "j1", 3600.0))
+    assert not any(isinstance(each, GiveUp) for each in out)
+    assert running(core) == {"j2", "j3"}
+    assert core.state.alarm < now + 2 * DAY
 
 
 @pytest.mark.parametrize("policy", NAMES)

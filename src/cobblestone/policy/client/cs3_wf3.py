@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, note_progress
+from cobblestone.policy.client.availability import ABSURD_GAP
 from cobblestone.policy.client.cautious_fetch import fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -110,8 +111,10 @@ class OwnPolicy(Published):
             del column[project]
 
     def off(self, seconds: float) -> None:
-        """Learn from a time off."""
+        """Learn from a time off, unless it is so long that the clock may be wrong."""
         super().off(seconds)
+        if seconds > ABSURD_GAP:
+            return
         memory, clock = self.memory, self.state.clock
         memory.interruptions = memory.interruptions.after_gap(
             on_seconds=clock - memory.gap_clock, gap_seconds=seconds
@@ -292,7 +295,7 @@ class OwnPolicy(Published):
         memory.unmeetable |= self._too_many()
         if memory.unmeetable != before:
             self.changed.update([job.project for job in state.jobs])
-        may = state.preferences.may_give_up and state.may_contact(state.now)
+        may = state.may_give_up and state.may_contact(state.now)
         if not late or not may or self._contact_delay() > 0.0:
             return ()
         given_up = (job for job in late if self._give_up(job))

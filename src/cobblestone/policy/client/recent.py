@@ -306,7 +306,7 @@ class Recent:
         must have finished a job), and less than half of it is done; at most ten of a project a day.
         """
         state = self.state
-        if not state.preferences.may_give_up:
+        if not state.may_give_up:
             return ()
         self.refresh()
         now = state.now

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition
+from cobblestone.policy.client.availability import ABSURD_GAP
 from cobblestone.policy.client.backoff import failing_jobs_wait
 from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
@@ -26,6 +27,8 @@ from cobblestone.policy.client.core.values import JobDescription
 
 #: A silence longer than this (seconds) is a sleep of the computer, for drivers that are never silent so long.
 SLEEP = 180.0
+#: Seconds of computing for which nothing is given up after the clock has leapt: it may be wrong until a time server is asked.
+DOUBT = 3600.0
 _ENDED = (Phase.UPLOADING, Phase.REPORTABLE)
 
 
@@ -62,6 +65,8 @@ class Intake:
         s.off_since = None
         seconds = event.now - since
         s.now = event.now
+        if seconds > ABSURD_GAP:
+            s.doubted_until = s.clock + DOUBT
         if seconds > 0.0:
             self.policy.off(seconds)
             if not all(map(_saved, s.running)):  # what they lose was not foreseen

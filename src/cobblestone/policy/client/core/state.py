@@ -241,6 +241,7 @@ class ClientState:
     now: float = 0.0
     clock: float = 0.0  #: seconds for which the host was on
     off_since: float | None = None  #: the host is off
+    doubted_until: float = 0.0  #: of ``clock``: the time of day may have leapt, and may leap back
     preferences: SchedulingPreferences = field(default_factory=SchedulingPreferences)
     permission: Permission = field(default_factory=Permission)
     devices: HostDevices = field(default_factory=HostDevices)
@@ -279,6 +280,11 @@ class ClientState:
         """CPUs that may be used."""
         allowed = self.permission.ncpus
         return self.devices.ncpus if allowed is None else max(0, min(allowed, self.devices.ncpus))
+
+    @property
+    def may_give_up(self) -> bool:
+        """Whether jobs that will be late may be given up: the volunteer consents, and the time of day is not in doubt."""
+        return self.preferences.may_give_up and self.clock >= self.doubted_until
 
     @property
     def slice(self) -> float:
