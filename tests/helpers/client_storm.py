@@ -327,6 +327,7 @@ class Storm:
     def _begin_contact(self, contact: ContactProject) -> None:
         assert self.contact is None
         assert contact.project in self.attached
+        assert contact.requests or contact.why[0].code != "contact.work"
         assert 0.0 < contact.correction <= 100.0
         assert 0.0 <= contact.available <= 1.0
         for request in contact.requests.values():
@@ -340,7 +341,8 @@ class Storm:
         if self.counts_jobs:
             assert len(state.running) >= min(state.ncpus, len(state.running) + len(waiting))
             return
-        usual = [job for job in state.running if not job.always_runs]
+        moving = [job for job in state.wanted if job.phase is Phase.QUITTING]  # to another GPU
+        usual = [job for job in (*state.running, *moving) if not job.always_runs]
         used = sum(job.cpus or (0.0 if job.gpu else 1.0) for job in usual)
         for job in waiting:
             if not job.gpu and self.core.why_job(job.id)[0].code == "wait.cpus":

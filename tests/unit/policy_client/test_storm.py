@@ -6,6 +6,7 @@ import ast
 import math
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,22 @@ def test_every_reason_is_made_with_what_its_sentence_names() -> None:
                 case _:
                     pass
     assert made > 40
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_without_a_buffer_a_job_that_ends_in_a_minute_is_no_reason_for_contacts_without_end(
+    policy: str,
+) -> None:
+    core = begin(policy)
+    core.handle(PreferencesChanged(1.0, SchedulingPreferences(buffer_min=0.0, buffer_additional=0.0)))
+    core.handle(JobsFound(1.0, (replace(job("a"), estimate=3660.0), job("b"))))
+    core.handle(ReplyReceived(2.0, "p"), TimePassed(2.0))
+    progress = (Reading("a", 3600.0, 3600 / 3660), Reading("b", 3500.0, 3500 / 3600))
+    out = core.handle(JobProgressed(3601.0, progress), TimePassed(3601.0))
+    for _ in range(5):
+        assert all(each.requests for each in out if isinstance(each, ContactProject))
+        out = core.handle(ReplyReceived(3601.0, "p") if core.state.contact else TimePassed(3601.0))
+    assert core.state.contact is None
 
 
 def test_contacts_that_bring_nothing_become_rare() -> None:

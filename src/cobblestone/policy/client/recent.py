@@ -92,7 +92,7 @@ class Recent:
         state, memory = self.state, self.memory
         prefs, host = state.preferences, state.devices
         self.low = max(MIN_BUFFER, prefs.buffer_min)
-        self.total = max(1.0, prefs.buffer_min + prefs.buffer_additional)
+        self.total = self.low + max(0.0, prefs.buffer_additional)
         self.watch = MemoryWatch(state, memory.memory_of)
         gpus = () if state.permission.gpu else host.gpus
         self.devices = Devices(
