@@ -326,7 +326,7 @@ def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_
 
 def test_a_full_storage_is_said_and_loses_no_task(computing: Computing, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 0.1)
-    app = computing.app("steps", steps(600_000_000))
+    app = computing.app("steps", steps(100_000_000))
     page = computing.open()
     developer = page.context.new_cdp_session(page)
     developer.send("Storage.overrideQuotaForOrigin", {"origin": computing.url, "quotaSize": 1})
