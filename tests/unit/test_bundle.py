@@ -421,6 +421,10 @@ def test_interpreters_are_known_by_their_layout(tmp_path: Path, target: Target, 
         target.library(tmp_path)
 
 
+def fail(error: Exception) -> None:
+    raise error
+
+
 def test_on_windows_the_library_speaks_to_the_native_launcher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -434,7 +438,15 @@ def test_on_windows_the_library_speaks_to_the_native_launcher(
     assert side.time_to_checkpoint()
     side.checkpoint()
     assert not side.time_to_checkpoint()
+    failures, replace_file = [PermissionError(), PermissionError()], os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda *names: fail(failures.pop()) if failures else replace_file(*names)
+    )
+    side.progress(1.0)
+    assert (failures, slot.read("job_files/cobblestone_progress")) == ([], "1.000000\n")
     slot.write("trickle_down_1", "<text>\nhello\n</text>")
     assert (side.receive_trickles(), side.receive_trickles()) == (["hello"], [])
-    assert side.job_info()["workunit_name"] == "wu_1"
+    monkeypatch.setenv("COBBLESTONE_ARGUMENTS", "k=a%20b n=3 ")
+    about = side.job_info()
+    assert (about["workunit_name"], about["arguments"]) == ("wu_1", {"k": "a b", "n": "3"})
     slot.memory.close()

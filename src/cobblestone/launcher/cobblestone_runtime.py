@@ -107,6 +107,7 @@ __all__ = [
 APP_FILE = "cobblestone_app.json"
 RUNTIME_FILE = "cobblestone_runtime.py"
 FOLDER_VARIABLE = "COBBLESTONE_FOLDER"
+ARGUMENTS_VARIABLE = "COBBLESTONE_ARGUMENTS"
 SLOT_VARIABLE = "COBBLESTONE_SLOT"
 PROGRESS_FILE = "cobblestone_progress"
 CHECKPOINT_FILE = "cobblestone_checkpoint"
@@ -145,6 +146,7 @@ EXIT_BAD_DESCRIPTION = 206
 EXIT_OUTPUT_MISSING = 208
 
 POSIX = os.name == "posix"
+REPLACE_TRIES = 500  # a hundredth of a second each
 HAS_PROC = sys.platform.startswith("linux") and os.path.isdir("/proc/self")
 
 
@@ -153,7 +155,20 @@ def _write_atomically(path: str, data: Union[str, bytes]) -> None:
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "wb") as file:
         file.write(data.encode("utf-8") if isinstance(data, str) else data)
+    for _ in range(0 if POSIX else REPLACE_TRIES):
+        if _could_replace(temporary, path):
+            return
+        time.sleep(0.01)
     os.replace(temporary, path)
+
+
+def _could_replace(temporary: str, path: str) -> bool:
+    """Replace a file on Windows, unless the other side, or a virus scanner, reads it at this moment."""
+    try:
+        os.replace(temporary, path)
+    except PermissionError:
+        return False
+    return True
 
 
 def _read_text(path: str) -> str:
@@ -265,11 +280,13 @@ class _AppSide:
 
         Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
         ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
-        ``arguments`` (of ``--arg``; empty on Windows).
+        ``arguments`` (of ``--arg``).
         """
         known = _describe_job(None, {})
         if self.folder and not POSIX:
-            known = _describe_job(read_init_data(self._path("../init_data.xml")), {})
+            pairs = [word.partition("=") for word in os.environ.get(ARGUMENTS_VARIABLE, "").split()]
+            arguments = {name: urllib.parse.unquote(value) for name, _, value in pairs}
+            known = _describe_job(read_init_data(self._path("../init_data.xml")), arguments)
         elif self.folder:
             known.update(_read_object(self._path(JOB_FILE)))
         return known

@@ -205,6 +205,7 @@ static void read_description(void) {
 static void read_options(int count, char **given) {
     static const struct { const char *option; struct list *list; } kinds[] = {
         {"--input", &inputs}, {"--output", &outputs}, {"--arg", &arguments}};
+    char *passed = "";
     for (int i = 1; i < count; i += 2) {
         struct list *list = NULL;
         for (int k = 0; k < 3; k++)
@@ -216,8 +217,10 @@ static void read_options(int count, char **given) {
         decode(value);
         if (find(list, name, strlen(name))) refuse(text_of("%s %.60s is given twice", given[i], name));
         if (list != &arguments) checked_name(value);
+        else passed = text_of("%s%s ", passed, given[i + 1]);
         add(list, name, value);
     }
+    if (bundle_name) add(&variables, "COBBLESTONE_ARGUMENTS", passed);
 }
 
 /* Puts the job's values for the placeholders of one word. */
