@@ -19,6 +19,7 @@ from cobblestone.policy.client.core.events import (
     JobUploaded,
     PermissionChanged,
     ProjectAttached,
+    TimePassed,
 )
 from cobblestone.policy.client.core.instructions import GiveUp, QuitTask, StartTask, SuspendTask
 from cobblestone.policy.client.core.values import (
@@ -815,3 +816,16 @@ def test_a_task_that_had_to_quit_for_want_of_swap_space_need_not_once_there_is_e
     play.log.clear()
     play.tell(PermissionChanged(play.now, Permission(cpu="user_active")))
     assert [type(each) for _, each in play.log if getattr(each, "job", "")] == [SuspendTask, SuspendTask]
+
+
+def test_processors_that_nobody_has_work_for_wake_nobody() -> None:
+    """A computer that computes on its GPU only was awake once a minute to look for work for its processors."""
+    play = Play(
+        [ProjectDescription(id="p", supplies=("NVIDIA",))],
+        {"p": endless("p", gpu="NVIDIA", gpus=1.0)},
+        devices=HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),)),
+    )
+    play.run(12 * HOUR)
+    assert len(play.finished) == 12
+    play.tell(TimePassed(play.now))
+    assert play.core.state.alarm > play.now + 900.0

@@ -399,8 +399,9 @@ class Recent:
                 buffer_min=self.low, buffer_total=self.total, minimal=prefs.fetch_minimal_work
             ),
         )
-        spare = min((d.saturated - self.low for d in outlook.devices.values()), default=0.0)
-        wait = max(FETCH_PERIOD, 0.5 * self.available() * spare)
+        supplied = {kind for p in state.projects if p.open for kind in p.description.supplies}
+        saturated = min([d.saturated for k, d in outlook.devices.items() if k in supplied], default=self.low)
+        wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
         reasons = named(plan.reasons, [p.description.id for p in state.projects])
         for reason in reasons:

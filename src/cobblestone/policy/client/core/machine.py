@@ -145,7 +145,7 @@ class ClientCore:
                 self.state.must_schedule = True
                 self._decisions.decide()
                 return out
-        if not told:
+        if not told and state.next_schedule < state.alarm:
             self._decisions.bring_alarm_forward()
         return out
 
