@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.round_robin import ProjectQueue
-from cobblestone.policy.client.round_robin_backends import PURE, RunningJob
+from cobblestone.policy.client.round_robin_backends import PURE
 from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
+from cobblestone.simulator.host_tables import draw_hosts
+from cobblestone.simulator.metrics import compute_metrics
+from cobblestone.simulator.paper import whole_runs
 from cobblestone.simulator.paper.admission_2007 import sorted_2007
+from cobblestone.simulator.paper.whole_runs import knows, metrics_of
+from cobblestone.simulator.population import run_population
 from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, Compatibility
+from cobblestone.simulator.scenario import (
+    DAY,
+    AppModel,
+    Compatibility,
+    JobSizes,
+    ProjectModel,
+    Scenario,
+    ServerModel,
+)
 
 #: Few different sizes, so that jobs end at the same moment.
 SIZES = st.one_of(st.sampled_from([0.0, 100.0, 3600.0, 13_000.0, 26_000.0]), st.floats(0.0, 1e6))
@@ -82,48 +96,94 @@ def test_equal_deadlines_come_in_the_order_of_the_c_library() -> None:
     ]  # fmt: skip
 
 
-@settings(deadline=None)
-@given(
-    queues(),
-    st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1e6), st.floats(1.0, 1e6)), max_size=4),
-    st.integers(1, 40),
-    st.lists(st.floats(0.0, 1.5), min_size=1, max_size=6),
-)
-def test_polls_to_come_are_simulated_together_as_one_by_one(
-    projects: list[ProjectQueue], tasks: list[tuple[float, float, float]], first: int, fractions: list[float]
-) -> None:
-    compiled = load_compiled()
-    assert compiled.coming is not None
-    jobs = [
-        (i, left, cutoff)
-        for i, p in enumerate(projects)
-        for left, cutoff in zip(p.remaining, p.cutoffs, strict=True)
-    ]
-    running = [RunningJob(k, *task) for k, task in enumerate(tasks[: len(jobs)])]
-    shares = [p.share for p in projects]
-    found = compiled.coming(
-        jobs,
-        running,
-        now=1000.0,
-        poll_seconds=60.0,
-        first=first,
-        ncpus=2,
-        cpu_fractions=fractions,
-        buffer_seconds=30_240.0,
-        shares=shares,
+@st.composite
+def worlds(draw: st.DrawFn) -> Scenario:
+    """A world of the paper, for two days: as it is, with the faults of 2007, or as the code of 2007."""
+    ways = draw(
+        st.sampled_from([Compatibility(), Compatibility.year_2007(), Compatibility.year_2007(literal=True)])
     )
-    assert len(found) == len(fractions)
-    for poll, (fraction, outcome) in enumerate(zip(fractions, found, strict=True), first):
-        later = list(jobs)
-        for k, done, estimate, size in running:
-            used = done + 60.0 * poll
-            left = remaining_2007(estimate=estimate, used=used, fraction_done=used / size)
-            later[k] = (jobs[k][0], left, jobs[k][2])
-        assert outcome == PURE.steps(
-            later,
-            now=1000.0 + 60.0 * poll,
-            ncpus=2,
-            cpu_fraction=fraction,
-            buffer_seconds=30_240.0,
-            shares=shares,
-        )
+    if draw(st.booleans()):
+        ways = replace(ways, faults=replace(ways.faults, absolute_admission_deadlines=False))
+    kind = draw(st.sampled_from(["mix", "slack", "buffer", "variance"]))
+    if kind == "mix":
+        bound = draw(st.sampled_from([presets.TIGHT_BOUND, presets.PRINTED_BOUND, 30_000.0]))
+        world = presets.mix(draw(st.integers(1, 6)), bound=bound, compatibility=ways)
+    elif kind == "slack":
+        error = draw(st.sampled_from([0.5, 1.0, 3.0]))
+        world = presets.slack(draw(st.floats(1.0, 6.0)), error=error, compatibility=ways)
+    elif kind == "buffer":
+        share = draw(st.sampled_from([0.0, 0.3]))
+        world = presets.buffer(2.0, draw(st.floats(1.0, 12.0)), minimum_share=share, compatibility=ways)
+    else:
+        world = presets.variance(draw(st.sampled_from([0.5, 3.0, 100.0, 1000.0])), compatibility=ways)
+    belief = world.host.believed_availability
+    if not ways.every_poll:
+        belief = draw(st.sampled_from([belief, 0.7, "true"]))
+    host = replace(world.host, ncpus=draw(st.sampled_from([1, 2, 2, 5])), believed_availability=belief)
+    return replace(world, duration=2 * DAY, host=host)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    worlds(),
+    st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),
+    st.integers(1, 99),
+)
+def test_a_whole_run_in_compiled_form_gives_the_same_figures(
+    world: Scenario, parts: tuple[int, int, int, int], seed: int
+) -> None:
+    policy = PolicyChoice(*parts)
+    assert knows(world, policy)
+    assert (
+        metrics_of(world, policy, seed)
+        == simulate(world, policy, seed=seed, backends=load_compiled()).metrics
+    )
+
+
+def test_what_the_compiled_form_does_not_know_is_left_to_the_policies() -> None:
+    policy = PolicyChoice()
+    world = replace(presets.slack(3.0), duration=3 * DAY)
+    app = replace(world.projects[0].apps[0], error_rate=0.3)
+    failing = replace(world, projects=(replace(world.projects[0], apps=(app,)),))
+    assert not knows(failing, policy)
+    assert not knows(world, PolicyChoice.parse("CS3_WF3_WS2_JC2"))
+    assert metrics_of(failing, policy, 1) == simulate(failing, policy, seed=1).metrics
+
+
+def test_more_jobs_than_numbers_were_drawn_for_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_runs, "FEW", 2)
+    world = replace(presets.variance(0.5), duration=5 * DAY)
+    found = simulate(world, PolicyChoice(), seed=1).metrics
+    assert found.jobs > whole_runs.FEW
+    assert metrics_of(world, PolicyChoice(), 1) == found
+
+
+@settings(max_examples=2, deadline=None)
+@given(
+    st.sampled_from(["CS2_WF2_WS2_JC2", "CS1_WF1_WS1_JC1", "CS2_WF2_WS1_JC2"]),
+    st.booleans(),
+    st.sampled_from([0.0, 2.0 * DAY]),
+    st.integers(1, 99),
+)
+def test_a_population_of_compiled_hosts_is_the_same_population(
+    policy: str, two: bool, lifetime: float, seed: int
+) -> None:
+    sizes = JobSizes(mean=1e14, stdev=5e13, kind="lognormal")
+    app = AppModel(latency_bound=DAY, flops_estimate=1e14, sizes=sizes, error_rate=0.1, early_exit_rate=0.1)
+    short = replace(app, name="short", sizes=JobSizes(mean=2e12), flops_estimate=2e12)
+    server = ServerModel(min_quorum=2, target_results=2, wrong_rate=0.05)
+    projects = [ProjectModel(name="P1", apps=(app, short), server=server)]
+    if two:
+        projects.append(ProjectModel(name="P2", share=50.0, apps=(app,)))
+    world = Scenario(duration=3 * DAY, projects=tuple(projects), lifetime=lifetime)
+    hosts = draw_hosts(6, seed=seed)
+    choice = PolicyChoice.parse(policy)
+    runs = [
+        run_population(world, hosts, choice, seed=seed, backends=load_compiled(), compiled=compiled)
+        for compiled in (False, True)
+    ]
+    assert runs[0].tallies == runs[1].tallies
+    for ours, theirs in zip(*(run.books for run in runs), strict=True):
+        # FLOPs are added up in another order
+        assert asdict(compute_metrics(ours)) == pytest.approx(asdict(compute_metrics(theirs)), rel=1e-12)
+    assert [books.projects for books in runs[0].books] == [books.projects for books in runs[1].books]

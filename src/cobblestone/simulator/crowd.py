@@ -14,6 +14,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.simulator.clients import make_client
 from cobblestone.simulator.engine import ClientModel, HostRun
+from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.network import Network, Server
 from cobblestone.simulator.scenario import DAY, HostModel, Scenario
 from cobblestone.simulator.streams import Streams, exponential
@@ -60,6 +61,14 @@ class Crowd:
             self._go_on(i, at)
             yield at
 
+    def close(self) -> list[Books]:
+        """Stop everything and return the books of all hosts that were there."""
+        for life in self.lives:
+            life.run.close()
+            for task in life.client.left_over():
+                life.run.books.leave(task, life.end)
+        return [life.run.books for life in self.lives]
+
     def _join(self, host: HostModel, at: float) -> None:
         scenario = self._scenario
         number = len(self.lives) + 1
@@ -67,7 +76,7 @@ class Crowd:
         end = scenario.duration
         if scenario.lifetime:
             end = min(end, at + exponential(streams.stream("lifetime"), scenario.lifetime))
-        model = _as_all_hosts(host, scenario)
+        model = as_all_hosts(host, scenario)
         run = HostRun(replace(scenario, host=model), streams, None, None)
         network = Network(run, self._doors(model, number, streams), self._streams)
         client = make_client(run, network, self._policy, streams.stream("backoff"), self._backends)
@@ -92,7 +101,7 @@ class Crowd:
         heapq.heappush(self._queue, (life.run.next_time(life.client, life.end), i))
 
 
-def _as_all_hosts(host: HostModel, scenario: Scenario) -> HostModel:
+def as_all_hosts(host: HostModel, scenario: Scenario) -> HostModel:
     """Return a host of the table, with what the scenario says of all hosts."""
     return replace(
         host,

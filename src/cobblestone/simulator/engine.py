@@ -51,7 +51,7 @@ class Availability:
         self._position = 0
         self._offset = 0.0
         self.on = True
-        self._exact = 0.0
+        self.exact = 0.0
         self.until = NEVER
         if model.trace:
             self.on = model.trace[0][0] <= 0.0
@@ -62,13 +62,13 @@ class Availability:
             self._draw(-quantum)
 
     def _draw(self, since: float) -> None:
-        self._exact += self._model.period(self._rng, on=self.on)
+        self.exact += self._model.period(self._rng, on=self.on)
         if self._quantum:
             # sampled once per quantum: seen at the first sample after it happened, one change per sample
             q = self._quantum
-            self.until = max(since + q, q * math.floor(self._exact / q))
+            self.until = max(since + q, q * math.floor(self.exact / q))
         else:
-            self.until = self._exact
+            self.until = self.exact
 
     def toggle(self) -> None:
         """Go to the next period."""

@@ -47,7 +47,7 @@ class Books:
     idle: float = 0.0
     _running: list[int] = field(default_factory=list[int])
     _idle_since: list[float] = field(default_factory=list[float])
-    _idle_squares: list[float] = field(default_factory=list[float])
+    idle_squares: list[float] = field(default_factory=list[float])
     _ended_spell: list[tuple[float, float]] = field(
         default_factory=list[tuple[float, float]]
     )  #: start and end of the last spell without running tasks
@@ -59,7 +59,7 @@ class Books:
         self.peak = host.ncpus * host.flops + sum(g.count * g.flops for g in host.gpus)
         self._running = [0] * count
         self._idle_since = [0.0] * count
-        self._idle_squares = [0.0] * count
+        self.idle_squares = [0.0] * count
         self._ended_spell = [(0.0, -1.0)] * count
 
     def pass_time(self, seconds: float, used_peak: float) -> None:
@@ -74,7 +74,7 @@ class Books:
         self._running[project] = 1
         since = self._idle_since[project]
         if since >= 0.0:
-            self._idle_squares[project] += self._squares(clock - since)
+            self.idle_squares[project] += self._squares(clock - since)
             self._idle_since[project] = -1.0
             self._ended_spell[project] = (since, clock)
 
@@ -83,7 +83,7 @@ class Books:
         self._running[project] = 0
         since, start = self._ended_spell[project]
         if start == clock:  # started and stopped at once: it has not run, and the spell goes on
-            self._idle_squares[project] -= self._squares(clock - since)
+            self.idle_squares[project] -= self._squares(clock - since)
             self._idle_since[project] = since
         else:
             self._idle_since[project] = clock
@@ -122,7 +122,7 @@ class Books:
         """Count the last idle spells."""
         for i, since in enumerate(self._idle_since):
             if since >= 0.0:
-                self._idle_squares[i] += self._squares(clock - since)
+                self.idle_squares[i] += self._squares(clock - since)
 
     def _squares(self, seconds: float) -> float:
         return _sum_of_squares(seconds, self.scenario.compatibility.quantum)
@@ -141,7 +141,7 @@ class Books:
         if self.available <= 0.0:
             return 0.0
         n = len(self.projects)
-        waiting = sum(math.sqrt(s / self.available) for s in self._idle_squares)
+        waiting = sum(math.sqrt(s / self.available) for s in self.idle_squares)
         x = waiting / (n * self.scenario.preferences.slice_seconds * n)
         return 1.0 - 1.0 / (x + 1.0)
 

@@ -25,7 +25,7 @@ from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.decision import Assignment
-from cobblestone.simulator.crowd import Crowd, Life
+from cobblestone.simulator.crowd import Crowd
 from cobblestone.simulator.engine import SimulationFault
 from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.run import MAX_JOBS
@@ -37,6 +37,8 @@ from cobblestone.simulator.task import Task
 
 #: Largest part by which hosts' and servers' FLOPs may differ (rounding of sums).
 TOLERANCE = 1e-6
+#: Host-days from which on compiled hosts pay.
+WORTH_COMPILING = 50_000.0
 
 
 class HostDoor:
@@ -181,9 +183,10 @@ def run_population(
     seed: int = 1,
     progress: Callable[[float, float], None] | None = None,
     backends: RoundRobinBackends = PURE,
+    compiled: bool = False,
 ) -> PopulationRun:
     """Simulate all hosts together; ``progress`` is told days done and days in all.  Compiled twins in ``backends`` change nothing
-    but the time that it takes.
+    but the time that it takes; with them, hosts may be ``compiled`` as a whole, where the policy is one of 2007.
 
     Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
     the conservation laws do not hold.
@@ -200,13 +203,24 @@ def run_population(
         ]
 
     crowd = Crowd(scenario, policy, shared_streams, doors, backends=backends)
+    if compiled and backends is not PURE:
+        from cobblestone.simulator.compiled_crowd import CompiledCrowd  # Numba: only where it is wanted
+        from cobblestone.simulator.compiled_host import knows
+
+        if knows(scenario, policy):
+            crowd = CompiledCrowd(scenario, policy, shared_streams, doors)
     day = 0.0
     with _rare_collections():
         for at in crowd.live(hosts):
             if progress is not None and at >= day:
                 progress(day / DAY, scenario.duration / DAY)
                 day += DAY
-    return _close(scenario, policy, seed, len(hosts), crowd.lives, projects)
+    return _close(scenario, policy, seed, len(hosts), crowd.close(), projects)
+
+
+def worth_compiling(scenario: Scenario, hosts: int) -> bool:
+    """Tell whether a simulation of so many hosts saves more time than it takes to compile them (about a minute)."""
+    return hosts * scenario.duration >= WORTH_COMPILING * DAY
 
 
 @contextmanager
@@ -257,16 +271,11 @@ def _close(
     policy: PolicyChoice,
     seed: int,
     hosts: int,
-    lives: Sequence[Life],
+    books_of_hosts: Sequence[Books],
     projects: Sequence[SharedProject],
 ) -> PopulationRun:
-    runs = [life.run for life in lives]
-    for life in lives:
-        run = life.run
-        run.close()
-        for task in life.client.left_over():
-            run.books.leave(task, life.end)
-        off = run.books.imbalance()
+    for each in books_of_hosts:
+        off = each.imbalance()
         if off > TOLERANCE:
             raise SimulationFault(
                 f"{policy}, seed {seed}: a host's books are out of balance by {off:.3g} of what it delivered"
@@ -274,7 +283,7 @@ def _close(
     for i, project in enumerate(projects):
         project.advance(scenario.duration)
         open_flops = project.close()
-        books = [run.books.projects[i] for run in runs]
+        books = [each.projects[i] for each in books_of_hosts]
         reported = sum(b.met + b.missed + b.errors for b in books)
         flops = sum(b.used + b.late + b.failed for b in books)
         booked = project.tally.reported_flops + open_flops
@@ -293,5 +302,5 @@ def _close(
         seed=seed,
         hosts=hosts,
         tallies=tuple(p.tally for p in projects),
-        books=tuple(run.books for run in runs),
+        books=tuple(books_of_hosts),
     )

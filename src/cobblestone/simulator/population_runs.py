@@ -10,6 +10,7 @@ from typing import Any
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain, to_plain
 from cobblestone.simulator.code_version import code_version
+from cobblestone.simulator.population import worth_compiling
 from cobblestone.simulator.population_report import PopulationRecord, record_of
 from cobblestone.simulator.scenario import HostModel, Scenario
 from cobblestone.simulator.shards import Shard, run_shard
@@ -31,8 +32,11 @@ def run_side_by_side(
     Runs are appended to ``keep`` as they end; those of this scenario, these hosts and this code that are there already are
     not made again.
     """
+    compiled = worth_compiling(scenario, sum(map(len, tables.values())) * len(policies))
     shards = {
-        (str(policy), seed): Shard(scenario=scenario, hosts=tuple(hosts), policy=policy, seed=seed)
+        (str(policy), seed): Shard(
+            scenario=scenario, hosts=tuple(hosts), policy=policy, seed=seed, compiled=compiled
+        )
         for seed, hosts in tables.items()
         for policy in policies
     }

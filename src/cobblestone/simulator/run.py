@@ -76,15 +76,20 @@ def simulate(
     host.run(client)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)
-    off = host.books.imbalance()
+    require_balance(scenario, policy, seed, host.books)
+    return RunResult(
+        scenario=scenario, policy=policy, seed=seed, metrics=compute_metrics(host.books), books=host.books
+    )
+
+
+def require_balance(scenario: Scenario, policy: PolicyChoice, seed: int, books: Books) -> None:
+    """Raise :class:`SimulationFault` if the books of a run do not balance."""
+    off = books.imbalance()
     if off > TOLERANCE:
         raise SimulationFault(
             f"scenario {scenario.name!r}, {policy}, seed {seed}: the books are out of balance by {off:.3g} of what was delivered;"
             " please report this with the scenario file"
         )
-    return RunResult(
-        scenario=scenario, policy=policy, seed=seed, metrics=compute_metrics(host.books), books=host.books
-    )
 
 
 def require_sane_number_of_jobs(scenario: Scenario) -> None:

@@ -12,7 +12,12 @@ from dataclasses import dataclass, fields, replace
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.population import PopulationRun, require_population, run_population
+from cobblestone.simulator.population import (
+    PopulationRun,
+    require_population,
+    run_population,
+    worth_compiling,
+)
 from cobblestone.simulator.scenario import HostModel, ProjectModel, Scenario
 from cobblestone.simulator.shared_project import Tally
 from cobblestone.sweep.backends import Backend
@@ -35,6 +40,7 @@ class Shard:
     hosts: tuple[HostModel, ...]
     policy: PolicyChoice
     seed: int
+    compiled: bool = False  #: whether it pays to compile the hosts
 
 
 def split(
@@ -59,6 +65,7 @@ def split(
             hosts=tuple(hosts[number::shards]),
             policy=policy,
             seed=seed if shards == 1 else seed * 1_000_003 + number,
+            compiled=worth_compiling(scenario, len(hosts)),
         )
         for number in range(shards)
     ]
@@ -88,7 +95,14 @@ def run_shard(shard: Shard) -> PopulationRun:
     """Run one part, with compiled twins where they are installed."""
     from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
 
-    run = run_population(shard.scenario, shard.hosts, shard.policy, seed=shard.seed, backends=load_compiled())
+    run = run_population(
+        shard.scenario,
+        shard.hosts,
+        shard.policy,
+        seed=shard.seed,
+        backends=load_compiled(),
+        compiled=shard.compiled,
+    )
     gc.collect()  # hosts and clients know each other; a worker goes through hundreds of parts
     return run
 

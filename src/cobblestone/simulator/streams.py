@@ -56,6 +56,16 @@ class CLibraryRandom(random.Random):
         for _ in range(310):
             self._next()
 
+    @property
+    def words(self) -> list[int]:
+        """The last 31 words, each at its number modulo 31."""
+        return self._state
+
+    @property
+    def index(self) -> int:
+        """The number of the next word."""
+        return self._index
+
     def _next(self) -> int:
         i = self._index
         state = self._state

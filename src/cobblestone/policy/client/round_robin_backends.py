@@ -43,41 +43,11 @@ class StepSimulation(Protocol):
     ) -> RoundRobinOutcome: ...
 
 
-class RunningJob(NamedTuple):
-    """A job that runs, as needed to tell what it will need later."""
-
-    position: int  #: in the queue
-    done: float  #: seconds
-    estimate: float  #: of the whole job, corrected
-    size: float  #: its true size
-
-
-class ComingSimulations(Protocol):
-    """As ``simulate_round_robin_2007`` at the end of some of the next polls, number ``first`` and those after it, if nothing
-    happens until then; ``cpu_fractions``: the processor efficiency at each of them.
-    """
-
-    def __call__(
-        self,
-        queue: Sequence[tuple[int, float, float]],
-        running: Sequence[RunningJob],
-        *,
-        now: float,
-        poll_seconds: float,
-        first: int,
-        ncpus: int,
-        cpu_fractions: Sequence[float],
-        buffer_seconds: float,
-        shares: Sequence[float],
-    ) -> list[RoundRobinOutcome]: ...
-
-
 class RoundRobinBackends(NamedTuple):
-    """Today's form and that of 2007, and the latter for many polls at once, where there is a faster way than one by one."""
+    """Today's form and that of 2007."""
 
     queues: QueueSimulation
     steps: StepSimulation
-    coming: ComingSimulations | None = None
 
 
 #: The policy's own functions.

@@ -22,7 +22,7 @@ from cobblestone.policy.client.debt_accounting import DebtState, PolledAccountin
 from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.published import Availability, Published
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
-from cobblestone.policy.client.round_robin_backends import RoundRobinBackends, RunningJob
+from cobblestone.policy.client.round_robin_backends import RoundRobinBackends
 from cobblestone.policy.client.ways_2007 import Ways2007
 from cobblestone.simulator.driver import SimulatedClient
 from cobblestone.simulator.engine import HostRun
@@ -30,8 +30,6 @@ from cobblestone.simulator.network import Network
 from cobblestone.simulator.paper.preemption_2007 import Heap2007
 from cobblestone.simulator.scenario import Compatibility
 
-#: Polls that are looked at together, when one after the other may act.
-FEWEST_AT_ONCE, MOST_AT_ONCE = 4, 32
 #: From this poll on, counted from now, work fetch goes by misses that are found after now.
 LAGS = 3
 #: Seconds for which it took a minimum buffer of nothing (0.00001 day).
@@ -190,13 +188,9 @@ class PollingClient(SimulatedClient):
                 hopeful = polls + 1 if self._blocked(polls) else _first_of(polls, self._not_blocked)
             if hopeful <= polls:
                 first = _first_of(polls, self._wants)
-        at_once = FEWEST_AT_ONCE
         for k in (*range(first, min(polls + 1, LAGS)), *range(max(first, LAGS, hopeful), polls + 1)):
             if self._late_before(k):
                 continue
-            if k not in self._seen and self.choice.work_fetch != 1:
-                self._look_at(k, min(polls, k + at_once - 1))
-                at_once = min(2 * at_once, MOST_AT_ONCE)
             if self._acts(k):
                 return k
         return 0
@@ -230,32 +224,6 @@ class PollingClient(SimulatedClient):
 
     def _not_blocked(self, polls: int) -> bool:
         return not self._blocked(polls)
-
-    def _look_at(self, first: int, last: int) -> None:
-        """Simulate at all polls from ``first`` to ``last``, if there is a faster way than one by one."""
-        policy = self.policy
-        coming = policy.backends.coming
-        if coming is None:
-            return
-        state = self.state
-        dcf = policy.memory.dcf
-        positions = {id(job): k for k, job in enumerate(state.jobs)}
-        running = [
-            RunningJob(positions[id(job)], job.done, job.raw * dcf[job.project], self._tasks[job.id].size)
-            for job in state.running
-        ]
-        found = coming(
-            [(j.project, j.remaining, j.cutoff) for j in state.jobs],
-            running,
-            now=self.host.now,
-            poll_seconds=self.host.quantum,
-            first=first,
-            ncpus=policy.ncpus,
-            cpu_fractions=[self._state(k).efficiency for k in range(first, last + 1)],
-            buffer_seconds=policy.prefs.buffer_total,
-            shares=policy.shares,
-        )
-        self._seen.update(enumerate(found, first))
 
     def _needs_every_look(self, polls: int) -> bool:
         """Tell whether what the last poll finds says nothing of those before it."""
