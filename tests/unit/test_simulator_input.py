@@ -17,7 +17,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.run import simulate as run_one
 from cobblestone.simulator.scenario import DAY
-from cobblestone.simulator.state_import import scenario_from_state
+from cobblestone.simulator.state_import import assumptions, scenario_from_state
 from cobblestone.simulator.streams import CLibraryRandom
 from cobblestone.simulator.traces import read_trace
 
@@ -186,6 +186,14 @@ def test_a_state_file_becomes_a_scenario(tmp_path: Path) -> None:
     assert (scenario.host.ncpus, scenario.host.gpus[0].flops, project.share) == (8, 8e12, 70.0)
     assert scenario.host.availability.fraction == pytest.approx(0.4)
     assert (app.gpu, app.cpus, app.latency_bound, app.flops_estimate) == ("NVIDIA", 0.5, 600_000.0, 7e15)
+    assert scenario.duration == 100 * DAY
+
+
+def test_of_short_jobs_in_a_state_file_fewer_days_are_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "client_state.xml"
+    path.write_text(STATE.replace("7e15", "7e9"), encoding="utf-8")
+    assert scenario_from_state(path).duration == DAY
+    assert "jobs are short: days simulated: 1" in assumptions(path)
 
 
 @pytest.mark.parametrize(

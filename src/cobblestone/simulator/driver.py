@@ -199,7 +199,7 @@ class SimulatedClient:
         book.refused += refused
         jobs = tuple([self._receive(task, name) for task in sent])
         if host.recorder is not None:
-            asked = ", ".join(f"{kind or 'CPU'} {r.seconds:.3g} s" for kind, r in contact.requests.items())
+            asked = ", ".join(f"{kind or 'CPU'} {r.seconds:.0f} s" for kind, r in contact.requests.items())
             text = f"{name}: asked for {asked or 'nothing'}, jobs sent: {len(sent)}"
             host.recorder.note(now, "rpc", text)
         return ReplyReceived(now, name, jobs, refused=refused)

@@ -27,6 +27,10 @@ from cobblestone.wire.client_state_anonymous import anonymise_state
 #: Used where the file says nothing, as BOINC's emulator does.
 DEFAULT_LATENCY_BOUND = 864000.0
 DEFAULT_FPOPS_EST = 3.6e14
+#: What is simulated, if jobs are not short.
+USUAL_DURATION = 100 * DAY
+#: Jobs that are simulated at most, whatever their length: those of a day at least.
+MOST_JOBS = 5_000
 
 
 def scenario_from_state(path: Path) -> Scenario:
@@ -59,7 +63,11 @@ def _read(path: Path) -> bytes:
 def assumptions(path: Path) -> list[str]:
     """Return what a state file does not tell, and what is taken instead, as sentences."""
     said: list[str] = []
-    for project in read_client_state(_read(path)).projects:
+    summary = read_client_state(_read(path))
+    days = scenario_of(summary, name="").duration / DAY
+    if days < USUAL_DURATION / DAY:
+        said.append(f"jobs are short: days simulated: {days:.3g}")
+    for project in summary.projects:
         for app in project.apps:
             if app.ignore or app.non_cpu_intensive:
                 continue
@@ -93,8 +101,10 @@ def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
             "no project of the state file has an app to simulate; attach a project and let it send its apps"
         )
     fraction = max(0.001, summary.on_frac * summary.active_frac)
+    shortest = min(app.sizes.average / app.efficiency for project in projects for app in project.apps)
     return Scenario(
         name=name,
+        duration=_duration(shortest / summary.p_fpops / summary.p_ncpus),
         host=HostModel(
             ncpus=summary.p_ncpus,
             flops=summary.p_fpops,
@@ -103,6 +113,11 @@ def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
         ),
         projects=tuple(projects),
     )
+
+
+def _duration(seconds_per_job: float) -> float:
+    """Return how long is simulated: as usual, of short jobs less, but a day."""
+    return min(USUAL_DURATION, max(DAY, MOST_JOBS * seconds_per_job))
 
 
 def _project(project: StateProject, apps: tuple[AppModel, ...], taken: set[str]) -> ProjectModel:

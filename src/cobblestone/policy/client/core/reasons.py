@@ -70,7 +70,7 @@ SENTENCES: dict[str, str] = {
     # work fetch
     "fetch.queue": "{project}: {need:.0f} s below its queue of {target:.0f} s",
     "fetch.dcf": "{project}: its correction factor {dcf:.3g} is not to be trusted and it has work",
-    "fetch.chosen": "{project} is asked for {seconds:.3g} s: it is owed most",
+    "fetch.chosen": "{project} is asked for {seconds:.0f} s: it is owed most",
     "fetch.first": "{project} is asked: highest priority of those that can help",
     "fetch.nothing": "{project} has nothing for what is needed",
     "fetch.not_contactable": "{project} cannot be contacted now",
