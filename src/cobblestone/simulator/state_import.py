@@ -15,6 +15,7 @@ from cobblestone.simulator.scenario import (
     ProjectModel,
     Scenario,
 )
+from cobblestone.simulator.server import job_speed
 from cobblestone.wire.client_state import (
     MAX_STATE_BYTES,
     ClientStateSummary,
@@ -29,7 +30,7 @@ DEFAULT_LATENCY_BOUND = 864000.0
 DEFAULT_FPOPS_EST = 3.6e14
 #: What is simulated, if jobs are not short.
 USUAL_DURATION = 100 * DAY
-#: Jobs that are simulated at most, whatever their length: those of a day at least.
+#: Jobs of a processor that are simulated at most: those of a day at least.
 MOST_JOBS = 5_000
 
 
@@ -101,23 +102,25 @@ def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
             "no project of the state file has an app to simulate; attach a project and let it send its apps"
         )
     fraction = max(0.001, summary.on_frac * summary.active_frac)
-    shortest = min(app.sizes.average / app.efficiency for project in projects for app in project.apps)
+    host = HostModel(
+        ncpus=summary.p_ncpus,
+        flops=summary.p_fpops,
+        gpus=tuple(Gpus(type=g.type, count=g.count, flops=g.peak_flops) for g in summary.gpus),
+        availability=OnOff(fraction=min(1.0, fraction), mean_on=summary.on_lambda),
+    )
+    apps_of_all = (app for project in projects for app in project.apps)
+    shortest = min(app.sizes.average / max(job_speed(app, host), 1.0) for app in apps_of_all)
     return Scenario(
         name=name,
-        duration=_duration(shortest / summary.p_fpops / summary.p_ncpus),
-        host=HostModel(
-            ncpus=summary.p_ncpus,
-            flops=summary.p_fpops,
-            gpus=tuple(Gpus(type=g.type, count=g.count, flops=g.peak_flops) for g in summary.gpus),
-            availability=OnOff(fraction=min(1.0, fraction), mean_on=summary.on_lambda),
-        ),
+        duration=_duration(shortest),
+        host=host,
         projects=tuple(projects),
     )
 
 
-def _duration(seconds_per_job: float) -> float:
+def _duration(job_seconds: float) -> float:
     """Return how long is simulated: as usual, of short jobs less, but a day."""
-    return min(USUAL_DURATION, max(DAY, MOST_JOBS * seconds_per_job))
+    return min(USUAL_DURATION, max(DAY, MOST_JOBS * job_seconds))
 
 
 def _project(project: StateProject, apps: tuple[AppModel, ...], taken: set[str]) -> ProjectModel:
