@@ -480,16 +480,13 @@ def test_who_has_had_more_than_the_share_is_asked_only_if_a_processor_would_soon
     assert ask(expected, owed=-0.5 * PREFS.slice_seconds, work_for=enough).project == 0
 
 
-def ask_two(*, misses: int, work_for: float) -> FetchPlan:
-    """One is owed a day and has ``misses`` jobs in trouble, the other has had a day too much."""
-    queues = [
-        ProjectQueue(1.0, [work_for] * 2, [-1.0] * misses + [1e9] * (2 - misses)),
-        ProjectQueue(1.0, [], []),
-    ]
+def ask_two(*, owed: float, work_for: float) -> FetchPlan:
+    """One is owed work and has two jobs, more of which would be late; the other has had a day too much."""
+    queues = [ProjectQueue(1.0, [work_for] * 2, [1e9] * 2), ProjectQueue(1.0, [], [])]
     outcome = simulate_round_robin(
         queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=2.0
     )
-    projects = [FetchProject(1.0, True, DAY, 1.0, 2), FetchProject(1.0, True, -DAY, 1.0, 0)]
+    projects = [FetchProject(1.0, True, owed, 1.0, 2), FetchProject(1.0, True, -DAY, 1.0, 0)]
     tight = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=2 * work_for)
     return fetch_in_time(
         projects,
@@ -505,16 +502,16 @@ def ask_two(*, misses: int, work_for: float) -> FetchPlan:
     )
 
 
-def test_while_jobs_of_somebody_press_who_is_owed_work_others_wait_longer() -> None:
+def test_while_somebody_is_owed_half_a_day_and_has_work_others_wait_longer() -> None:
     some = PREFS.slice_seconds + 60.0
     assert some < PREFS.buffer_min
-    assert ask_two(misses=2, work_for=some).project is None
-    assert ask_two(misses=2, work_for=PREFS.slice_seconds - 60.0).project == 1
-    assert ask_two(misses=0, work_for=some).project == 1
+    assert ask_two(owed=DAY, work_for=some).project is None
+    assert ask_two(owed=DAY, work_for=PREFS.slice_seconds - 60.0).project == 1
+    assert ask_two(owed=0.9 * OWED, work_for=some).project == 1
 
 
 def test_those_who_were_passed_over_are_told_the_true_reason() -> None:
-    reasons = ask_two(misses=1, work_for=PREFS.buffer_min + 60.0).reasons
+    reasons = ask_two(owed=DAY, work_for=PREFS.buffer_min + 60.0).reasons
     codes = {each.values.get("project"): each.code for each in reasons}
     assert codes == {0: "fetch.runnable", 1: "fetch.overworked"}
 

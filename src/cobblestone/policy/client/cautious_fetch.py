@@ -11,8 +11,8 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
 * keeps no more of a project than its share can do in half of the latency bound: what is more gets a processor by its deadline
   alone, and others lose their share to it;
 * takes no more of a project that has had more than its share while there is work for the minimal buffer, or for a time slice
-  while jobs of somebody who is owed work press: those who are owed work may not be asked for any that would be in time, and
-  short jobs with a tight deadline, which always would, must not come in their stead;
+  while somebody who is owed work waits with jobs that are here: those who are owed work may not be asked for any that would be
+  in time, and short jobs with a tight deadline, which always would, must not come in their stead;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
 A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
@@ -173,11 +173,13 @@ def _enough(
 ) -> float:
     """Return for how many seconds there must be work, whoever it comes from.
 
-    While jobs press of a project that is owed work, more of another project would take the processors that they need, and it
-    can be asked itself as soon as they are done.
+    While somebody who is owed work has jobs in trouble here, or is owed half a day and has any, more of another project would
+    take the processors that these need.
     """
+    total = max(sum([project.share for project in projects]), 1e-9)
     pressed = any(
-        misses and project.long_term_debt > 0.0
+        project.queued
+        and project.long_term_debt > (0.0 if misses else OWED * prefs.ncpus * project.share / total)
         for project, misses in zip(projects, outcome.misses, strict=True)
     )
     if pressed and until_next_contact <= prefs.slice_seconds:
