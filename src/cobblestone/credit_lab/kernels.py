@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cobblestone.credit_lab.compilation import compiled, inlined
 from cobblestone.credit_lab.joblog import ERROR, SENT, VALID
 from cobblestone.credit_lab.rows import (
@@ -350,17 +352,8 @@ def with_sample(n: int, mean: float, sample: float, threshold: int, weight: floa
 
 
 @inlined
-def learn(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, normal: bool
-) -> None:
+def learn(rules: Rules, line: Row, record: Row, version: Row, estimate: float) -> None:
     """Add what the statistics take from a result that is no outlier by its claim."""
-    if rules.system == COUNTED and normal and not line.outlier:
-        first = benchmark_claim(rules, line, bound)
-        if first > 0.0:
-            app.benchmark_credit += first
-            app.counted_credit += min(operations(line), bound) * rules.per_flop
-            app.cpu_seconds += cpu_seconds(line)
-            app.jobs += 1.0
     if line.outlier or (speed_unknown(rules, line) and rules.system != DESIGNED):
         return
     ratio = run_time(line) * line.peak_flops / estimate
@@ -519,6 +512,37 @@ def claim_all(
 
 
 @inlined
+def learn_counts(
+    rules: Rules,
+    lines: Rows,
+    begin: int,
+    end: int,
+    app: Row,
+    bound: float,
+    out_granted: Floats,
+    out_mode: Integers,
+) -> None:
+    """Second system: add the count that is paid to the sums of the app, for each replica that counts."""
+    counts = np.zeros(end - begin)
+    modes = np.full(end - begin, NO_CLAIM)
+    jobs = 0
+    for i in range(begin, end):
+        line = lines[i]
+        if line.outcome != VALID or out_granted[i] != 1.0 or out_mode[i] != NORMAL or line.outlier:
+            continue
+        first = benchmark_claim(rules, line, bound)
+        if first > 0.0:
+            app.benchmark_credit += first
+            app.cpu_seconds += cpu_seconds(line)
+            counts[i - begin] = min(operations(line), bound) * rules.per_flop
+            modes[i - begin] = NORMAL
+            jobs += 1
+    if jobs:
+        app.counted_credit += jobs * combined(rules, counts, modes, 0, end - begin, NORMAL)
+        app.jobs += jobs
+
+
+@inlined
 def learn_all(
     rules: Rules,
     lines: Rows,
@@ -533,13 +557,14 @@ def learn_all(
 ) -> None:
     """Add what the statistics take from the valid results of a workunit; fill in what they get."""
     estimate, bound = lines[begin].rsc_fpops_est, lines[begin].rsc_fpops_bound
+    if rules.system == COUNTED:
+        learn_counts(rules, lines, begin, end, app, bound, out_granted, out_mode)
     for i in range(begin, end):
         line = lines[i]
         if line.outcome != VALID:
             continue
         if out_granted[i] == 1.0:
-            normal = out_mode[i] == NORMAL
-            learn(rules, line, records[line.record], versions[line.version], app, estimate, bound, normal)
+            learn(rules, line, records[line.record], versions[line.version], estimate)
         elif rules.system == DESIGNED:
             suspected(rules, records[line.record])
         out_granted[i] = max(0.0, amount - line.trickle_credit)
