@@ -58,7 +58,7 @@ def test_an_interrupted_sweep_keeps_its_results_and_ends_its_workers(
         else:
             sweep.send_signal(sign)
         # the workers hold the other end: this returns when the last of them is gone
-        sweep.communicate(timeout=60)
+        sweep.communicate(timeout=180)
     except subprocess.TimeoutExpired:
         os.killpg(sweep.pid, signal.SIGKILL)
         raise
