@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import AppVersionId, ResultId
+from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.work import JobLimits
 from cobblestone.policy.credit.claims import Claim, ClaimInput, VersionStatistics, WorkunitFacts
 from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.credit.increments import host_version_after, version_after
 from cobblestone.policy.credit.pfc import learn_run_times
 from cobblestone.policy.estimate.speed import PeakFlopCount
-from cobblestone.policy.lifecycle.effects import WorkunitView
 
 VERSIONS_READ_AFTER = 600.0  #: seconds between two looks of the scheduler at the means of app versions
 
@@ -28,24 +28,10 @@ class LearnedSpeeds:
         self._versions: dict[AppVersionId, VersionStatistics] = {}
         self._look = -math.inf
 
-    def learn(self, view: WorkunitView, valid: Collection[ResultId]) -> None:
-        """Take the run times of results that were found valid."""
-        inputs = [
-            ClaimInput(
-                result_id=result.id,
-                host_id=result.host_id,
-                app_version_id=result.app_version_id,
-                elapsed_time=result.elapsed_time,
-                sent_time=result.sent_time or 0.0,
-                received_time=result.received_time or 0.0,
-                peak_flops=result.peak_flops,
-            )
-            for result in view.results
-            if result.id in valid and result.host_id is not None and result.app_version_id is not None
-        ]
-        limits = view.workunit.limits
+    def learn(self, limits: JobLimits, valid: Sequence[ClaimInput]) -> None:
+        """Take the run times of results of a workunit that were found valid."""
         facts = WorkunitFacts(rsc_fpops_est=limits.rsc_fpops_est, rsc_fpops_bound=limits.rsc_fpops_bound)
-        learned = learn_run_times(inputs, [_NO_CLAIM] * len(inputs), facts)
+        learned = learn_run_times(valid, [_NO_CLAIM] * len(valid), facts)
         for host in learned.host_versions:
             mine = self.records[int(host.host_id)]
             record = mine[host.app_version_id]

@@ -2,8 +2,9 @@
 
 The rules are the project server's own: `choose_work` says which results a request gets, `judge_report` what a
 report means, `next_transition` what happens to a workunit (retries after errors and time-outs, failure),
-`judge` which result is canonical, `learn_run_times` how fast its host is.  Only the rows are kept in memory instead
-of a database, and daemons work as soon as a contact is over.  What has no meaning here is left out: files, platforms, credit.
+`judge` which result is canonical, `learn_run_times` how fast its host is.  What they say of workunits is remembered
+(`cobblestone.simulator.workunit_paths`), nothing is stored, and daemons work as soon as a contact is over.  What
+has no meaning here is left out: files, platforms, credit.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, Host, HostAppVersion
-from cobblestone.domain.ids import AppId, AppVersionId, ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, ClientState, ExitStatus, Outcome
-from cobblestone.domain.states import ValidateState as Verdict
+from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.states import ClientState, ExitStatus
 from cobblestone.domain.values import changed
-from cobblestone.domain.work import JobLimits, ReplicationRules, Result, Workunit, result_name
+from cobblestone.domain.work import JobLimits, ReplicationRules, Workunit, result_name
+from cobblestone.policy.credit.claims import ClaimInput
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment
@@ -29,22 +30,21 @@ from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.quota import after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
-from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
-from cobblestone.policy.lifecycle.effects import TimeOutResult, WorkunitView
-from cobblestone.policy.lifecycle.states import Cause, is_over, is_unsent
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
-from cobblestone.policy.validation.canonical import (
-    OutputCheck,
-    ValidationReport,
-    apply_decision,
-    judge,
-    pairs_to_compare,
-    results_to_check,
-)
 from cobblestone.simulator.learned_speeds import LearnedSpeeds
 from cobblestone.simulator.scenario import ProjectModel, pick_weighted
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
+from cobblestone.simulator.workunit_paths import (
+    CHECK,
+    DEADLINE,
+    FIRST,
+    NOW,
+    OF_RESULT,
+    RECEIVED,
+    SENT,
+    Stand,
+    WorkunitPaths,
+)
 
 PLATFORM = "x86_64-pc-linux-gnu"
 CLIENT_VERSION = 72005
@@ -52,16 +52,29 @@ ENOUGH_BYTES = 1e15
 
 
 @dataclass(slots=True)
+class Replica:
+    """A result, as far as only the project's books and its hosts' records want to know of it."""
+
+    id: ResultId
+    host: HostId = HostId(0)  #: 0 = not sent yet
+    version: AppVersionId = AppVersionId(0)
+    peak_flops: float = 0.0
+    elapsed: float = 0.0  #: as reported, seconds
+    spent: float | None = None  #: FLOPs, once it was reported
+
+
+@dataclass(slots=True)
 class Job:
     """A workunit on its way."""
 
-    view: WorkunitView
+    id: WorkunitId
+    app: int  #: place among the project's apps
     flops: float  #: true size, the same for every host
-    hosts: set[int] = field(default_factory=set[int])
-    wrong: set[ResultId] = field(default_factory=set[ResultId])
+    stand: Stand
+    times: list[float]  #: see `cobblestone.simulator.workunit_paths`
+    replicas: list[Replica] = field(default_factory=list[Replica])
     out: int = 0  #: results sent and not reported yet
     first_sent: float = -1.0
-    spent: dict[ResultId, float] = field(default_factory=dict[ResultId, float])  #: FLOPs by reported result
 
 
 @dataclass(slots=True)
@@ -125,7 +138,6 @@ class SharedProject:
         self._made = 0
         self._speeds = LearnedSpeeds()
         self.records = self._speeds.records
-        self._timing = LifecycleTiming()
         self._limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
             max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
@@ -159,7 +171,14 @@ class SharedProject:
             },
             peak_flop_counts=self._speeds.peak_flop_counts,
         )
-        self._results: dict[ResultId, WorkunitId] = {}
+        self._results: dict[ResultId, tuple[Job, int]] = {}  #: with their places in their workunits
+        self._paths = WorkunitPaths()
+        self._first = [
+            self._paths.first(
+                Workunit(id=WorkunitId(1), name="w", app_id=i, limits=limits, rules=self._replication)
+            )
+            for i, limits in zip(apps, self._job_limits, strict=True)
+        ]
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -175,17 +194,9 @@ class SharedProject:
         number = self._made
         self._made += 1
         index = pick_weighted(self._weights, self._sizes.random()) if len(self._weights) > 1 else 0
-        app = self.model.apps[index]
-        workunit = Workunit(
-            id=WorkunitId(number + 1),
-            name=f"w{number}",
-            app_id=AppId(index + 1),
-            create_time=now,
-            limits=self._job_limits[index],
-            rules=self._replication,
-        )
-        job = Job(WorkunitView(workunit=workunit), app.sizes.draw(self._sizes))
-        self.jobs[workunit.id] = job
+        flops = self.model.apps[index].sizes.draw(self._sizes)
+        job = Job(WorkunitId(number + 1), index, flops, self._first[index], [now, math.inf, now])
+        self.jobs[job.id] = job
         self.tally.workunits += 1
         self._work_on(job, now)
         return job
@@ -202,9 +213,9 @@ class SharedProject:
                 yield candidate
         while slots > 0 and self._made < self._supply(now):
             job = self._make_workunit(now)
-            slots -= len(job.view.results)
-            for result in job.view.results:
-                yield self._unsent[result.priority][result.id]
+            slots -= len(job.replicas)
+            for result, replica in zip(job.stand.view.results, job.replicas, strict=True):
+                yield self._unsent[result.priority][replica.id]
 
     # -- daemons ------------------------------------------------------------------------------------------------------
 
@@ -213,133 +224,123 @@ class SharedProject:
         while self._timers and self._timers[0][0] <= now:
             at, workunit_id = heapq.heappop(self._timers)
             job = self.jobs.get(workunit_id)
-            if job is not None and job.view.workunit.transition_time == at:
+            if job is not None and job.times[CHECK] == at:
                 self._work_on(job, at)
 
     def _work_on(self, job: Job, now: float) -> None:
         """Transitioner, validator and assimilator, until nothing is left to do now."""
-        for _ in range(100):
-            transition = next_transition(job.view, timing=self._timing, now=now)
-            before = job.view
-            late = [effect.result_id for effect in transition.effects if isinstance(effect, TimeOutResult)]
-            self._rate_hosts(before, late, after_failure)
-            job.view = apply_transition(job.view, transition, now, self._ids)
-            self._requeue(before, job)
-            if job.view.workunit.need_validate:
-                self._validate(job, now)
-            elif job.view.workunit.assimilate_state is AssimilateState.READY:
-                workunit = advance_assimilation(job.view.workunit, Cause.ASSIMILATED)
-                job.view = changed(job.view, workunit=workunit)
-            else:
-                break  # a transition is a fixed point: the next one at this time would have no effects
-        again = job.view.workunit.transition_time
-        if again is not None:
-            heapq.heappush(self._timers, (again, job.view.workunit.id))
-        self._forget_if_over(job)
+        times = job.times
+        times[NOW] = now
+        look = self._paths.look(job.stand, times)
+        changes = look.times(times)
+        times += [0.0] * look.new_times
+        for place, time in zip(look.places, changes, strict=True):
+            times[place] = time
+        before, job.stand = job.stand, look.after
+        for event, places in look.events:
+            match event:
+                case "made":
+                    self._queue(job, places)
+                case "not needed":
+                    for place in places:
+                        del self._unsent[before.view.results[place].priority][job.replicas[place].id]
+                case "timed out":
+                    self.tally.timed_out += len(places)
+                    self._rate_hosts(job, places, after_failure)
+                case "valid":
+                    self._rate_hosts(job, places, after_valid)
+                    self._speeds.learn(
+                        self._job_limits[job.app], [self._claim(job, place) for place in places]
+                    )
+                case "invalid":
+                    self._rate_hosts(job, places, after_failure)
+                case "canonical":
+                    self._note_done(job, places[0], now)
+        if times[CHECK] < math.inf:
+            heapq.heappush(self._timers, (times[CHECK], job.id))
+        if job.stand.over and not job.out:
+            self._forget(job)
 
-    def _requeue(self, before: WorkunitView, job: Job) -> None:
-        """Keep the queue of unsent results in step with a workunit's results; count time-outs."""
-        if before.results is job.view.results:
-            return
-        old = {r.id: r for r in before.results}
-        workunit = job.view.workunit
-        for result in job.view.results:
-            was = old.get(result.id)
-            if was is result:
-                continue
-            if is_unsent(result) and was is None:
-                self._results[result.id] = workunit.id
-                self._unsent.setdefault(result.priority, OrderedDict())[result.id] = Candidate(
-                    result_id=result.id,
-                    result_name=result_name(workunit.name, len(old)),
-                    workunit_id=workunit.id,
-                    workunit_name=workunit.name,
-                    app_id=workunit.app_id,
-                    limits=workunit.limits,
-                    priority=result.priority,
-                )
-            elif was is not None and is_unsent(was):
-                self._unsent[was.priority].pop(result.id, None)
-            elif result.outcome is Outcome.NO_REPLY and was is not None:
-                self.tally.timed_out += was.outcome is not Outcome.NO_REPLY
+    def _queue(self, job: Job, places: Iterable[int]) -> None:
+        """Put new results into the queue of unsent ones."""
+        name = f"w{job.id}"
+        for place in places:
+            replica = Replica(next(self._ids))
+            job.replicas.append(replica)
+            self._results[replica.id] = (job, place)
+            priority = job.stand.view.results[place].priority
+            self._unsent.setdefault(priority, OrderedDict())[replica.id] = Candidate(
+                result_id=replica.id,
+                result_name=result_name(name, place),
+                workunit_id=job.id,
+                workunit_name=name,
+                app_id=AppId(job.app + 1),
+                limits=self._job_limits[job.app],
+                priority=priority,
+            )
 
-    def _validate(self, job: Job, now: float) -> None:
-        ids = results_to_check(job.view)
-        checked = tuple(OutputCheck(result_id=r, usable=True) for r in ids)
-        pairs = pairs_to_compare(job.view, ids)
-        agree = frozenset(p for p in pairs if p[0] not in job.wrong and p[1] not in job.wrong)
-        had = job.view.workunit.canonical_result_id
-        before = job.view
-        decision = judge(before, ValidationReport(checked=checked, matches=agree), now=now)
-        self._rate_hosts(before, decision.newly_valid, after_valid)
-        self._rate_hosts(before, (*decision.newly_invalid, *decision.unusable), after_failure)
-        self._speeds.learn(before, decision.newly_valid)
-        job.view = apply_decision(before, decision, now)
-        self._requeue(before, job)
-        if had is None and decision.newly_canonical:
-            self.tally.done += 1
-            self.tally.last_done = now
-            self.tally.wrong += decision.canonical_id in job.wrong
-            self.tally.turnarounds.append(now - job.first_sent)
-            day = int(now // 86400.0)
-            self.tally.done_by_day[day] = self.tally.done_by_day.get(day, 0) + 1
+    def _claim(self, job: Job, place: int) -> ClaimInput:
+        replica = job.replicas[place]
+        first = FIRST + OF_RESULT * place
+        return ClaimInput(
+            result_id=replica.id,
+            host_id=replica.host,
+            app_version_id=replica.version,
+            elapsed_time=replica.elapsed,
+            sent_time=job.times[first + SENT],
+            received_time=job.times[first + RECEIVED],
+            peak_flops=replica.peak_flops,
+        )
+
+    def _note_done(self, job: Job, canonical: int, now: float) -> None:
+        tally = self.tally
+        tally.done += 1
+        tally.last_done = now
+        tally.wrong += canonical in job.stand.wrong
+        tally.turnarounds.append(now - job.first_sent)
+        day = int(now // 86400.0)
+        tally.done_by_day[day] = tally.done_by_day.get(day, 0) + 1
 
     def _rate_hosts(
-        self,
-        view: WorkunitView,
-        results: Iterable[ResultId],
-        change: Callable[[HostAppVersion, int], HostAppVersion],
+        self, job: Job, places: Iterable[int], change: Callable[[HostAppVersion, int], HostAppVersion]
     ) -> None:
         """Let the quotas of the hosts of these results rise or fall, as validator and transitioner do."""
-        wanted = frozenset(results)
-        if not wanted:
-            return
-        for result in view.results:
-            if result.id in wanted and result.host_id is not None and result.app_version_id is not None:
-                mine = self.records.get(int(result.host_id), {})
-                record = mine.get(result.app_version_id)
-                if record is not None:
-                    mine[result.app_version_id] = change(record, self.rules.daily_quota)
+        for place in places:
+            replica = job.replicas[place]
+            mine = self.records[replica.host]
+            mine[replica.version] = change(mine[replica.version], self.rules.daily_quota)
 
-    def _forget_if_over(self, job: Job) -> None:
-        """Book what became of a workunit's results when no host works on it any more."""
-        workunit = job.view.workunit
-        if job.out or workunit.assimilate_state is not AssimilateState.DONE:
-            return
-        if not all(is_over(r) for r in job.view.results):
-            return
-        self._settle(job)
-        del self.jobs[workunit.id]
-        for result in job.view.results:
-            self._results.pop(result.id, None)
-
-    def _settle(self, job: Job) -> None:
+    def _forget(self, job: Job) -> None:
+        """Book what became of a workunit's results, when no host works on it any more."""
         tally = self.tally
-        quorum = job.view.workunit.rules.min_quorum
-        by_time = sorted(job.view.results, key=lambda r: (r.received_time or 0.0, r.id))
-        if job.view.workunit.error_mask:
-            tally.failed += 1
-        for result in by_time:
-            flops = job.spent.get(result.id)
+        quorum = job.stand.view.workunit.rules.min_quorum
+        tally.failed += job.stand.failed
+        received = job.times[FIRST + RECEIVED :: OF_RESULT]
+        for place in sorted(range(len(received)), key=received.__getitem__):
+            replica = job.replicas[place]
+            del self._results[replica.id]
+            flops = replica.spent
             if flops is None:
                 continue
-            if result.outcome is not Outcome.SUCCESS:
-                tally.error_flops += flops
-            elif result.validate_state is Verdict.VALID:
-                tally.valid += 1
-                if quorum > 0:
+            match job.stand.fates[place]:
+                case "failed":
+                    tally.error_flops += flops
+                case "valid" if quorum > 0:
+                    tally.valid += 1
                     tally.needed_flops += flops
                     quorum -= 1
-                else:
+                case "valid":
+                    tally.valid += 1
                     tally.spare_flops += flops
-            elif result.validate_state is Verdict.INVALID:
-                tally.invalid_flops += flops
-            else:
-                tally.late_flops += flops
+                case "invalid":
+                    tally.invalid_flops += flops
+                case "open":
+                    tally.late_flops += flops
+        del self.jobs[job.id]
 
     def close(self) -> float:
         """Return the FLOPs in reports of workunits that are not over at the end."""
-        return sum(sum(job.spent.values()) for job in self.jobs.values())
+        return sum(sum(each.spent or 0.0 for each in job.replicas) for job in self.jobs.values())
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ class SharedProject:
         held_here = int(host.id)
 
         def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
-            return frozenset(i for i in ids if held_here in self.jobs[i].hosts)
+            return frozenset(i for i in ids if any(r.host == held_here for r in self.jobs[i].replicas))
 
         decision = choose_work(
             request,
@@ -399,41 +400,44 @@ class SharedProject:
     def send(self, assignment: Assignment, host: Host, now: float) -> Job:
         """Give a result to a host."""
         candidate = assignment.candidate
-        job = self.jobs[candidate.workunit_id]
         del self._unsent[candidate.priority][candidate.result_id]
-
-        def sent(result: Result) -> Result:
-            return changed(
-                advance(result, Cause.SENT),
-                host_id=host.id,
-                user_id=host.user_id,
-                app_version_id=assignment.version.id,
-                sent_time=now,
-                report_deadline=assignment.report_deadline,
-                peak_flops=assignment.usage.peak_flops,
-            )
-
-        job.view = _with_result(job.view, candidate.result_id, sent)
-        job.hosts.add(int(host.id))
+        job, place = self._results[candidate.result_id]
+        replica = job.replicas[place]
+        replica.host = host.id
+        replica.version = assignment.version.id
+        replica.peak_flops = assignment.usage.peak_flops
+        job.stand = self._paths.sent(job.stand, place)
+        due = assignment.report_deadline
+        first = FIRST + OF_RESULT * place
+        job.times[first + SENT], job.times[first + DEADLINE] = now, due
         job.out += 1
         if job.first_sent < 0.0:
             job.first_sent = now
         self.tally.sent += 1
-        self.tally.due += assignment.report_deadline <= self._until
+        self.tally.due += due <= self._until
         self.tally.first_sent = min(self.tally.first_sent, now)
-        workunit = job.view.workunit
-        if workunit.transition_time is None or workunit.transition_time > assignment.report_deadline:
-            workunit = changed(workunit, transition_time=assignment.report_deadline)
-            job.view = changed(job.view, workunit=workunit)
-            heapq.heappush(self._timers, (assignment.report_deadline, workunit.id))
+        self._look_by(job, due)
         return job
+
+    def _look_by(self, job: Job, at: float) -> None:
+        """See to it that a workunit is looked at by then."""
+        if job.times[CHECK] > at:
+            job.times[CHECK] = at
+            heapq.heappush(self._timers, (at, job.id))
 
     def take_report(self, task: Task, host: Host, *, wrong: bool, now: float) -> None:
         """Judge a report; the daemons work on it after the contact, so that its answer knows nothing of it yet."""
-        result_id = ResultId(task.number)
-        job = self.jobs[self._results[result_id]]
-        (result,) = (r for r in job.view.results if r.id == result_id)
-        record = self.records.get(int(host.id), {}).get(result.app_version_id or AppVersionId(0))
+        job, place = self._results[ResultId(task.number)]
+        replica = job.replicas[place]
+        first = FIRST + OF_RESULT * place
+        row = job.stand.view.results[place]
+        result = changed(
+            row,
+            host_id=replica.host,
+            sent_time=job.times[first + SENT],
+            received_time=None if row.received_time is None else job.times[first + RECEIVED],
+        )
+        record = self.records.get(int(host.id), {}).get(replica.version)
         report = ReportedResult(
             name=result.name,
             state=ClientState.COMPUTE_ERROR if task.failed else ClientState.FILES_UPLOADED,
@@ -457,33 +461,14 @@ class SharedProject:
         tally.late += now > task.report_deadline
         tally.errors += task.failed
         job.out -= 1
-        job.spent[result_id] = min(task.done, task.limit) * task.peak
+        replica.spent = min(task.done, task.limit) * task.peak
         accepted = decision.accepted
         if accepted is None:
             tally.abandoned += 1
-            self._forget_if_over(job)
+            if job.stand.over and not job.out:
+                self._forget(job)
             return
-        if wrong:
-            job.wrong.add(result_id)
-
-        def taken(row: Result) -> Result:
-            cause = Cause.REPORTED_SUCCESS if accepted.outcome is Outcome.SUCCESS else Cause.REPORTED_FAILURE
-            return changed(
-                advance(row, cause),
-                client_state=accepted.client_state,
-                validate_state=accepted.validate_state,
-                exit_status=accepted.exit_status,
-                elapsed_time=accepted.elapsed_time,
-                received_time=now,
-            )
-
-        job.view = _with_result(job.view, result_id, taken)
-        due = job.view.workunit.transition_time
-        soon = now + self.rules.daemon_seconds
-        if due is None or due > soon:
-            job.view = changed(job.view, workunit=changed(job.view.workunit, transition_time=soon))
-            heapq.heappush(self._timers, (soon, job.view.workunit.id))
-
-
-def _with_result(view: WorkunitView, result_id: ResultId, change: Callable[[Result], Result]) -> WorkunitView:
-    return changed(view, results=tuple([change(r) if r.id == result_id else r for r in view.results]))
+        job.stand = self._paths.reported(job.stand, place, accepted, wrong=wrong)
+        job.times[first + RECEIVED] = now
+        replica.elapsed = accepted.elapsed_time
+        self._look_by(job, now + self.rules.daemon_seconds)

@@ -1,0 +1,280 @@
+"""The paths of workunits through the rules of the life cycle, remembered: where one has been, the next one need not ask.
+
+The workunits of a simulated project are alike but for their times and the hosts that have their results.  A `Stand` is the
+state of a workunit without these; the answers of the policies' own functions lead from stand to stand: which results are
+made, lost or not needed any more, which ones agree, when to look again.  Of times the functions get marked numbers
+(`cobblestone.simulator.marked`), so an answer is given again only to workunits of whose times the same things are true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal, cast
+
+from cobblestone.domain.ids import ResultId
+from cobblestone.domain.states import AssimilateState, Outcome, ValidateState
+from cobblestone.domain.values import changed
+from cobblestone.domain.work import Result, Workunit
+from cobblestone.policy.dispatch.reports import AcceptedReport
+from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
+from cobblestone.policy.lifecycle.effects import TimeOutResult, WorkunitView
+from cobblestone.policy.lifecycle.states import Cause, is_over, is_unsent
+from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.policy.validation.canonical import (
+    OutputCheck,
+    ValidationReport,
+    apply_decision,
+    judge,
+    pairs_to_compare,
+    results_to_check,
+)
+from cobblestone.simulator.marked import Marked, condition, formulas
+
+#: A workunit's times, in a list: of the look at it, of the next look (infinity = none), of its making, and ...
+NOW, CHECK, MADE, FIRST = range(4)
+#: ... of each result, from ``FIRST + OF_RESULT * place`` on, in the order of these fields.
+_RESULT_TIMES = ("create_time", "sent_time", "report_deadline", "received_time")
+_, SENT, DEADLINE, RECEIVED = range(4)
+OF_RESULT = len(_RESULT_TIMES)
+_WORKUNIT_TIMES = {"transition_time": CHECK, "create_time": MADE}
+#: Stands and answers that are remembered at most; a few hundred are enough unless results go astray in very many ways.
+MOST_STANDS, MOST_LOOKS = 20_000, 50
+
+Event = Literal["made", "not needed", "timed out", "valid", "invalid", "canonical"]
+Fate = Literal["failed", "valid", "invalid", "open"]
+
+
+class _Hidden:
+    """What no rule of the life cycle looks at."""
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or other is self:
+            return other is self
+        raise TypeError("a rule of the life cycle looks at what is not known here")
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_HIDDEN: Any = _Hidden()  # Any: stands for values of several types
+
+
+@dataclass(slots=True, eq=False)
+class Stand:
+    """The state of a workunit; its results have the numbers of their places."""
+
+    view: WorkunitView
+    wrong: frozenset[int]  #: places of results that are wrong
+    over: bool  #: everything is assimilated, and nothing more is expected of its results
+    failed: bool  #: given up
+    fates: tuple[Fate, ...]  #: what became of its results, by place
+    sent: dict[int, Stand] = field(default_factory=dict[int, "Stand"])
+    reported: dict[tuple[object, ...], Stand] = field(default_factory=dict[tuple[object, ...], "Stand"])
+    looks: list[Look] = field(default_factory=list["Look"])
+
+
+@dataclass(slots=True, eq=False)
+class Look:
+    """What a look at a workunit brings, if something is true of its times."""
+
+    holds: Callable[[Sequence[float]], bool]
+    after: Stand
+    new_times: int  #: how many are added for new results
+    places: tuple[int, ...]  #: where times change ...
+    times: Callable[[Sequence[float]], tuple[float, ...]]  #: ... and what they become
+    events: tuple[tuple[Event, tuple[int, ...]], ...]  #: what happens to results, in order
+
+
+class WorkunitPaths:
+    """All stands that workunits of a project have come to."""
+
+    def __init__(self, timing: LifecycleTiming | None = None) -> None:
+        self._timing = timing or LifecycleTiming()
+        self._stands: dict[tuple[WorkunitView, frozenset[int]], Stand] = {}
+
+    def first(self, workunit: Workunit) -> Stand:
+        """Return the stand of a new workunit, without results."""
+        return self._stand(WorkunitView(workunit=workunit), frozenset())
+
+    def sent(self, stand: Stand, place: int) -> Stand:
+        """Return the stand after a result was sent to a host."""
+        after = stand.sent.get(place)
+        if after is None:
+            row = changed(
+                advance(stand.view.results[place], Cause.SENT),
+                host_id=_HIDDEN,
+                user_id=_HIDDEN,
+                app_version_id=_HIDDEN,
+                peak_flops=_HIDDEN,
+                sent_time=0.0,
+                report_deadline=0.0,
+            )
+            after = stand.sent[place] = self._with_result(stand, place, row, stand.wrong)
+        return after
+
+    def reported(self, stand: Stand, place: int, report: AcceptedReport, *, wrong: bool) -> Stand:
+        """Return the stand after a report was accepted; ``wrong`` results agree with no other one."""
+        key = (
+            place, report.outcome, report.client_state, report.validate_state, report.exit_status, wrong,
+        )  # fmt: skip
+        after = stand.reported.get(key)
+        if after is None:
+            success = report.outcome is Outcome.SUCCESS
+            cause = Cause.REPORTED_SUCCESS if success else Cause.REPORTED_FAILURE
+            row = changed(
+                advance(stand.view.results[place], cause),
+                client_state=report.client_state,
+                validate_state=report.validate_state,
+                exit_status=report.exit_status,
+                elapsed_time=_HIDDEN,
+                received_time=0.0,
+            )
+            all_wrong = stand.wrong | {place} if wrong else stand.wrong
+            after = stand.reported[key] = self._with_result(stand, place, row, all_wrong)
+        return after
+
+    def look(self, stand: Stand, times: list[float]) -> Look:
+        """Return what transitioner, validator and assimilator do at ``times[NOW]``, until nothing is left to do."""
+        for look in stand.looks:
+            if look.holds(times):
+                return look
+        look = self._asked(stand, times)
+        if len(stand.looks) >= MOST_LOOKS:
+            stand.looks.clear()
+        stand.looks.append(look)
+        return look
+
+    def _with_result(self, stand: Stand, place: int, row: Result, wrong: frozenset[int]) -> Stand:
+        """Return the stand with another row of a result; there is always a next look at a workunit that is on its way."""
+        view = stand.view
+        results = (*view.results[:place], row, *view.results[place + 1 :])
+        return self._stand(
+            changed(view, workunit=changed(view.workunit, transition_time=0.0), results=results), wrong
+        )
+
+    def _stand(self, view: WorkunitView, wrong: frozenset[int]) -> Stand:
+        bare = _with_times(view, lambda _place, _time: 0.0)
+        stand = self._stands.get((bare, wrong))
+        if stand is None:
+            if len(self._stands) >= MOST_STANDS:
+                self._stands.clear()  # workunits keep those where they are
+            workunit = bare.workunit
+            done = workunit.assimilate_state is AssimilateState.DONE
+            stand = self._stands[bare, wrong] = Stand(
+                view=bare,
+                wrong=wrong,
+                over=done and all(is_over(row) for row in bare.results),
+                failed=bool(workunit.error_mask),
+                fates=tuple(_fate(row) for row in bare.results),
+            )
+        return stand
+
+    def _asked(self, stand: Stand, times: list[float]) -> Look:
+        """Ask the rules."""
+        asked: list[str] = []
+
+        def marked(place: int, _time: float) -> float:
+            return cast("float", Marked(times[place], f"t[{place}]", asked))
+
+        visit = _Visit(_with_times(stand.view, marked), stand.wrong, marked(NOW, 0.0), self._timing)
+        visit.work()
+        found: dict[int, str] = {}
+
+        def note(place: int, time: float) -> float:
+            text = time.text if isinstance(time, Marked) else repr(time)
+            if text != f"t[{place}]":
+                found[place] = text
+            return time
+
+        view = _with_times(visit.view, note)
+        if view.workunit.transition_time is None:
+            found[CHECK] = repr(math.inf)
+        return Look(
+            holds=condition(asked),
+            after=self._stand(view, stand.wrong),
+            new_times=OF_RESULT * (len(view.results) - len(stand.view.results)),
+            places=tuple(found),
+            times=formulas(list(found.values())),
+            events=tuple(visit.events),
+        )
+
+
+class _Visit:
+    """One look of all daemons at a workunit."""
+
+    def __init__(
+        self, view: WorkunitView, wrong: frozenset[int], now: float, timing: LifecycleTiming
+    ) -> None:
+        self.view = view
+        self.events: list[tuple[Event, tuple[int, ...]]] = []
+        self._wrong = wrong
+        self._now = now
+        self._timing = timing
+
+    def work(self) -> None:
+        """Go on until nothing is left to do; a transition is a fixed point, so the next one would have no effects."""
+        for _ in range(100):
+            transition = next_transition(self.view, timing=self._timing, now=self._now)
+            late = [each.result_id for each in transition.effects if isinstance(each, TimeOutResult)]
+            self._note("timed out", late)
+            ids = map(ResultId, count(len(self.view.results)))
+            self._go_to(apply_transition(self.view, transition, self._now, ids))
+            workunit = self.view.workunit
+            if workunit.need_validate:
+                self._validate()
+            elif workunit.assimilate_state is AssimilateState.READY:
+                self.view = changed(self.view, workunit=advance_assimilation(workunit, Cause.ASSIMILATED))
+            else:
+                break
+
+    def _validate(self) -> None:
+        ids = results_to_check(self.view)
+        checked = tuple(OutputCheck(result_id=r, usable=True) for r in ids)
+        pairs = pairs_to_compare(self.view, ids)
+        agree = frozenset(p for p in pairs if self._wrong.isdisjoint(p))
+        decision = judge(self.view, ValidationReport(checked=checked, matches=agree), now=self._now)
+        self._note("valid", decision.newly_valid)
+        self._note("invalid", (*decision.newly_invalid, *decision.unusable))
+        self._go_to(apply_decision(self.view, decision, self._now))
+        if decision.newly_canonical and decision.canonical_id is not None:
+            self._note("canonical", (decision.canonical_id,))
+
+    def _go_to(self, view: WorkunitView) -> None:
+        """Take the next view; says which results were made, and which are not to be sent any more."""
+        before = self.view.results
+        self._note("made", [row.id for row in view.results[len(before) :] if is_unsent(row)])
+        gone = [
+            was.id for was, row in zip(before, view.results, strict=False) if is_unsent(was) > is_unsent(row)
+        ]
+        self._note("not needed", gone)
+        self.view = view
+
+    def _note(self, event: Event, results: Sequence[ResultId]) -> None:
+        if results:
+            self.events.append((event, tuple(sorted(results))))
+
+
+def _with_times(view: WorkunitView, change: Callable[[int, float], float]) -> WorkunitView:
+    """Return a view with each of its times changed, by its place in the list of times; one that is not there stays so."""
+
+    def at(places: Mapping[str, int], row: Workunit | Result) -> dict[str, float]:
+        found = {name: getattr(row, name) for name in places}
+        return {name: change(places[name], time) for name, time in found.items() if time is not None}
+
+    workunit = changed(view.workunit, **at(_WORKUNIT_TIMES, view.workunit))
+    results = [
+        changed(row, **at({name: first + i for i, name in enumerate(_RESULT_TIMES)}, row))
+        for row, first in zip(view.results, count(FIRST, OF_RESULT), strict=False)
+    ]
+    return changed(view, workunit=workunit, results=tuple(results))
+
+
+def _fate(row: Result) -> Fate:
+    if row.outcome is not Outcome.SUCCESS:
+        return "failed"
+    if row.validate_state is ValidateState.VALID:
+        return "valid"
+    return "invalid" if row.validate_state is ValidateState.INVALID else "open"
