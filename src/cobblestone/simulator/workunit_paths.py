@@ -97,7 +97,7 @@ class WorkunitPaths:
 
     def first(self, workunit: Workunit) -> Stand:
         """Return the stand of a new workunit, without results."""
-        return self._stand(WorkunitView(workunit=workunit), frozenset())
+        return self.at(WorkunitView(workunit=workunit), frozenset())
 
     def sent(self, stand: Stand, place: int) -> Stand:
         """Return the stand after a result was sent to a host."""
@@ -151,11 +151,12 @@ class WorkunitPaths:
         """Return the stand with another row of a result; there is always a next look at a workunit that is on its way."""
         view = stand.view
         results = (*view.results[:place], row, *view.results[place + 1 :])
-        return self._stand(
+        return self.at(
             changed(view, workunit=changed(view.workunit, transition_time=0.0), results=results), wrong
         )
 
-    def _stand(self, view: WorkunitView, wrong: frozenset[int]) -> Stand:
+    def at(self, view: WorkunitView, wrong: frozenset[int]) -> Stand:
+        """Return the stand of a workunit with these results, some of which are wrong."""
         bare = _with_times(view, lambda _place, _time: 0.0)
         stand = self._stands.get((bare, wrong))
         if stand is None:
@@ -179,7 +180,7 @@ class WorkunitPaths:
         def marked(place: int, _time: float) -> float:
             return cast("float", Marked(times[place], f"t[{place}]", asked))
 
-        visit = _Visit(_with_times(stand.view, marked), stand.wrong, marked(NOW, 0.0), self._timing)
+        visit = Visit(_with_times(stand.view, marked), stand.wrong, marked(NOW, 0.0), self._timing)
         visit.work()
         found: dict[int, str] = {}
 
@@ -194,7 +195,7 @@ class WorkunitPaths:
             found[CHECK] = repr(math.inf)
         return Look(
             holds=condition(asked),
-            after=self._stand(view, stand.wrong),
+            after=self.at(view, stand.wrong),
             new_times=OF_RESULT * (len(view.results) - len(stand.view.results)),
             places=tuple(found),
             times=formulas(list(found.values())),
@@ -202,7 +203,7 @@ class WorkunitPaths:
         )
 
 
-class _Visit:
+class Visit:
     """One look of all daemons at a workunit."""
 
     def __init__(
