@@ -10,6 +10,7 @@ from tests.helpers.client_state import URL, World, play
 
 from cobblestone.client.decisions import Decisions
 from cobblestone.client.host.watch import HostWatch
+from cobblestone.client.measurements import known_times
 from cobblestone.client.scheduler_request import make_request
 from cobblestone.policy.client.core.instructions import ContactProject
 from cobblestone.policy.client.transfer_rates import TransferRate, after_transfer
@@ -91,6 +92,13 @@ def test_a_core_that_remembers_is_not_told_older_figures(tmp_path: Path) -> None
 
     play(tmp_path, remembers, clock)
     play(tmp_path, goes_on, clock)
+
+
+@pytest.mark.parametrize("stated", [math.nan, 1.5, -1.0, math.inf])
+def test_fractions_of_another_client_that_are_none_count_as_always(stated: float) -> None:
+    times = known_times(TimeStats(total_start_time=1.0, on_frac=stated, active_frac=0.5))
+    assert times is not None
+    assert (times.on_frac, times.active_frac) == (1.0, 0.5)
 
 
 def test_a_clock_that_is_set_back_takes_the_start_along(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_remaining_time_of_2007_mixes_progress_with_the_estimate() -> None:
 def test_without_a_fraction_the_estimate_is_stretched_and_never_runs_out() -> None:
     for elapsed in (1.0, 100.0, 1000.0):
         assert remaining_elapsed(estimate=100.0, elapsed=elapsed, fraction_done=None) > 0.0
+    assert remaining_elapsed(estimate=2.0, elapsed=5e-324, fraction_done=None) == 2.0, "rounded to nothing"
 
 
 def test_an_overdue_job_is_judged_by_its_fraction_alone() -> None:

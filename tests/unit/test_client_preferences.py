@@ -183,6 +183,19 @@ def test_wrong_values_are_named_with_their_line_and_the_rest_is_used() -> None:
     assert problems == ("line 2: <max_ncpus_pct> is 'lots'; allowed are numbers from 0 to 100",)
 
 
+def test_times_that_would_stop_everything_are_named_and_not_used() -> None:
+    text = b"<global_preferences><cpu_scheduling_period_minutes>0</cpu_scheduling_period_minutes></global_preferences>"
+    over, problems = override_preferences(PREFS, text)
+    assert over.cpu_scheduling_period_minutes == 60.0
+    assert problems == (
+        "line 1: <cpu_scheduling_period_minutes> is '0'; allowed are numbers from 0.1 to 1e+06",
+    )
+    text = b"<cc_config><options><rec_half_life_days>0</rec_half_life_days><ncpus>1000000</ncpus></options></cc_config>"
+    config, problems = read_client_config(text)
+    assert (config.rec_half_life_days, config.ncpus) == (10.0, -1)
+    assert len(problems) == 2
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"<a>", b"<!DOCTYPE x [<!ENTITY e 'x'>]><global_preferences>&e;</global_preferences>x", b"\xff"],

@@ -12,7 +12,7 @@ from cobblestone.client.file_challenges import answer_challenge
 from cobblestone.client.projects_web import Unreachable, contact_scheduler, fetch_schedulers
 from cobblestone.client.scheduler_reply import take_reply
 from cobblestone.client.scheduler_request import make_request
-from cobblestone.domain.errors import Conflict, NotFound, RemoteProtocolError
+from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound, RemoteProtocolError
 from cobblestone.ops.durable_files import write_private
 from cobblestone.policy.client.core.events import (
     ContactAsked,
@@ -160,14 +160,28 @@ class Contacts:
         project.scheduler_rpc_in_progress = True
         try:
             await self._contact(content, wanted)
-        except Unreachable as error:
-            project.nrpc_failures += 1
-            project.master_url_fetch_pending |= project.nrpc_failures % MASTER_AGAIN_AFTER == 0
-            self._state.put_project(project)
-            self._journal.say(f"The contact failed: {error}", project.master_url)
-            self._client.post(ContactFailed(self._client.clock(), project.master_url))
+        except (
+            Exception
+        ) as error:  # a full disk, too: the core contacts nobody until it hears how this contact went
+            if self._attached(content):
+                self._failed(project, error)
+            if not isinstance(error, CobblestoneError):
+                raise
         finally:
             project.scheduler_rpc_in_progress = False
+
+    def _failed(self, project: ProjectRecord, error: Exception) -> None:
+        project.nrpc_failures += 1
+        project.master_url_fetch_pending |= project.nrpc_failures % MASTER_AGAIN_AFTER == 0
+        self._state.put_project(project)
+        self._journal.say(f"The contact failed: {error}", project.master_url)
+        contact = self._client.decisions.core.state.contact
+        if contact is not None and contact.project == project.master_url:
+            self._client.post(ContactFailed(self._client.clock(), project.master_url))
+
+    def _attached(self, content: ProjectContent) -> bool:
+        """Tell whether the project is still attached, and not left and attached anew while a contact was under way."""
+        return self._state.contents.get(content.project.master_url) is content
 
     async def _contact(self, content: ProjectContent, wanted: ContactProject) -> None:
         project, client = content.project, self._client
@@ -178,14 +192,16 @@ class Contacts:
                 project.master_fetch_failures += 1
                 raise
             project.master_url_fetch_pending, project.master_fetch_failures = False, 0
+        if not self._attached(content):
+            return
         project.rpc_seqno += 1
         self._state.put_project(project)
         self._state.flush()  # a number is never used twice
         self._announce(content, wanted)
         body = write_scheduler_request(make_request(self._state, content, wanted, client.facts()))
         read, _ = await contact_scheduler(client.http, project.scheduler_urls, body, client.rng)
-        if project.master_url not in self._state.contents:
-            return  # detached meanwhile
+        if not self._attached(content):
+            return
         now = client.clock()
         project.nrpc_failures, project.last_rpc_time = 0, now
         project.sched_rpc_pending = RpcReason.NONE

@@ -62,6 +62,7 @@ from cobblestone.policy.client.core.instructions import (
     StartTask,
     SuspendTask,
 )
+from cobblestone.policy.client.core.machine import Refusal
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.forecast import expected_left
 from cobblestone.wire.proxy import read_proxy
@@ -280,12 +281,11 @@ class Client:
             readings = self.jobs.readings()
             if readings and any(event.decisive for event in events):
                 events.insert(0, JobProgressed(self.clock(), readings))
-            try:
-                self._held_back += self.decisions.tell(*events)
-            except CobblestoneError as error:
+            refused: list[Refusal] = []
+            self._held_back += self.decisions.tell(*events, refused=refused)
+            for event, error in refused:
                 self.journal.say(
-                    f"Internal error: the core refused {[type(e).__name__ for e in events]}: {error}",
-                    priority=3,
+                    f"Internal error: the core refused {type(event).__name__}: {error}", priority=3
                 )
         if self.save() and self._may_act:
             instructions, self._held_back = self._held_back, []

@@ -18,7 +18,7 @@ from cobblestone.client.state import State
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.core.events import Event
 from cobblestone.policy.client.core.instructions import Instruction
-from cobblestone.policy.client.core.machine import ClientCore
+from cobblestone.policy.client.core.machine import ClientCore, Refusal
 from cobblestone.policy.client.core.plain import event_to_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why, sentence
 
@@ -67,16 +67,17 @@ class Decisions:
 
     def _restore(self, stored: dict[str, Any], policy: str) -> None:
         self._seed = int(stored["seed"])
-        chosen = policy if policy != stored["core"]["policy"] else ""
-        self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=chosen)
+        self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=policy)
         for _, body in self._state.events_since(int(stored["event"])):
             self.core.handle(*read_events(body))
 
-    def tell(self, *events: Event) -> list[Instruction]:
-        """Tell the core what has happened; what is to be done."""
-        instructions = self.core.handle(*events)
+    def tell(self, *events: Event, refused: list[Refusal]) -> list[Instruction]:
+        """Tell the core what has happened; what is to be done.  What cannot have happened is added to ``refused``."""
+        before = len(refused)
+        instructions = self.core.handle(*events, refused=refused)
+        wrong = {id(event) for event, _ in refused[before:]}
         entry = {
-            "events": [event_to_plain(event) for event in events],
+            "events": [event_to_plain(event) for event in events if id(event) not in wrong],
             "instructions": plain_instructions(instructions),
         }
         self._state.add_event(msgspec.json.encode(entry))

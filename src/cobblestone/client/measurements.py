@@ -102,10 +102,11 @@ def known_times(stats: TimeStats) -> HostTimes | None:
         on_frac=_fraction(stats.on_frac),
         active_frac=_fraction(stats.active_frac),
         gpu_active_frac=_fraction(stats.gpu_active_frac),
-        connected_frac=None if stats.connected_frac < 0 else stats.connected_frac,
+        connected_frac=None if stats.connected_frac < 0 else _fraction(stats.connected_frac),
         cpu_and_network_frac=_fraction(stats.cpu_and_network_available_frac),
     )
 
 
 def _fraction(stated: float) -> float:
-    return 1.0 if stated < 0 else stated
+    """Return a fraction that another client has written down; 1 where it is none."""
+    return stated if 0.0 <= stated <= 1.0 else 1.0

@@ -26,6 +26,7 @@ from cobblestone.wire.xml_reader import Element
 MAX_ENTRIES = 1000
 MAX_TEXT = 255
 HIGHEST_PRIORITY = 2
+MAX_CPUS = 10_000.0
 _DEFAULT = ClientConfig()
 _SWITCHES = {each.name for each in fields(ClientConfig) if each.type == "bool"}
 _WHOLE = {each.name for each in fields(ClientConfig) if each.type == "int"}
@@ -266,4 +267,4 @@ def _signed(element: Element | None, default: float, problems: list[str]) -> flo
     """Return a number that may be -1, which means "as if it were not there"."""
     if element is None or (element.text or "").strip() == "-1":
         return default if element is None else -1.0
-    return read_number(element, default, problems, 1e9)
+    return read_number(element, default, problems, MAX_CPUS if element.tag == "ncpus" else 1e9)

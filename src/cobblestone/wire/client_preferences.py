@@ -33,6 +33,7 @@ _HOURS = {
     "net_start_hour": ("network_hours", 0),
     "net_end_hour": ("network_hours", 1),
 }
+_LOWEST = {"cpu_scheduling_period_minutes": 0.1, "rec_half_life_days": 0.01}
 _HIGHEST = {
     "mod_time": 1e11,
     "disk_max_used_gb": 1e9,
@@ -162,10 +163,11 @@ def read_number(element: Element, default: float, problems: list[str], highest: 
         number = float(text)
     except ValueError:
         number = math.nan
-    if 0.0 <= number <= high:
+    low = _LOWEST.get(name, 0.0)
+    if low <= number <= high:
         return number
     problems.append(
-        f"line {element.sourceline}: <{name}> is {text[:40]!r}; allowed are numbers from 0 to {high:g}"
+        f"line {element.sourceline}: <{name}> is {text[:40]!r}; allowed are numbers from {low:g} to {high:g}"
     )
     return default
 

@@ -365,6 +365,16 @@ def test_a_restored_core_draws_the_next_random_number_not_the_first() -> None:
     assert core.state.projects[0].not_before == again.state.projects[0].not_before > 200.0
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_core_that_is_restored_by_its_policy_s_first_name_remembers(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), ncpus=1)
+    core.handle(JobProgressed(7200.0, (Reading("a", 7200.0, 1.0),)), JobFinished(7200.0, "a", 7200.0))
+    again = ClientCore.restore(json.loads(json.dumps(core.snapshot())), rng=random.Random(1), policy=name)
+    assert again.snapshot() == core.snapshot()
+    fresh = ClientCore.start(name, rng=random.Random(1))
+    assert again.snapshot()["memory"] != fresh.snapshot()["memory"]
+
+
 @pytest.mark.parametrize(
     "broken",
     [{}, {"version": 99}, {"version": 1, "policy": "recent", "state": {}, "memory": None}, {"version": 1}],

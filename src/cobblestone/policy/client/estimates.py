@@ -72,9 +72,8 @@ def total_elapsed(
     the estimate is stretched so that it never runs out.
     """
     if not fraction_done or fraction_done <= 0.0:
-        if elapsed <= 0.0 or estimate <= 0.0:
-            return estimate
-        return elapsed / -math.expm1(-elapsed / estimate)
+        part = elapsed / estimate if estimate > 0.0 else 0.0
+        return elapsed / -math.expm1(-part) if part > 0.0 else estimate  # also of what is rounded to nothing
     fraction = min(1.0, fraction_done)
     by_fraction = min((elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction, LONGEST)
     if exact_fraction or elapsed > estimate * TIE:

@@ -83,7 +83,8 @@ class Recent:
         self.state = state
         self.memory = RecentMemory() if memory is None else from_plain(RecentMemory, memory)
         self.refit()
-        self.watch.expect_all(state.jobs)
+        if memory is None:  # else they are as they were stored
+            self.watch.expect_all(state.jobs)
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 

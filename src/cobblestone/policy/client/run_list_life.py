@@ -143,7 +143,7 @@ def _first_deadlines_run(state: ClientState) -> bool:
 
 def _nothing_but_deadlines(state: ClientState) -> bool:
     """Tell whether only deadlines could change what runs: one project, one kind of jobs, no processor that could be filled."""
-    if len(state.projects) != 1:
+    if len(state.projects) != 1 or not state.ncpus:
         return False
     running = sum([job.runnable for job in state.running])
     runnable = sum([job.runnable for job in state.jobs])

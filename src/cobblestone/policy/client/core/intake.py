@@ -6,13 +6,13 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-from cobblestone.domain.errors import IllegalTransition
 from cobblestone.policy.client.availability import ABSURD_GAP
 from cobblestone.policy.client.backoff import failing_jobs_wait
 from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.state import (
+    ENDED_PHASES,
     LONGEST,
     NEVER,
     NOTHING,
@@ -29,7 +29,6 @@ from cobblestone.policy.client.core.values import JobDescription
 SLEEP = 180.0
 #: Seconds of computing for which nothing is given up after the clock has leapt: it may be wrong until a time server is asked.
 DOUBT = 3600.0
-_ENDED = (Phase.UPLOADING, Phase.REPORTABLE)
 
 
 class Intake:
@@ -158,7 +157,9 @@ class Intake:
         i, contact = self._contact_over(event.project)
         project = s.projects[i]
         project.first_contact = False
-        project.contact_by = event.now + event.next_contact if event.next_contact > 0.0 else NEVER
+        project.contact_by = (
+            event.now + min(event.next_contact, LONGEST) if event.next_contact > 0.0 else NEVER
+        )
         for identity in contact.report if event.acknowledged is None else event.acknowledged:
             job = s.by_id.get(identity)
             if job is not None and job.phase is Phase.REPORTABLE:
@@ -172,8 +173,7 @@ class Intake:
         if event.refused:
             project.not_before = event.now + 1.0
         self.policy.replied(i, contact.requests, jobs)
-        if event.request_delay > 0.0:
-            project.not_before = max(project.not_before, event.now + event.request_delay)
+        project.not_before = max(project.not_before, event.now + within(event.request_delay, LONGEST))
         s.must_fetch = True
 
     def contact_failed(self, event: ev.ContactFailed) -> None:
@@ -185,8 +185,7 @@ class Intake:
     def _contact_over(self, identity: str) -> tuple[int, Contact]:
         s = self.state
         contact = s.contact
-        if contact is None or contact.project != identity:
-            raise IllegalTransition(f"no contact with {identity!r} is under way")
+        assert contact is not None  # noqa: S101  # else the event would not have been taken
         s.contact = None
         i = s.position(identity)
         s.projects[i].contact_asked = ""
@@ -194,12 +193,7 @@ class Intake:
 
     def _abort(self, identity: str, *, started_too: bool) -> None:
         job = self.state.by_id.get(identity)
-        if (
-            job is None
-            or job.phase in _ENDED
-            or job.phase is Phase.GIVEN_UP
-            or (job.start_order and not started_too)
-        ):
+        if job is None or job.phase in ENDED_PHASES or (job.start_order and not started_too):
             return  # it has ended in the meantime
         self.state.must_schedule = True
         self.decisions.give_up(job, why("give_up.project"), "project")
@@ -218,14 +212,12 @@ class Intake:
                 continue
             job.cpus, job.gpus = within(each.cpus), within(each.gpus)
             job.exact_fraction, job.report_immediately = each.exact_fraction, each.report_immediately
-            if job.phase in _ENDED:
+            if job.phase in ENDED_PHASES:
                 job.report_at = self.policy.report_at(job)
         self._all_changed()
 
     def _arrive(self, description: JobDescription) -> Job:
         s = self.state
-        if description.id in s.by_id:
-            raise IllegalTransition(f"job {description.id!r} is here already")
         job = Job.of(description, s.position(description.project))
         s.arrivals += 1
         job.serial = s.arrivals
@@ -243,21 +235,21 @@ class Intake:
 
     def job_ready(self, event: ev.JobReady) -> None:
         """Let it run."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         job.move("ready")
         job.stalled = False
         self._queue_changed(job)
 
     def download_stalled(self, event: ev.DownloadStalled) -> None:
         """Note that it no longer counts as work, or does again."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         if job.stalled != event.stalled:
             job.stalled = event.stalled
             self._queue_changed(job)
 
     def job_suspended(self, event: ev.JobSuspended) -> None:
         """Note that it no longer counts as work, or does again."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         job.suspended = event.suspended
         self._queue_changed(job)
 
@@ -276,8 +268,8 @@ class Intake:
         by_id = s.by_id
         for reading in event.readings:
             job = by_id.get(reading[0])
-            if job is None:
-                continue  # it has ended in the meantime
+            if job is None or not job.running:
+                continue  # it has ended or was stopped in the meantime
             _, done, fraction, at, saved, working_set, swap, _ = reading
             if not isfinite(done + (fraction or 0.0) + (at or 0.0) + (saved or 0.0) + working_set + swap):
                 continue  # apps may say anything
@@ -298,18 +290,19 @@ class Intake:
 
     def job_checkpointed(self, event: ev.JobCheckpointed) -> None:
         """Take the figures over."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         elapsed = within(event.elapsed, LONGEST)
         job.checkpointed_at, job.checkpoint_elapsed = event.now, elapsed
         job.done = max(job.done, elapsed)
+        self.policy.outdated(job.project)
 
     def job_finished(self, event: ev.JobFinished) -> None:
         """Hand it in."""
-        self._end(self.job(event.job), event.elapsed, event.uploading)
+        self._end(self.state.job(event.job), event.elapsed, event.uploading)
 
     def job_failed(self, event: ev.JobFailed) -> None:
         """Hand it in."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         job.failed = True
         self._end(job, event.elapsed, event.uploading)
 
@@ -337,20 +330,22 @@ class Intake:
 
     def job_deferred(self, event: ev.JobDeferred) -> None:
         """Let it not run before its time."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         self._stopped(job)
-        job.deferred_until = event.until
+        if job.phase in ENDED_PHASES:
+            return
+        job.deferred_until = within(event.until, NEVER)
         self.state.deferrals = True
         job.runnable = self.state.can_run(job)
         self.state.must_fetch = True
 
     def task_stopped(self, event: ev.TaskStopped) -> None:
         """Note that it goes on from its checkpoint some time."""
-        self._stopped(self.job(event.job))
+        self._stopped(self.state.job(event.job))
 
     def _stopped(self, job: Job) -> None:
         s = self.state
-        if job.phase is Phase.GIVEN_UP or job.phase in _ENDED:
+        if job.phase in ENDED_PHASES:
             return
         if job.phase is Phase.QUITTING:
             s.must_schedule = s.must_schedule or bool(job.gpu)  # others may have waited for its instance
@@ -366,20 +361,13 @@ class Intake:
 
     def job_uploaded(self, event: ev.JobUploaded) -> None:
         """Let it be reported."""
-        job = self.job(event.job)
+        job = self.state.job(event.job)
         job.move("uploaded")
         project = self.state.projects[job.project]
         if not any(j.phase is Phase.UPLOADING and j.project == job.project for j in self.state.finished):
             project.upload_since = -NEVER
         project.backoffs.pop(job.gpu, None)
         self.state.must_fetch = True
-
-    def job(self, identity: str) -> Job:
-        """Return a job.  Raises :class:`IllegalTransition` if it is not known."""
-        job = self.state.by_id.get(identity)
-        if job is None:
-            raise IllegalTransition(f"job {identity!r} is not known")
-        return job
 
 
 def _saved(job: Job) -> bool:

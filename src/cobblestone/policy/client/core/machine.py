@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
@@ -17,12 +16,15 @@ from cobblestone.policy.client.core.instructions import GiveUp, Instruction, Qui
 from cobblestone.policy.client.core.intake import HANDLERS, Intake
 from cobblestone.policy.client.core.invariants import BrokenRule, broken_rules
 from cobblestone.policy.client.core.plain import to_plain
+from cobblestone.policy.client.core.possible import require_possible
 from cobblestone.policy.client.core.protocol import Policy, make_policy
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.standing_reasons import why_job, why_project
 from cobblestone.policy.client.core.state import ClientState, Phase
 
 _VERSION = 1
+#: An event that cannot have happened, and what is wrong with it.
+Refusal = tuple[Event, IllegalTransition]
 
 
 class CountingRandom(random.Random):
@@ -91,9 +93,8 @@ class ClientCore:
         state = ClientState.restore(plain["state"])
         for _ in range(state.draws):
             rng.random()
-        name = policy or str(plain["policy"])
-        same = name == plain["policy"]
-        made = make_policy(name, CountingRandom(rng, state))
+        made = make_policy(policy or str(plain["policy"]), CountingRandom(rng, state))
+        same = made.name == plain["policy"]  # ``policy`` may be a short name
         return cls(made, state=state, memory=plain["memory"] if same else None, **options)
 
     def snapshot(self) -> dict[str, Any]:
@@ -107,28 +108,34 @@ class ClientCore:
 
     # -- the whole interface ------------------------------------------------------------------------------------------
 
-    def handle(self, *events: Event) -> list[Instruction]:
+    def handle(self, *events: Event, refused: list[Refusal] | None = None) -> list[Instruction]:
         """Take events in and return what is to be done.
 
-        Raises :class:`IllegalTransition` for events that cannot have happened, such as the end of an unknown job.
+        Events that cannot have happened, such as the end of an unknown job, change nothing.  They are appended to ``refused``,
+        each with what is wrong, and the others are taken.  Without that list the first of them raises
+        :class:`IllegalTransition`; what came before it has been taken in, and is decided upon with the next events.
         """
-        out = self._handle(events)
+        out = self._handle(events, refused)
         if self.validate and (broken := broken_rules(self.state)):
             happened = ", ".join(type(event).__name__ for event in events)
             raise BrokenRule(f"after {happened}: {'; '.join(broken)}")
         return out
 
-    def _handle(self, events: Sequence[Event]) -> list[Instruction]:
+    def _handle(self, events: Sequence[Event], refused: list[Refusal] | None) -> list[Instruction]:
         out = self._decisions.out = []
         state = self.state
         told = figures = False
         for event in events:
             kind = type(event)
-            if event.now != state.now:
-                if not isfinite(event.now):
-                    raise IllegalTransition(f"{event.now} is no time")
-                if kind is not HostOn:
-                    self._intake.advance(event.now)
+            try:
+                require_possible(state, event)
+            except IllegalTransition as error:
+                if refused is None:
+                    raise
+                refused.append((event, error))
+                continue
+            if event.now != state.now and kind is not HostOn:
+                self._intake.advance(event.now)
             if event.decisive and not told:
                 told = True
                 self.policy.outdated()
@@ -167,7 +174,7 @@ class ClientCore:
 
     def why_job(self, identity: str) -> tuple[Why, ...]:
         """Return why a job runs or waits.  Raises :class:`IllegalTransition` if it is not known."""
-        return why_job(self.state, self._intake.job(identity))
+        return why_job(self.state, self.state.job(identity))
 
     def why_project(self, identity: str) -> tuple[Why, ...]:
         """Return why a project is asked for work or not.  Raises :class:`IllegalTransition` if it is not attached."""

@@ -146,13 +146,17 @@ class Job:
             runnable=d.ready, remaining=estimate, cutoff=deadline, run_start=received, working_set=memory_bound,
         )  # fmt: skip
 
-    def move(self, cause: str) -> None:
-        """Go to the next phase.  Raises :class:`IllegalTransition` if there is none."""
+    def after(self, cause: str) -> Phase:
+        """Return the next phase.  Raises :class:`IllegalTransition` if there is none."""
         after = TRANSITIONS.get((self.phase, cause))
         if after is None:
             raise IllegalTransition(f"job {self.id!r} is {self.phase}: it cannot {cause}")
-        self.phase = after
-        self.running = after is Phase.RUNNING
+        return after
+
+    def move(self, cause: str) -> None:
+        """Go to the next phase.  Raises :class:`IllegalTransition` if there is none."""
+        self.phase = self.after(cause)
+        self.running = self.phase is Phase.RUNNING
 
     @property
     def always_runs(self) -> bool:
@@ -325,6 +329,13 @@ class ClientState:
             if each.description.id == project:
                 return i
         raise IllegalTransition(f"project {project!r} is not attached")
+
+    def job(self, identity: str) -> Job:
+        """Return a job.  Raises :class:`IllegalTransition` if it is not known."""
+        job = self.by_id.get(identity)
+        if job is None:
+            raise IllegalTransition(f"job {identity!r} is not known")
+        return job
 
     def requeue(self) -> None:
         """Work out anew which jobs count as work, and which may run."""
