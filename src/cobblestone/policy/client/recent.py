@@ -8,47 +8,51 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cobblestone.policy.client import report_times
-from cobblestone.policy.client.backoff import next_type_backoff, rpc_backoff, type_backoff_delay
+from cobblestone.policy.client.backoff import rpc_backoff
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Phase
 from cobblestone.policy.client.core.values import WorkRequest
-from cobblestone.policy.client.device_picks import QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
 from cobblestone.policy.client.device_run_list import NO_CPU, RunList, make_device_run_list
+from cobblestone.policy.client.device_state import (
+    YOUNG_UPLOAD,
+    as_told,
+    back_off_types,
+    fetch_project,
+    gpu_available,
+    instances_being_left,
+    mark_endangered,
+    project_limits,
+    queue_projects,
+    run_as_listed,
+    usable_devices,
+)
 from cobblestone.policy.client.device_work_fetch import (
     MIN_BUFFER,
     DeviceFetchProject,
     FetchSettings,
-    Requests,
     plan_device_fetch,
-    queued_work,
 )
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
 from cobblestone.policy.client.memory_watch import MemoryWatch, version_key
-from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
+from cobblestone.policy.client.rec_accounting import RecMemory
 from cobblestone.policy.client.run_list_life import stands_recent
 from cobblestone.policy.client.version_estimates import VersionHistory
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 
-#: Seconds for which a new upload holds work fetch of its project back.
-YOUNG_UPLOAD = 300.0
 #: Jobs of a project that are given up in a day at most.
 GIVEN_UP_A_DAY = 10
 DAY = 86400.0
 
 
 @dataclass(slots=True)
-class RecentMemory:
+class RecentMemory(RecMemory):
     """What the policy remembers."""
 
-    recs: list[float] = field(default_factory=list[float])
     dcf: list[float] = field(default_factory=list[float])
-    computed: float = 0.0  #: seconds of computing that are not credited yet
-    credited_at: float = 0.0
     versions: dict[str, VersionHistory] = field(default_factory=dict[str, VersionHistory])
     """By project, app and version: how its jobs compare with their estimates."""
     memory_of: dict[str, float] = field(
@@ -91,32 +95,12 @@ class Recent:
     def refit(self) -> None:
         """Look anew at projects, preferences and devices."""
         state, memory = self.state, self.memory
-        prefs, host = state.preferences, state.devices
+        prefs = state.preferences
         self.low = max(MIN_BUFFER, prefs.buffer_min)
         self.total = self.low + max(0.0, prefs.buffer_additional)
         self.watch = MemoryWatch(state, memory.memory_of)
-        gpus = () if state.permission.gpu else host.gpus
-        self.devices = Devices(
-            ncpus=max(1, state.ncpus),
-            cpu_flops=host.cpu_flops,
-            gpus=tuple(
-                GpuType(
-                    name=g.name,
-                    count=g.count,
-                    relative_speed=gpu_relative_speed(peak_flops=g.peak_flops, cpu_flops=host.cpu_flops),
-                    suspended=g.suspended,
-                )
-                for g in gpus
-            ),
-        )
-        self.limits = [
-            ProjectLimits(
-                max_concurrent=p.description.max_concurrent,
-                app_max_concurrent=dict(p.description.app_max_concurrent),
-                exclusions=p.description.gpu_exclusions,
-            )
-            for p in state.projects
-        ]
+        self.devices = usable_devices(state)
+        self.limits = project_limits(state)
         more = len(state.projects) - len(memory.recs)
         memory.recs += [0.0] * more
         memory.dcf += [1.0] * more
@@ -138,23 +122,8 @@ class Recent:
     def before(self, *, deciding: bool) -> None:
         """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
         self.watch.measure()
-        memory, now = self.memory, self.state.now
-        memory.credited_at = min(memory.credited_at, now)  # the clock may have been set back
-        elapsed = now - memory.credited_at
-        if not deciding or elapsed < 1.0:
-            return
-        computed = memory.computed * self.state.permission.throttle
-        credit = [0.0] * len(memory.recs)
-        for job in self.state.running:
-            if not job.always_runs:
-                peak = self.devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
-                credit[job.project] += computed * peak * CREDIT_PER_FLOP
-        half_life = self.state.preferences.rec_half_life
-        memory.recs = [
-            update_rec(rec, credit=c, seconds=elapsed, half_life=half_life)
-            for rec, c in zip(memory.recs, credit, strict=True)
-        ]
-        memory.computed, memory.credited_at = 0.0, now
+        if deciding:
+            self.memory.credit(self.state, self.devices)
 
     def pressing(self) -> bool:
         """Tell whether the tasks have outgrown the memory that they may use."""
@@ -193,14 +162,7 @@ class Recent:
 
     def replied(self, project: int, requests: Mapping[str, WorkRequest], jobs: Sequence[Job]) -> None:
         """Back off from device types for which there was nothing."""
-        row = self.state.projects[project]
-        row.failures = 0
-        got = {job.gpu for job in jobs}
-        for kind in requests:
-            interval, end = row.backoffs.get(kind, (0.0, 0.0))
-            if kind not in got and end <= self.state.now:
-                interval = next_type_backoff(interval)
-                row.backoffs[kind] = (interval, self.state.now + type_backoff_delay(interval, rng=self.rng))
+        back_off_types(self.state, project, requests, jobs, rng=self.rng)
 
     def unreachable(self, project: int) -> None:
         """Wait before the next contact."""
@@ -218,10 +180,7 @@ class Recent:
         return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle)
 
     def _gpu_available(self) -> float:
-        if self.availability is not None:
-            return self.availability
-        state = self.state
-        return max(0.01, state.on.at(state.now) * state.gpu_active.at(state.now))
+        return gpu_available(self.state) if self.availability is None else self.availability
 
     def correction(self, project: int) -> float:
         """Return the project's duration correction factor, as it is told: 1 if it does not want one."""
@@ -263,7 +222,7 @@ class Recent:
             queue = [job for job in state.jobs if job.queued and not job.always_runs]
             self.outlook = simulate_devices(
                 queue,
-                self._queue_projects(),
+                queue_projects(state, self.memory.recs, self.limits),
                 self.devices,
                 now=state.now,
                 buffer_total=self.total,
@@ -272,31 +231,8 @@ class Recent:
                 half_life=state.preferences.rec_half_life,
                 ram_bytes=self.watch.ram,
             )
-            self._mark(queue, {id(queue[i]) for i in self.outlook.late}, self.outlook)
+            mark_endangered(state, queue, self.outlook)
         return self.outlook
-
-    def _mark(self, queue: Sequence[Job], late: set[int], outlook: Outlook) -> None:
-        """Mark the jobs to be run by deadline.
-
-        A mark lasts for a time slice, so that jobs do not take turns at the edge of being late, and a job that has begun to
-        run by its deadline keeps it while others of its project would be late.  A job that cannot be in time whatever is done
-        is not hurried: it would only make others late.
-        """
-        now, span = self.state.now, self.state.slice
-        for job in queue:
-            if id(job) in late:
-                job.late_since = now
-            elif job.late_since is not None and now - job.late_since >= span:
-                domino = job.edf and job.start_order and outlook.misses.get((job.project, job.gpu))
-                job.late_since = now if domino else None
-            job.edf = job.late_since is not None and now + job.remaining <= job.report_deadline
-
-    def _queue_projects(self) -> list[QueueProject]:
-        rows = zip(self.state.projects, self.memory.recs, self.limits, strict=True)
-        return [
-            QueueProject(share=p.share, rec=rec, limits=limits, group=p.description.priority_group)
-            for p, rec, limits in rows
-        ]
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
@@ -328,24 +264,20 @@ class Recent:
         """Return the jobs that ought to run."""
         outlook = self.look_ahead()
         state = self.state
-        quitting: dict[str, list[int]] = {}
-        for job in (*state.jobs, *state.finished) if self.devices.gpus else ():
-            if job.phase in (Phase.QUITTING, Phase.GIVEN_UP) and job.gpu:
-                quitting.setdefault(job.gpu, []).extend(job.instances)
         waiting = [job for job in state.jobs if job.runnable]
         runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
         self.watch.expect_all([job for job in runnable if job.start_order])
         late = {i for i, job in enumerate(runnable) if job.edf}
         self.run_list = make_device_run_list(
             runnable,
-            self._queue_projects(),
+            queue_projects(state, self.memory.recs, self.limits),
             self.devices,
             Outlook(outlook.devices, late, outlook.misses, outlook.limit_shortfalls),
             now=state.now,
             slice_seconds=state.slice,
             ram_bytes=self.watch.ram,
             available=self.available(),
-            blocked=quitting,
+            blocked=instances_being_left(state) if self.devices.gpus else {},
         )
         for job in waiting:
             if id(job) not in self.run_list.instances and not job.must_quit:
@@ -371,18 +303,7 @@ class Recent:
 
     def enforce(self, wanted: Sequence[Job]) -> Changes:
         """Run the list as it is; a task whose GPU instances have changed is stopped and started again."""
-        ids = {id(job) for job in wanted}
-        instances = self.run_list.instances
-        preempt = [
-            job
-            for job in self.state.running
-            if id(job) not in ids or (job.gpu and instances.get(id(job), job.instances) != job.instances)
-        ]
-        moved = {id(job) for job in preempt}
-        start = [job for job in wanted if job.runnable and not job.running and id(job) not in moved]
-        for job in start:
-            job.instances = instances.get(id(job), job.instances)
-        return Changes(start, preempt)
+        return run_as_listed(self.state.running, wanted, self.run_list.instances)
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
 
@@ -408,44 +329,18 @@ class Recent:
         for reason in reasons:
             if "project" in reason.values:
                 state.projects[state.position(str(reason.values["project"]))].why = (reason,)
-        others = {i: self._told(requests, outlook) for i, requests in plan.others.items()}
-        return FetchPlan(plan.project, self._told(plan.requests, outlook), others, reasons)
-
-    def _told(self, requests: Requests, outlook: Outlook) -> dict[str, WorkRequest]:
-        return {
-            kind: WorkRequest(r.seconds, r.instances, outlook.devices[kind].busy)
-            for kind, r in requests.items()
-        }
+        others = {i: as_told(requests, outlook) for i, requests in plan.others.items()}
+        return FetchPlan(plan.project, as_told(plan.requests, outlook), others, reasons)
 
     def _fetch_project(self, i: int) -> DeviceFetchProject:
-        state, now = self.state, self.state.now
-        p = state.projects[i]
-        d = p.description
-        held = [job for job in state.jobs if job.project == i]
-        flops, queued, seconds = queued_work(p.queue, self.devices)
-        supplies = frozenset(d.supplies) - frozenset(d.forbidden)
-        return DeviceFetchProject(
-            share=p.share,
+        state = self.state
+        return fetch_project(
+            state,
+            i,
+            supplies=frozenset(state.projects[i].description.supplies),
             rec=self.memory.recs[i],
-            supplies=supplies,
-            contactable=p.not_before <= now,
-            suspended=d.suspended,
-            no_new_work=d.no_new_work,
-            group=d.priority_group,
-            non_cpu_intensive=d.non_cpu_intensive,
-            first_contact=p.first_contact,
-            backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
-            deferred=frozenset([job.gpu for job in held if job.deferred(now)]),
-            runnable=len(p.queue),
-            held=len(held),
-            waiting=sum([not job.running for job in held]),
-            uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
-            uploads_young=now - p.upload_since < YOUNG_UPLOAD,
             dcf=self.correction(i),
-            queued_flops=flops,
-            queued_instances=queued,
-            queued_seconds=seconds,
-            blocked=any(job.stalled or job.suspended for job in held),
+            devices=self.devices,
             limits=self.limits[i],
         )
 
