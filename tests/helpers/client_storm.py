@@ -60,7 +60,7 @@ class Storm:
             for _ in range(2)
         )
         self.core.validate = self.twin.validate = True
-        self.counts_jobs = not policy.startswith("recent")  #: its policy takes one processor a job
+        self.counts_jobs = policy.startswith("published")  #: its policy takes one processor a job
         self.now = r.choice([0.0, 1e9])
         self.made = 0
         self.attached: list[str] = []
@@ -345,7 +345,7 @@ class Storm:
         usual = [job for job in (*state.running, *moving) if not job.always_runs]
         used = sum(job.cpus or (0.0 if job.gpu else 1.0) for job in usual)
         for job in waiting:
-            if not job.gpu and self.core.why_job(job.id)[0].code == "wait.cpus":
+            if not job.gpu and self.core.why_job(job.id)[0].code in ("wait.cpus", "wait.turn"):
                 assert used > state.ncpus - 1.0 + 1e-9, f"{used} of {state.ncpus} in use, {job.id} waits"
 
 

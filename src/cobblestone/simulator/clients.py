@@ -55,10 +55,10 @@ def make_policy(
         ways = ways_2007(compatibility)
     told = _availability(host)
     if 3 in (choice.cpu_scheduling, choice.work_fetch):
-        from cobblestone.policy.client.cs3_wf3 import OwnPolicy
+        from cobblestone.policy.client.own_devices import OwnOnDevices
 
         aversion = scenario.preferences.waste_aversion
-        return OwnPolicy(
+        return OwnOnDevices(
             choice, rng, availability=told, ways=ways, backends=backends, waste_aversion=aversion
         )
     return Published(choice, rng, availability=told, ways=ways, backends=backends)

@@ -1,4 +1,4 @@
-"""Today's family on whole scenarios: what volunteers asked for and the expected outcome of each."""
+"""Today's family, and where it says so our own policy, on whole scenarios: what volunteers asked for and the outcome of each."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ Q = ProjectDescription(id="q")
 SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
 TWO_GPUS = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA", count=2),))
 GPU_P = replace(P, supplies=("", "NVIDIA"))
+#: What our own policy does as well.
+both = pytest.mark.parametrize("policy", ["recent", "own"])
 
 
 def gpu_job(
@@ -60,7 +62,8 @@ def gpu_job(
 # -- limits on concurrent jobs ----------------------------------------------------------------------------------------
 
 
-def test_an_app_at_its_limit_is_no_reason_to_fetch_while_other_apps_have_work() -> None:
+@both
+def test_an_app_at_its_limit_is_no_reason_to_fetch_while_other_apps_have_work(policy: str) -> None:
     """Issue 4322: one app limited to one job, the others in plenty; the client fetched up to its limit of jobs."""
     wide = [job(f"slow{i}", app="slow", estimate=8 * HOUR) for i in range(6)]
     usual = [job(f"fast{i}", app="fast") for i in range(40)]
@@ -68,6 +71,7 @@ def test_an_app_at_its_limit_is_no_reason_to_fetch_while_other_apps_have_work() 
         [replace(P, app_max_concurrent={"slow": 1})],
         {"p": once(*wide, *usual)},
         preferences=SchedulingPreferences(buffer_min=0.0, buffer_additional=0.2 * DAY),
+        policy=policy,
     )
     play.run(4 * HOUR)
     assert play.asked("p") <= 2
@@ -76,7 +80,8 @@ def test_an_app_at_its_limit_is_no_reason_to_fetch_while_other_apps_have_work() 
     assert play.idle == 0.0
 
 
-def test_work_is_fetched_up_to_the_limit_although_the_buffer_is_short() -> None:
+@both
+def test_work_is_fetched_up_to_the_limit_although_the_buffer_is_short(policy: str) -> None:
     """Issue 5749: 16 CPUs, an app of two CPUs limited to four jobs; the client stopped at two."""
     jobs = iter(job(f"a{i}", app="atlas", cpus=2.0, estimate=6 * HOUR) for i in range(100))
     play = Play(
@@ -84,38 +89,45 @@ def test_work_is_fetched_up_to_the_limit_although_the_buffer_is_short() -> None:
         {"p": lambda requests, now: [next(jobs)] if requests else []},
         devices=HostDevices(ncpus=16),
         preferences=SchedulingPreferences(buffer_min=0.1 * DAY, buffer_additional=0.0),
+        policy=policy,
     )
     play.run(HOUR)
     assert len(play.running) == 4
     assert len(play.known) <= 4 + 16
 
 
-def test_a_project_at_its_limit_leaves_the_devices_to_others() -> None:
+@both
+def test_a_project_at_its_limit_leaves_the_devices_to_others(policy: str) -> None:
     """Issue 1344: the limit was not in the simulation, and devices stood idle."""
-    play = Play([replace(P, max_concurrent=1), Q], {"p": endless("p"), "q": endless("q")})
+    play = Play([replace(P, max_concurrent=1), Q], {"p": endless("p"), "q": endless("q")}, policy=policy)
     play.run(2 * DAY)
     assert play.idle < 0.01 * 4 * 2 * DAY
     assert sum(n.startswith("p") for n in play.running) == 1
     assert len([n for n in play.known if n.startswith("p") and n not in play.finished]) < 20
 
 
-def test_jobs_that_a_limit_keeps_waiting_are_no_work_for_the_other_devices() -> None:
+@both
+def test_jobs_that_a_limit_keeps_waiting_are_no_work_for_the_other_devices(policy: str) -> None:
     """Issue 1344 again: a limited project has sent far too much; what may not run must not look like a full buffer."""
     flood = once(*(job(f"p{i}") for i in range(40)))
-    play = Play([replace(P, max_concurrent=1), Q], {"p": flood, "q": endless("q")}, preferences=SMALL)
+    play = Play(
+        [replace(P, max_concurrent=1), Q], {"p": flood, "q": endless("q")}, preferences=SMALL, policy=policy
+    )
     play.run(6 * HOUR)
     assert play.asked("p") == 1
     assert sum(n.startswith("p") for n in play.running) == 1
     assert play.idle < 0.01 * 4 * 6 * HOUR
 
 
-def test_gpu_jobs_that_use_up_a_limit_leave_the_cpus_to_other_projects() -> None:
+@both
+def test_gpu_jobs_that_use_up_a_limit_leave_the_cpus_to_other_projects(policy: str) -> None:
     """Issue 1677: an app limited to six ran on GPUs and CPUs; the rest of the CPUs were not used."""
     mine = [gpu_job(f"g{i}", app="seti") for i in range(4)] + [job(f"c{i}", app="seti") for i in range(20)]
     play = Play(
         [replace(GPU_P, app_max_concurrent={"seti": 3}), Q],
         {"p": once(*mine), "q": once(*(job(f"q{i}", "q") for i in range(10)))},
         devices=TWO_GPUS,
+        policy=policy,
     )
     play.run(1.0)
     assert sum(name[0] == "g" for name in play.running) == 2
@@ -123,7 +135,8 @@ def test_gpu_jobs_that_use_up_a_limit_leave_the_cpus_to_other_projects() -> None
     assert sum(name[0] == "q" for name in play.running) == 3
 
 
-def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus() -> None:
+@both
+def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus(policy: str) -> None:
     """Two kinds of GPU, one of them excluded, and a limit on all jobs of the project: its CPU jobs piled up."""
     kinds = {"": 1.0, "NVIDIA": 0.2, "AMD": 0.2}
 
@@ -142,6 +155,7 @@ def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus() 
         {"p": mixed("p"), "q": mixed("q")},
         devices=HostDevices(ncpus=2, gpus=(Gpu(name="NVIDIA", count=2), Gpu(name="AMD"))),
         preferences=SMALL,
+        policy=policy,
     )
     play.run(6 * HOUR)
     assert play.idle < 0.02 * 2 * 6 * HOUR
@@ -149,13 +163,15 @@ def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus() 
     assert all(play.known[name].project == "q" for name in play.running if play.known[name].gpu == "AMD")
 
 
-def test_a_backup_project_with_a_limit_is_asked_just_in_time() -> None:
+@both
+def test_a_backup_project_with_a_limit_is_asked_just_in_time(policy: str) -> None:
     """Issue 7010: share 0 and a limit of one job; the client fetched a job every minute."""
     main = replace(Q, id="main")
     backup = replace(P, id="backup", share=0.0, max_concurrent=1)
     play = Play(
         [main, backup],
         {"backup": endless("backup", estimate=2 * HOUR), "main": endless("main", most=3, cpus=1.0)},
+        policy=policy,
     )
     play.servers = {**play.servers, "main": lambda requests, now: []}
     play.run(DAY)
@@ -164,16 +180,18 @@ def test_a_backup_project_with_a_limit_is_asked_just_in_time() -> None:
     assert len(play.finished) >= 9
 
 
+@both
 @pytest.mark.parametrize(("limit", "app_limit"), [(0, 1), (1, 0), (2, 3), (5, 3)])
 @pytest.mark.parametrize(("estimate", "low", "more"), [(20 * HOUR, 0.0, 0.3 * DAY), (HOUR, 0.2 * DAY, 0.0)])
 def test_a_limit_neither_floods_nor_starves(
-    limit: int, app_limit: int, estimate: float, low: float, more: float
+    policy: str, limit: int, app_limit: int, estimate: float, low: float, more: float
 ) -> None:
     described = replace(P, max_concurrent=limit, app_max_concurrent={"a": app_limit} if app_limit else {})
     play = Play(
         [described],
         {"p": endless("p", estimate=estimate, app="a")},
         preferences=SchedulingPreferences(buffer_min=low, buffer_additional=more),
+        policy=policy,
     )
     play.run(0.25 * DAY)
     most = min(each for each in (limit, app_limit, 4) if each)
@@ -184,24 +202,30 @@ def test_a_limit_neither_floods_nor_starves(
 # -- GPUs -------------------------------------------------------------------------------------------------------------
 
 
-def test_three_jobs_of_six_tenths_do_not_run_on_two_gpus() -> None:
-    play = Play([GPU_P], {"p": once(*(gpu_job(f"g{i}", gpus=0.6) for i in range(3)))}, devices=TWO_GPUS)
+@both
+def test_three_jobs_of_six_tenths_do_not_run_on_two_gpus(policy: str) -> None:
+    play = Play(
+        [GPU_P], {"p": once(*(gpu_job(f"g{i}", gpus=0.6) for i in range(3)))}, devices=TWO_GPUS, policy=policy
+    )
     assert sorted(start.instances for start in play.running.values()) == [(0,), (1,)]
     assert play.core.why_job("g2")[0].code == "wait.gpu"
 
 
-def test_halves_share_an_instance_so_that_a_whole_one_stays_free() -> None:
+@both
+def test_halves_share_an_instance_so_that_a_whole_one_stays_free(policy: str) -> None:
     jobs = [gpu_job("a", gpus=0.5), gpu_job("b", gpus=0.5), gpu_job("c", gpus=1.0)]
-    play = Play([GPU_P], {"p": once(*jobs)}, devices=TWO_GPUS)
+    play = Play([GPU_P], {"p": once(*jobs)}, devices=TWO_GPUS, policy=policy)
     assert play.running["a"].instances == play.running["b"].instances != play.running["c"].instances
 
 
-def test_each_gpu_can_be_suspended_and_excluded() -> None:
+@both
+def test_each_gpu_can_be_suspended_and_excluded(policy: str) -> None:
     """Aim 20, on two GPUs."""
     play = Play(
         [GPU_P, replace(Q, supplies=("NVIDIA",))],
         {"p": endless("p", gpu="NVIDIA", gpus=1.0, cpus=0.1)},
         devices=TWO_GPUS,
+        policy=policy,
     )
     assert len(play.running) == 2
     off = replace(TWO_GPUS, gpus=(Gpu(name="NVIDIA", count=2, suspended=(0,)),))
@@ -219,14 +243,16 @@ def test_each_gpu_can_be_suspended_and_excluded() -> None:
     assert len(play.running) == 1
 
 
-def test_an_app_may_be_kept_off_a_gpu_that_other_apps_of_its_project_use() -> None:
+@both
+def test_an_app_may_be_kept_off_a_gpu_that_other_apps_of_its_project_use(policy: str) -> None:
     described = replace(GPU_P, gpu_exclusions=(GpuExclusion(gpu="NVIDIA", instance=0, app="a"),))
     jobs = [gpu_job("a0", app="a"), gpu_job("a1", app="a"), gpu_job("b0", app="b")]
-    play = Play([described], {"p": once(*jobs)}, devices=TWO_GPUS)
+    play = Play([described], {"p": once(*jobs)}, devices=TWO_GPUS, policy=policy)
     assert {name: start.instances for name, start in play.running.items()} == {"a0": (1,), "b0": (0,)}
 
 
-def test_suspended_gpus_leave_no_cpu_idle() -> None:
+@both
+def test_suspended_gpus_leave_no_cpu_idle(policy: str) -> None:
     """Issue 3679: the CPUs of GPU jobs that may not run were counted as used."""
     jobs = [job(f"g{i}", gpu="NVIDIA", gpus=1.0, cpus=1.0) for i in range(2)] + [
         job(f"c{i}") for i in range(8)
@@ -237,12 +263,14 @@ def test_suspended_gpus_leave_no_cpu_idle() -> None:
         devices=TWO_GPUS,
         permission=Permission(gpu="user_active"),
         preferences=SMALL,
+        policy=policy,
     )
     play.run(10.0)
     assert sorted(play.running) == ["c0", "c1", "c2", "c3"]
 
 
-def test_gpu_jobs_that_may_not_run_are_no_work_for_the_cpus() -> None:
+@both
+def test_gpu_jobs_that_may_not_run_are_no_work_for_the_cpus(policy: str) -> None:
     """Issue 2257 and its like: with GPUs suspended none of their jobs is fetched, and the CPUs are kept busy."""
     waiting = [job(f"g{i}", gpu="NVIDIA", gpus=1.0, cpus=1.0) for i in range(2)]
     serve = endless("c")
@@ -254,16 +282,22 @@ def test_gpu_jobs_that_may_not_run_are_no_work_for_the_cpus() -> None:
         return [*sent, *(waiting if len(asked) == 1 else ())]
 
     play = Play(
-        [GPU_P], {"p": both}, devices=TWO_GPUS, permission=Permission(gpu="user_active"), preferences=SMALL
+        [GPU_P],
+        {"p": both},
+        devices=TWO_GPUS,
+        permission=Permission(gpu="user_active"),
+        preferences=SMALL,
+        policy=policy,
     )
     play.run(2 * HOUR)
     assert play.idle == 0.0
     assert {kind for each in asked for kind in each} == {""}
 
 
-def test_no_gpu_job_starts_while_another_still_leaves_its_instance() -> None:
+@both
+def test_no_gpu_job_starts_while_another_still_leaves_its_instance(policy: str) -> None:
     one = HostDevices(ncpus=2, gpus=(Gpu(name="NVIDIA"),))
-    play = Play([GPU_P], {"p": once(gpu_job("a"), gpu_job("b"))}, devices=one)
+    play = Play([GPU_P], {"p": once(gpu_job("a"), gpu_job("b"))}, devices=one, policy=policy)
     assert list(play.running) == ["a"]
     core = play.core
     out = core.handle(ProjectAttached(5.0, replace(GPU_P, suspended=True)))
@@ -280,11 +314,12 @@ def test_no_gpu_job_starts_while_another_still_leaves_its_instance() -> None:
 # -- many CPUs --------------------------------------------------------------------------------------------------------
 
 
-def test_a_wide_job_is_not_starved_by_narrow_ones_and_no_cpu_is_idle() -> None:
+@both
+def test_a_wide_job_is_not_starved_by_narrow_ones_and_no_cpu_is_idle(policy: str) -> None:
     """Aim 8; issues 5254, 4780."""
     # they are shorter than a slice and end one by one, so that there is always one within its slice
     narrow = [job(f"q{i}", "q", estimate=(0.41 + 0.073 * (i % 7)) * HOUR) for i in range(60)]
-    play = Play([replace(P, no_new_work=True), Q], {"q": once(*narrow)}, preferences=SMALL)
+    play = Play([replace(P, no_new_work=True), Q], {"q": once(*narrow)}, preferences=SMALL, policy=policy)
     play.run(1800.0)
     play.servers = {"p": once(job("wide", cpus=4.0, estimate=2 * HOUR), unasked=True)}
     play.tell(ContactAsked(play.now, "p"))
@@ -294,27 +329,32 @@ def test_a_wide_job_is_not_starved_by_narrow_ones_and_no_cpu_is_idle() -> None:
     assert play.idle < 0.05 * 4 * 6 * HOUR
 
 
-def test_jobs_are_packed_so_that_processors_need_not_be_shared() -> None:
+@both
+def test_jobs_are_packed_so_that_processors_need_not_be_shared(policy: str) -> None:
     """Taken as they came, three narrow ones would leave too little for the wide one."""
     jobs = [job("a"), job("b"), job("wide", cpus=3.0), job("c")]
-    play = Play([P], {"p": once(*jobs)}, preferences=SMALL)
+    play = Play([P], {"p": once(*jobs)}, preferences=SMALL, policy=policy)
     assert sorted(play.running) == ["a", "wide"]
 
 
-def test_a_wide_job_that_nothing_fits_beside_shares_the_last_processor() -> None:
+@both
+def test_a_wide_job_that_nothing_fits_beside_shares_the_last_processor(policy: str) -> None:
     jobs = [job("narrow"), job("wide0", cpus=3.0), job("wide1", cpus=3.0)]
-    play = Play([P], {"p": once(*jobs)}, devices=HostDevices(ncpus=5), preferences=SMALL)
+    play = Play([P], {"p": once(*jobs)}, devices=HostDevices(ncpus=5), preferences=SMALL, policy=policy)
     assert sorted(play.running) == ["narrow", "wide0", "wide1"], "rather seven on five than one idle"
 
 
+@both
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=4, max_size=14), st.integers(0, 1000))
-def test_no_cpu_is_idle_while_a_job_that_could_use_it_waits(widths: list[int], seed: int) -> None:
+def test_no_cpu_is_idle_while_a_job_that_could_use_it_waits(
+    policy: str, widths: list[int], seed: int
+) -> None:
     jobs = [
         job(f"j{i}", cpus=float(w), estimate=1000.0 + 137.0 * ((i * 7 + seed) % 11))
         for i, w in enumerate(widths)
     ]
-    play = Play([P], {"p": once(*jobs)}, preferences=SMALL)
+    play = Play([P], {"p": once(*jobs)}, preferences=SMALL, policy=policy)
     for _ in range(30):
         used = sum(play.known[name].cpus for name in play.running)
         waiting = [j for j in play.core.state.jobs if j.runnable and not j.running]
@@ -323,13 +363,15 @@ def test_no_cpu_is_idle_while_a_job_that_could_use_it_waits(widths: list[int], s
         play.run(play.now + 200.0)
 
 
-def test_jobs_that_say_they_need_no_cpu_do_not_all_start_at_once() -> None:
+@both
+def test_jobs_that_say_they_need_no_cpu_do_not_all_start_at_once(policy: str) -> None:
     """Issue 6797."""
-    play = Play([P], {"p": once(*(job(f"j{i}", cpus=0.0) for i in range(30)))})
+    play = Play([P], {"p": once(*(job(f"j{i}", cpus=0.0) for i in range(30)))}, policy=policy)
     assert len(play.running) == 4
 
 
-def test_jobs_that_use_next_to_no_processor_always_run_beside_the_others() -> None:
+@both
+def test_jobs_that_use_next_to_no_processor_always_run_beside_the_others(policy: str) -> None:
     lasting = ProjectDescription(id="n", non_cpu_intensive=True)
     play = Play(
         [lasting, P],
@@ -341,6 +383,7 @@ def test_jobs_that_use_next_to_no_processor_always_run_beside_the_others() -> No
             ),
             "p": endless("p"),
         },
+        policy=policy,
     )
     play.run(6.5 * HOUR)
     assert sum(name[0] == "n" for name in play.running) == 1
@@ -366,8 +409,14 @@ def test_a_short_deadline_waits_for_the_end_of_a_time_slice_if_it_can() -> None:
     assert sum(isinstance(each, SuspendTask) for _, each in play.log) == 1
 
 
-def test_a_job_that_cannot_wait_takes_a_place_at_once() -> None:
-    play = Play([P, Q], {"p": once(*(job(f"p{i}", estimate=40 * HOUR) for i in range(4)))}, preferences=SMALL)
+@both
+def test_a_job_that_cannot_wait_takes_a_place_at_once(policy: str) -> None:
+    play = Play(
+        [P, Q],
+        {"p": once(*(job(f"p{i}", estimate=40 * HOUR) for i in range(4)))},
+        preferences=SMALL,
+        policy=policy,
+    )
     play.run(10 * 60.0)
     deadline = play.now + 1.5 * HOUR + 600.0
     play.servers = {
@@ -378,7 +427,8 @@ def test_a_job_that_cannot_wait_takes_a_place_at_once() -> None:
     assert "tight" in play.running
 
 
-def test_of_two_late_jobs_the_one_with_seconds_left_runs_first() -> None:
+@both
+def test_of_two_late_jobs_the_one_with_seconds_left_runs_first(policy: str) -> None:
     """Issue 5306: a job that was late already ran on, and the one with 40 s left became late too."""
     play = Play(
         [P],
@@ -390,6 +440,7 @@ def test_of_two_late_jobs_the_one_with_seconds_left_runs_first() -> None:
         },
         devices=HostDevices(ncpus=1),
         preferences=SMALL,
+        policy=policy,
     )
     play.run(200.0)
     assert "short" in play.finished
@@ -450,9 +501,10 @@ def test_a_task_past_its_slice_runs_on_until_it_has_checkpointed() -> None:
     assert kept == pytest.approx(9 * HOUR - len(stops) * 0.25 * HOUR)
 
 
-def test_jobs_with_one_tight_deadline_do_not_take_turns() -> None:
+@both
+def test_jobs_with_one_tight_deadline_do_not_take_turns(policy: str) -> None:
     jobs = [job(f"j{i}", estimate=3 * HOUR, deadline=6.6 * HOUR) for i in range(4)]
-    play = Play([P], {"p": once(*jobs)}, devices=HostDevices(ncpus=2), preferences=SMALL)
+    play = Play([P], {"p": once(*jobs)}, devices=HostDevices(ncpus=2), preferences=SMALL, policy=policy)
     play.run(7 * HOUR)
     assert [play.starts(f"j{i}") for i in range(4)] == [1, 1, 1, 1]
     assert all(at <= 6.6 * HOUR for at in play.finished.values())
@@ -461,7 +513,10 @@ def test_jobs_with_one_tight_deadline_do_not_take_turns() -> None:
 # -- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_tasks_that_outgrow_the_memory_are_stopped_at_the_next_reading_and_another_runs_instead() -> None:
+@both
+def test_tasks_that_outgrow_the_memory_are_stopped_at_the_next_reading_and_another_runs_instead(
+    policy: str,
+) -> None:
     """Issue 1615: one task too many for the memory, and nothing computed at all."""
     play = Play(
         [P],
@@ -473,6 +528,7 @@ def test_tasks_that_outgrow_the_memory_are_stopped_at_the_next_reading_and_anoth
         },
         devices=HostDevices(ncpus=2),
         permission=Permission(ram_bytes=3e9),
+        policy=policy,
     )
     assert sorted(play.running) == ["j0", "j1"]
     play.working_sets = {"j0": 2.5e9, "j1": 0.4e9}
@@ -484,13 +540,18 @@ def test_tasks_that_outgrow_the_memory_are_stopped_at_the_next_reading_and_anoth
     assert play.core.why_job("j1")[0].code == "wait.memory"
 
 
-def test_a_new_job_is_expected_to_need_what_its_app_version_needed() -> None:
+@both
+def test_a_new_job_is_expected_to_need_what_its_app_version_needed(policy: str) -> None:
     jobs = [
         job("a0", version="1", memory_bound=1e9),
         job("a1", version="1", memory_bound=1e9, estimate=2 * HOUR),
     ]
     play = Play(
-        [P], {"p": once(*jobs)}, devices=HostDevices(ncpus=2), permission=Permission(ram_bytes=3e9, ncpus=1)
+        [P],
+        {"p": once(*jobs)},
+        devices=HostDevices(ncpus=2),
+        permission=Permission(ram_bytes=3e9, ncpus=1),
+        policy=policy,
     )
     play.working_sets = {"a0": 2e9}
     play.run(100.0)
@@ -501,13 +562,15 @@ def test_a_new_job_is_expected_to_need_what_its_app_version_needed() -> None:
     assert len(play.running) == 2
 
 
-def test_while_swap_space_is_short_the_task_that_loses_least_quits_and_comes_back() -> None:
+@both
+def test_while_swap_space_is_short_the_task_that_loses_least_quits_and_comes_back(policy: str) -> None:
     """Issue 7132."""
     play = Play(
         [P],
         {"p": once(*(job(f"j{i}", estimate=9 * HOUR) for i in range(2)))},
         devices=HostDevices(ncpus=2),
         permission=Permission(swap_bytes=4e9),
+        policy=policy,
     )
     play.swaps = {"j0": 1e9, "j1": 1e9}
     play.run(100.0)
@@ -526,7 +589,10 @@ def test_while_swap_space_is_short_the_task_that_loses_least_quits_and_comes_bac
 # -- backup projects and groups ---------------------------------------------------------------------------------------
 
 
-def test_a_backup_project_keeps_all_devices_busy_while_the_main_one_is_away_and_stays_out_otherwise() -> None:
+@both
+def test_a_backup_project_keeps_all_devices_busy_while_the_main_one_is_away_and_stays_out_otherwise(
+    policy: str,
+) -> None:
     """Aim 9."""
     up = True
     serve = endless("m")
@@ -538,6 +604,7 @@ def test_a_backup_project_keeps_all_devices_busy_while_the_main_one_is_away_and_
         [replace(Q, id="m"), replace(P, id="b", share=0.0)],
         {"m": main, "b": endless("b", estimate=0.5 * HOUR)},
         preferences=SMALL,
+        policy=policy,
     )
     play.run(DAY)
     assert not [n for n in play.known if n[0] == "b"]
@@ -567,7 +634,8 @@ def test_a_backup_project_is_asked_minutes_before_a_device_is_idle_and_for_that_
     assert asked(0.0, 2.0) == {"": DeviceRequest(seconds=1.0, instances=2.0)}
 
 
-def test_jobs_of_a_higher_group_run_first_whatever_was_done_before() -> None:
+@both
+def test_jobs_of_a_higher_group_run_first_whatever_was_done_before(policy: str) -> None:
     high = replace(Q, id="h", priority_group=1, share=1.0)
     play = Play(
         [P, high],
@@ -576,6 +644,7 @@ def test_jobs_of_a_higher_group_run_first_whatever_was_done_before() -> None:
             "h": once(*(job(f"h{i}", "h", estimate=9 * HOUR) for i in range(4))),
         },
         preferences=SMALL,
+        policy=policy,
     )
     play.tell(ContactAsked(0.0, "p"))
     assert len(play.core.state.jobs) == 8
@@ -584,9 +653,10 @@ def test_jobs_of_a_higher_group_run_first_whatever_was_done_before() -> None:
     assert not any(play.starts(f"p{i}") for i in range(4))
 
 
-def test_projects_of_a_lower_group_get_only_what_the_higher_cannot_use() -> None:
+@both
+def test_projects_of_a_lower_group_get_only_what_the_higher_cannot_use(policy: str) -> None:
     high = replace(Q, id="h", priority_group=1, share=1.0)
-    play = Play([P, high], {"p": endless("p"), "h": endless("h")}, preferences=SMALL)
+    play = Play([P, high], {"p": endless("p"), "h": endless("h")}, preferences=SMALL, policy=policy)
     play.run(DAY)
     done = [n for n in play.finished if n[0] == "p"]
     assert len(done) < 0.1 * len(play.finished)
@@ -730,8 +800,9 @@ def test_what_makes_a_finished_job_be_reported_at_once(
     assert (at, contact.report, contact.why[0].code) == (1.8 * HOUR, ("a",), code)
 
 
-def test_otherwise_a_finished_job_is_reported_within_the_hour_or_with_the_next_contact() -> None:
-    play = Play([P], {"p": once(job("a"))}, preferences=SMALL)
+@both
+def test_otherwise_a_finished_job_is_reported_within_the_hour_or_with_the_next_contact(policy: str) -> None:
+    play = Play([P], {"p": once(job("a"))}, preferences=SMALL, policy=policy)
     finished(play, 2 * HOUR)
     rest = [c for _, c in play.contacts if "a" in c.report]
     if not rest:
@@ -741,10 +812,16 @@ def test_otherwise_a_finished_job_is_reported_within_the_hour_or_with_the_next_c
         assert contact.why
 
 
-def test_a_contact_for_another_reason_brings_work_along() -> None:
+@both
+def test_a_contact_for_another_reason_brings_work_along(policy: str) -> None:
     """Piggy-back: the volunteer's update asks for what is below the total buffer although it is above the minimum."""
     prefs = SchedulingPreferences(buffer_min=1000.0, buffer_additional=8 * HOUR)
-    play = Play([P], {"p": once(*(job(f"j{i}", estimate=2 * HOUR) for i in range(4)))}, preferences=prefs)
+    play = Play(
+        [P],
+        {"p": once(*(job(f"j{i}", estimate=2 * HOUR) for i in range(4)))},
+        preferences=prefs,
+        policy=policy,
+    )
     play.run(60.0)
     count = len(play.contacts)
     play.tell(ContactAsked(play.now, "p"))
@@ -776,7 +853,8 @@ def test_a_type_that_was_refused_is_asked_for_again_later_and_later() -> None:
     assert gaps[-1] > 3 * gaps[0]
 
 
-def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others() -> None:
+@both
+def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others(policy: str) -> None:
     made = 0
 
     def both_apps(requests: Requests, now: float) -> list[JobDescription]:
@@ -794,13 +872,15 @@ def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others() -> None
         [ProjectDescription(id="p", supplies=("NVIDIA",), gpu_exclusions=(kept_off,))],
         {"p": both_apps},
         devices=HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA", count=2),)),
+        policy=policy,
     )
     play.run(8 * HOUR)
     assert len(play.finished) >= 14, "both GPUs compute all the time"
     assert len(play.known) < 2 * len(play.finished) + 40
 
 
-def test_a_task_that_had_to_quit_for_want_of_swap_space_need_not_once_there_is_enough() -> None:
+@both
+def test_a_task_that_had_to_quit_for_want_of_swap_space_need_not_once_there_is_enough(policy: str) -> None:
     jobs = [job(name, estimate=10 * HOUR) for name in "ab"]
     play = Play(
         [ProjectDescription(id="p")],
@@ -808,6 +888,7 @@ def test_a_task_that_had_to_quit_for_want_of_swap_space_need_not_once_there_is_e
         devices=HostDevices(ncpus=2),
         swaps={"a": 3e9, "b": 3e9},
         permission=Permission(swap_bytes=4e9),
+        policy=policy,
     )
     play.run(2 * HOUR)
     assert len(play.running) == 1

@@ -140,12 +140,21 @@ class OwnPolicy(Published):
             return
         ratio = elapsed / job.raw if job.raw > 0.0 else 1.0
         history = self._history(job).after_job(ratio, tuple(readings.values()), elapsed)
-        known.apps[job.app_name] = history
-        known.history = known.history.after_job(PastJob(elapsed, job.raw, _bound(job), app=job.app_name))
+        known.apps[self.app_key(job)] = history
+        self.remember(job, PastJob(elapsed, job.raw, _bound(job), app=job.app_name))
         self._look_out(i)
 
     def _history(self, job: Job) -> AppHistory:
-        return self.memory.projects[job.project].apps.get(job.app_name) or AppHistory()
+        return self.memory.projects[job.project].apps.get(self.app_key(job)) or AppHistory()
+
+    def app_key(self, job: Job) -> str:
+        """Return under which name a project's jobs like this one are remembered."""
+        return job.app_name
+
+    def remember(self, job: Job, past: PastJob) -> None:
+        """Remember a job for what is to be expected of its project's next ones."""
+        known = self.memory.projects[job.project]
+        known.history = known.history.after_job(past)
 
     def _book(self, i: int, seconds: float, *, useful: bool) -> None:
         """Take note of what came of a project's time, and weigh its share anew."""
@@ -240,15 +249,17 @@ class OwnPolicy(Published):
             jobs = state.projects[i].queue
             outlook = self.outlooks[i]
             for job in jobs:
-                correction = outlook.by_app.get(job.app_name, outlook.correction)
-                expected = min(job.raw * correction, LONGEST)
-                job.remaining = self._remaining(job) if job.done > 0.0 else expected
-            hopeful = [j for j in jobs if j.serial not in late] if late else jobs
+                job.remaining = self._remaining(job) if job.done > 0.0 else self.expected(job, outlook)
+            hopeful = self.on_cpus([j for j in jobs if j.serial not in late] if late else jobs)
             self.prepared[i] = ProjectQueue(
                 self.shares[i], [j.remaining for j in hopeful], [j.cutoff for j in hopeful]
             )
         changed.clear()
         return self.prepared
+
+    def expected(self, job: Job, outlook: Outlook) -> float:
+        """Return what a job that has not begun probably needs."""
+        return min(job.raw * outlook.by_app.get(job.app_name, outlook.correction), LONGEST)
 
     def _remaining(self, job: Job) -> float:
         """Return what a job that has begun probably still needs, and note its progress."""
@@ -320,7 +331,7 @@ class OwnPolicy(Published):
         wall = self.memory.interruptions.wall_seconds
         promised = [
             (job, BookedJob(job.report_deadline - now, wall(job.remaining)))
-            for job in self.state.jobs
+            for job in self.on_cpus(self.state.jobs)
             if job.serial not in late and not self.outlooks[job.project].hopeless
         ]
         if all_in_time([booked for _, booked in promised], ncpus=self.ncpus):
@@ -344,10 +355,9 @@ class OwnPolicy(Published):
             return False
         known.giving_up = known.giving_up.after_one()
         self._book(i, job.done, useful=False)
-        known.apps[job.app_name] = self._history(job).after_giving_up()
+        known.apps[self.app_key(job)] = self._history(job).after_giving_up()
         size = job.done + job.remaining
-        lost = PastJob(size, job.raw, _bound(job), given_up=True, app=job.app_name)
-        known.history = known.history.after_job(lost)
+        self.remember(job, PastJob(size, job.raw, _bound(job), given_up=True, app=job.app_name))
         self.memory.unmeetable.discard(job.serial)
         self.outcome = None
         return True
@@ -358,7 +368,7 @@ class OwnPolicy(Published):
         late = self.memory.unmeetable
         if not self.own_scheduling or not late or not wanted:
             return wanted
-        runnable = [job for job in self.state.jobs if job.runnable]
+        runnable = self.on_cpus([job for job in self.state.jobs if job.runnable])
         wanted = self._run_list([j for j in runnable if j.serial not in late], self.ncpus)
         if len(wanted) < self.ncpus:
             wanted += self._run_list([j for j in runnable if j.serial in late], self.ncpus - len(wanted))
@@ -395,7 +405,7 @@ class OwnPolicy(Published):
             for j in state.finished
             if not j.failed and j.phase is not Phase.GIVEN_UP
         ]
-        for job in state.jobs:
+        for job in self.on_cpus(state.jobs):
             if job.serial not in late:
                 ready = interruptions.wall_seconds(job.remaining)
                 pending.append(PendingReport(ready, job.report_deadline - now, job.done, job.remaining))
@@ -432,7 +442,7 @@ class OwnPolicy(Published):
         if not self.own_fetch:
             return super().ask(projects, outcome)
         state, late = self.state, self.memory.unmeetable
-        now = state.now
+        now, jobs = state.now, self.on_cpus(state.jobs)
         for i in range(len(projects)):
             self._look_out(i)
         promised = [
@@ -440,11 +450,11 @@ class OwnPolicy(Published):
                 NEVER if self.outlooks[j.project].hopeless else self._safe_report(j.report_deadline) - now,
                 j.remaining,
             )
-            for j in state.jobs
+            for j in jobs
             if j.serial not in late
         ]
         held = [0.0] * len(projects)
-        for job in state.jobs:
+        for job in jobs:
             held[job.project] += job.remaining
         plan = fetch_in_time(
             projects,
@@ -454,8 +464,8 @@ class OwnPolicy(Published):
             self.memory.interruptions,
             prefs=self.prefs,
             held=held,
-            remaining=[job.remaining for job in state.jobs],
-            idle_cpus=self.ncpus - len(state.running),
+            remaining=[job.remaining for job in jobs],
+            idle_cpus=self.ncpus - len(self.on_cpus(state.running)),
             until_next_contact=self.connection_interval,
             explain=self.explain,
         )
@@ -466,9 +476,3 @@ class OwnPolicy(Published):
 def _bound(job: Job) -> float:
     """Return a job's latency bound, to the millisecond, since it is worked out of two times."""
     return round(job.report_deadline - job.received, 3)
-
-
-def from_name(name: str, rng: random.Random) -> OwnPolicy:
-    """Make the policy of a name such as ``own CS3_WF3_WS2_JC2``.  Raises :class:`ConfigError` for what is no policy."""
-    text = name.split(maxsplit=1)[1] if " " in name else "CS3_WF3_WS2_JC2"
-    return OwnPolicy(PolicyChoice.parse(text), rng)

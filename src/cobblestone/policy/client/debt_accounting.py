@@ -6,7 +6,7 @@ scheduled at that moment to have been so since the last look.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -152,17 +152,25 @@ class _Debts:
 
 
 class ExactAccounting(_Debts):
-    """Every task is charged with the time in which it ran."""
+    """Every task is charged with the time in which it ran, times the processors that it takes."""
 
-    def __init__(self, state: ClientState, memory: DebtMemory, *, count_off_time: bool) -> None:
+    def __init__(
+        self,
+        state: ClientState,
+        memory: DebtMemory,
+        *,
+        count_off_time: bool,
+        processors: Callable[[Job], float],
+    ) -> None:
         super().__init__(state, memory)
+        self._processors = processors
         self._count_off_time = count_off_time  #: availability is estimated by processor efficiency
 
     def passed(self, seconds: float) -> None:
         """Count the time for each running task."""
         wall = self.memory.wall
         for task in self.state.running:
-            wall[task.project] += seconds
+            wall[task.project] += seconds * self._processors(task)
 
     def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
         """Charge the projects; intervals are additive while nothing changes."""

@@ -36,6 +36,8 @@ CANNOT_WAIT = 1.5
 #: Seconds of estimated computing that make a running job nearly done.
 NEARLY_DONE = 300.0
 NO_CPU = why("wait.cpus")
+#: Stands for all projects where their jobs are in one order.
+ALL = -1
 
 
 class DeviceJob(QueuedJob, Protocol):
@@ -82,20 +84,22 @@ def make_device_run_list(
     ram_bytes: float = math.inf,
     available: float = 1.0,
     blocked: Mapping[str, Sequence[int]] | None = None,
+    cpu_order: Sequence[JobT] | None = None,
 ) -> RunList[JobT]:
     """Return the jobs that should run now.
 
     Their use never exceeds the GPU instances that each may use, the volunteer's limits on concurrent jobs and the memory,
     nor the CPUs, but for GPU jobs' parts of up to one CPU and for one job of several CPUs that nothing else fits beside.
     ``blocked`` are GPU instances that other tasks are still leaving; ``available`` is the part of the time in which the
-    host is expected to compute.
+    host is expected to compute.  ``cpu_order`` are all jobs without a GPU in the order in which their turn comes, where that
+    is not by their projects' credit.
     """
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
     limits = [p.limits for p in projects]
     kinds = {CPU, *(g.name for g in devices.gpus)}
     everybody, jobs = jobs, [job for job in jobs if job.gpu in kinds]
     crowd = _Crowd.of(jobs)
-    preference = _Preference(jobs, projects, devices, late)
+    preference = _Preference(jobs, projects, devices, late, cpu_order)
     together = Together(limits, devices, ram_bytes=ram_bytes)
     preferred = _fit(preference, together, devices, crowd).instances
     _count_waits(jobs, preferred, now)
@@ -188,13 +192,21 @@ class _Preference(Generic[JobT]):
     """
 
     def __init__(
-        self, jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, late: set[int]
+        self,
+        jobs: Sequence[JobT],
+        projects: Sequence[QueueProject],
+        devices: Devices,
+        late: set[int],
+        cpu_order: Sequence[JobT] | None,
     ) -> None:
         endangered = [job for job in jobs if id(job) in late]
         self._late = sorted(
             endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining)
         )
         self._queues = _queues([job for job in jobs if id(job) not in late] if late else jobs)
+        self._one_line = cpu_order is not None  #: CPU jobs are in an order of all projects together
+        if cpu_order is not None:
+            self._queues[CPU] = {ALL: [job for job in cpu_order if id(job) not in late]}
         self._projects, self._devices = projects, devices
         self._kinds = [*(g.name for g in devices.gpus), CPU]
         recs = [p.rec for p in projects]
@@ -206,7 +218,7 @@ class _Preference(Generic[JobT]):
         self._recs: dict[tuple[str, int], float] = {}
         for kind in self._kinds:
             for p, queue in self._queues.get(kind, {}).items():
-                self._recs[kind, p] = recs[p]
+                self._recs[kind, p] = 0.0 if p == ALL else recs[p]
                 if kind != CPU:
                     for job in queue:
                         recs[p] += self._bump(job)
@@ -225,7 +237,7 @@ class _Preference(Generic[JobT]):
         found: dict[int, _Rank] = {
             id(job): (0, 0, 0.0, 0, i) for i, job in enumerate(self._late) if id(job) in wanted
         }
-        left = Counter([(job.gpu, job.project) for job in jobs if id(job) not in found])
+        left = Counter([self._queue_of(job) for job in jobs if id(job) not in found])
         for kind, p in left:
             turns = self._turns(1 + self._kinds.index(kind), kind, p)
             for job, rank in zip(self._queues[kind][p], turns, strict=False):
@@ -236,8 +248,14 @@ class _Preference(Generic[JobT]):
                         break
         return found
 
+    def _queue_of(self, job: JobT) -> tuple[str, int]:
+        return job.gpu, ALL if self._one_line and not job.gpu else job.project
+
     def _turns(self, number: int, kind: str, p: int) -> Iterator[_Rank]:
         """Return the ranks of a project's jobs for the device type of that number."""
+        if p == ALL:
+            yield from ((number, 0, 0.0, p, k) for k in range(len(self._queues[kind][p])))
+            return
         weight, offset = self._terms[p]
         rec, rec_sum, group = self._recs[kind, p], self._rec_sum, -self._projects[p].group
         for k, job in enumerate(self._queues[kind][p]):

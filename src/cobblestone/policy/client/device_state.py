@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from cobblestone.policy.client.backoff import next_type_backoff, type_backoff_delay
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.state import ClientState, Job, Phase
+from cobblestone.policy.client.core.reasons import Why
+from cobblestone.policy.client.core.state import NEVER, ClientState, Job, Phase
 from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.device_picks import QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook
@@ -170,3 +171,22 @@ def back_off_types(
         if kind not in got and end <= state.now:
             interval = next_type_backoff(interval)
             row.backoffs[kind] = (interval, state.now + type_backoff_delay(interval, rng=rng))
+
+
+def first_supplier_of(state: ClientState, kinds: Collection[str]) -> float:
+    """Return from when on some project may be asked for one of these device types; infinite if none ever."""
+    times = [
+        max(project.not_before, project.backoffs.get(kind, (0.0, 0.0))[1])
+        for project in state.projects
+        if project.open
+        for kind in kinds
+        if kind in project.description.supplies
+    ]
+    return min(times, default=NEVER)
+
+
+def note_reasons(state: ClientState, reasons: Iterable[Why]) -> None:
+    """Let projects know why they are asked for work, or are not; reasons name them by identity."""
+    for reason in reasons:
+        if "project" in reason.values:
+            state.projects[state.position(str(reason.values["project"]))].why = (reason,)

@@ -8,7 +8,7 @@ from cobblestone.policy.client.app_history import AppHistory, BandReadings
 from cobblestone.policy.client.core.state import NEVER
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook, ProjectHistory
-from cobblestone.policy.client.published import PublishedMemory
+from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.unmeetable_deadlines import GivingUp
 from cobblestone.policy.client.work_fetch import Urgency
 from cobblestone.policy.client.yields import ProjectYield

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -18,15 +17,11 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
-from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job
+from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Project
 from cobblestone.policy.client.core.values import CPU, WorkRequest
-from cobblestone.policy.client.debt_accounting import (
-    Accounting,
-    DebtMemory,
-    ExactAccounting,
-    PolledAccounting,
-)
+from cobblestone.policy.client.debt_accounting import Accounting, ExactAccounting, PolledAccounting
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
+from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
@@ -37,17 +32,6 @@ from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject
 TINY = 1e-6
 _by_start = attrgetter("start_order")
 Availability = Literal["efficiency", "statistics"] | float
-
-
-@dataclass(slots=True)
-class PublishedMemory:
-    """What the policy remembers."""
-
-    dcf: list[float] = field(default_factory=list[float])
-    misses: list[int] = field(default_factory=list[int])  #: as of the last simulation
-    trouble: list[int] = field(default_factory=list[int])  #: misses as of the last enforcement
-    shortfalls: list[float] = field(default_factory=list[float])
-    debts: DebtMemory = field(default_factory=DebtMemory)
 
 
 class Published:
@@ -96,7 +80,12 @@ class Published:
         self.debts = (
             PolledAccounting(state, self.memory.debts, literally=self.ways.every_poll)
             if polled
-            else ExactAccounting(state, self.memory.debts, count_off_time=self.availability == "efficiency")
+            else ExactAccounting(
+                state,
+                self.memory.debts,
+                count_off_time=self.availability == "efficiency",
+                processors=self.processors,
+            )
         )
         self.refit()
 
@@ -162,9 +151,21 @@ class Published:
             return
         self._settled_at = now
         self.debts.settle(
-            runnable=[bool(p.queue) for p in state.projects],
-            contactable=[p.open and p.not_before <= now for p in state.projects],
+            runnable=[bool(self.on_cpus(p.queue)) for p in state.projects],
+            contactable=[self.may_ask(p) for p in state.projects],
         )
+
+    def on_cpus(self, jobs: list[Job]) -> list[Job]:
+        """Return the jobs that take a processor: all of them, as far as this family knows."""
+        return jobs
+
+    def processors(self, job: Job) -> float:
+        """Return how many processors a task is charged for while it runs."""
+        return 1.0
+
+    def may_ask(self, project: Project) -> bool:
+        """Tell whether a project can be asked for work now."""
+        return project.contactable(self.state.now)
 
     def outdated(self, project: int | None = None) -> None:
         """Look ahead anew at the next question."""
@@ -249,6 +250,7 @@ class Published:
                     )
                 else:
                     job.remaining = job.raw * dcf
+            jobs = self.on_cpus(jobs)
             self.prepared[i] = ProjectQueue(
                 self.shares[i], [j.remaining for j in jobs], [j.cutoff for j in jobs]
             )
@@ -305,7 +307,7 @@ class Published:
         if state.ncpus == 0:
             return []
         return make_run_list(
-            [job for job in state.jobs if job.runnable],
+            self.on_cpus([job for job in state.jobs if job.runnable]),
             ncpus=self.ncpus,
             slice_seconds=state.slice,
             shares=self.shares,
@@ -347,9 +349,8 @@ class Published:
 
     def enforce(self, wanted: Sequence[Job]) -> Changes:
         """Return who starts and who gives way."""
-        memory = self.memory
+        memory, running = self.memory, self.on_cpus(self.state.running)
         memory.trouble = memory.misses
-        running = self.state.running
         if len(running) == len(wanted) and all(job.running for job in wanted):
             return Changes()
         running = sorted(running, key=_by_start)
@@ -411,12 +412,11 @@ class Published:
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what work fetch looks at."""
-        now = self.state.now
         by_queue = self.choice.work_fetch == 1
         rows = zip(self.fetch_rows, self.state.projects, long_debts, self.memory.dcf, strict=True)
         for row, project, debt, dcf in rows:
-            queue = project.queue
-            row.contactable = project.open and project.not_before <= now
+            queue = self.on_cpus(project.queue)
+            row.contactable = self.may_ask(project)
             row.long_term_debt = debt
             row.dcf = dcf
             row.queued = len(queue)

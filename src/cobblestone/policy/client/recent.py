@@ -25,6 +25,7 @@ from cobblestone.policy.client.device_state import (
     gpu_available,
     instances_being_left,
     mark_endangered,
+    note_reasons,
     project_limits,
     queue_projects,
     run_as_listed,
@@ -326,9 +327,7 @@ class Recent:
         wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
         reasons = named(plan.reasons, [p.description.id for p in state.projects])
-        for reason in reasons:
-            if "project" in reason.values:
-                state.projects[state.position(str(reason.values["project"]))].why = (reason,)
+        note_reasons(state, reasons)
         others = {i: as_told(requests, outlook) for i, requests in plan.others.items()}
         return FetchPlan(plan.project, as_told(plan.requests, outlook), others, reasons)
 

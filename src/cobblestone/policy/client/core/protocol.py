@@ -173,7 +173,7 @@ class Policy(Protocol):
 #: Policies by the first word of their names: module and function that makes one of the whole name and a random source.
 POLICIES: dict[str, str] = {
     "published": "cobblestone.policy.client.published:from_name",
-    "own": "cobblestone.policy.client.cs3_wf3:from_name",
+    "own": "cobblestone.policy.client.own_devices:from_name",
     "recent": "cobblestone.policy.client.recent:from_name",
 }
 

@@ -1,0 +1,207 @@
+"""Our own policy on real computers: what GPUs, wide jobs and limits change, and that nothing else changes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.events import DevicesChanged, PermissionChanged, TimePassed
+from cobblestone.policy.client.core.instructions import ContactProject
+from cobblestone.policy.client.core.protocol import POLICIES
+from cobblestone.policy.client.core.values import (
+    Gpu,
+    HostDevices,
+    JobDescription,
+    Permission,
+    ProjectDescription,
+    SchedulingPreferences,
+)
+from cobblestone.policy.client.cs3_wf3 import OwnPolicy
+
+P = ProjectDescription(id="p")
+Q = ProjectDescription(id="q")
+SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
+ONE_GPU = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),))
+
+
+def cpus_only(name: str, rng: random.Random) -> OwnPolicy:
+    """Make our own policy without what it knows of devices."""
+    return OwnPolicy(PolicyChoice.parse("CS3_WF3_WS2_JC2"), rng)
+
+
+def mixed(project: str, seed: int, bound: float) -> dict[str, Server]:
+    """A server whose jobs are of two apps and of all sizes; a third of its requests bring nothing."""
+    luck, made = random.Random(seed), 0
+
+    def answer(requests: Requests, now: float) -> list[JobDescription]:
+        nonlocal made
+        seconds = requests[""].seconds if "" in requests and luck.random() < 0.7 else 0.0
+        sent: list[JobDescription] = []
+        while seconds > 0.0 and len(sent) < 20:
+            made += 1
+            size = luck.choice([600.0, HOUR, 5 * HOUR])
+            sent.append(
+                job(f"{project}{made}", project, app=luck.choice("ab"), estimate=size, received=now,
+                    deadline=now + bound * luck.choice([1.0, 3.0]), memory_bound=1e8)
+            )  # fmt: skip
+            seconds -= size
+        return sent
+
+    return {project: answer}
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    ncpus=st.sampled_from([1, 2, 4]),
+    bound=st.sampled_from([4 * HOUR, DAY, 10 * DAY]),
+    ram=st.sampled_from([None, 4e9]),
+    consent=st.booleans(),
+)
+def test_with_cpus_alone_every_decision_is_that_of_the_policy_which_knows_no_devices(
+    seed: int, ncpus: int, bound: float, ram: float | None, *, consent: bool
+) -> None:
+    POLICIES["own_on_cpus"] = f"{__name__}:cpus_only"
+    logs = []
+    try:
+        for policy in ("own_on_cpus", "own"):
+            luck = random.Random(seed)
+            play = Play(
+                [P, replace(Q, share=300.0)],
+                mixed("p", seed, bound) | mixed("q", seed + 1, 2 * bound),
+                devices=HostDevices(ncpus=ncpus),
+                preferences=SchedulingPreferences(buffer_min=0.1 * DAY, may_give_up=consent),
+                permission=Permission(ram_bytes=ram),
+                policy=policy,
+            )
+            while play.now < DAY:
+                play.run(play.now + luck.uniform(0.0, 3 * HOUR))
+                for name, known in play.known.items():
+                    play.sizes.setdefault(name, luck.uniform(0.3, 3.0) * known.estimate)
+                play.tell(TimePassed(play.now))
+            logs.append(play.log)
+    finally:
+        del POLICIES["own_on_cpus"]
+    assert logs[0] == logs[1]
+    assert any(isinstance(each, ContactProject) and each.requests for _, each in logs[0])
+
+
+def gpu_too(described: ProjectDescription) -> ProjectDescription:
+    return replace(described, supplies=("", "NVIDIA"))
+
+
+def test_a_gpu_whose_jobs_take_no_whole_cpu_changes_nothing_for_the_cpus() -> None:
+    plays = [
+        Play(
+            [P, replace(Q, supplies=supplies)],
+            {
+                "p": endless("p", estimate=2 * HOUR),
+                "q": endless("q", estimate=1.3 * HOUR, gpu="NVIDIA", gpus=1.0, cpus=0.1),
+            },
+            devices=devices,
+            policy="own",
+        )
+        for devices, supplies in ((ONE_GPU, ("NVIDIA",)), (HostDevices(ncpus=4), ()))
+    ]
+    for play in plays:
+        play.run(DAY)
+    with_gpu, without = ({name: at for name, at in play.finished.items() if name[0] == "p"} for play in plays)
+    assert with_gpu == without
+    assert sum(name[0] == "q" for name in plays[0].finished) == 18, "and the GPU computes all the time"
+
+
+def test_gpu_jobs_take_whole_cpus_off_and_give_them_back() -> None:
+    described = gpu_too(P)
+    gpu = [job(f"g{i}", gpu="NVIDIA", gpus=1.0, cpus=2.0, estimate=HOUR) for i in range(2)]
+    cpu = [job(f"c{i}", estimate=9 * HOUR) for i in range(4)]
+    play = Play([described], {"p": once(*cpu, *gpu)}, devices=ONE_GPU, preferences=SMALL, policy="own")
+    assert sorted(play.running) == ["c0", "c1", "g0"]
+    play.run(2 * HOUR + 1.0)
+    assert sorted(play.running) == ["c0", "c1", "c2", "c3"]
+    assert play.idle == 0.0
+
+
+def test_where_gpu_jobs_take_all_cpus_no_cpu_job_runs_and_none_is_asked_for() -> None:
+    described = gpu_too(P)
+    gpu = [job(f"g{i}", gpu="NVIDIA", gpus=1.0, cpus=4.0, estimate=6 * HOUR) for i in range(4)]
+    play = Play([described], {"p": once(job("c0"), *gpu)}, devices=ONE_GPU, preferences=SMALL, policy="own")
+    play.run(5 * HOUR)
+    assert list(play.running) == ["g0"]
+    assert play.asked("p") == 1
+    play.tell(PermissionChanged(play.now, Permission(gpu="user_active")))
+    assert list(play.running) == ["c0"], "and as soon as they may not run it does"
+
+
+def test_a_project_that_has_gpu_jobs_only_is_not_asked_for_cpu_jobs_and_other_projects_have_theirs() -> None:
+    play = Play(
+        [replace(P, supplies=("NVIDIA",)), Q],
+        {"p": endless("p", gpu="NVIDIA", gpus=0.5, cpus=0.5), "q": endless("q")},
+        devices=ONE_GPU,
+        policy="own",
+    )
+    play.run(DAY)
+    assert all(set(c.requests) <= {"NVIDIA"} for _, c in play.contacts if c.project == "p")
+    assert all(set(c.requests) <= {""} for _, c in play.contacts if c.project == "q")
+    assert len([n for n in play.finished if n[0] == "p"]) >= 46, "two at a time"
+    assert play.idle == 0.0, "halves of a CPU make a whole one, and three jobs run beside"
+
+
+def test_a_project_that_has_nothing_for_cpus_is_still_asked_for_gpu_work() -> None:
+    """It was left alone altogether, longer and longer, where it had nothing for CPUs."""
+    play = Play(
+        [gpu_too(P)], {"p": endless("p", gpu="NVIDIA", gpus=1.0, cpus=0.1)}, devices=ONE_GPU, policy="own"
+    )
+    play.run(3 * DAY)
+    assert len(play.finished) >= 71
+    assert sum("" in c.requests for _, c in play.contacts) < 40
+
+
+@pytest.mark.parametrize("policy", ["recent", "own"])
+def test_wide_jobs_of_one_project_and_narrow_ones_of_another_share_by_cpus(policy: str) -> None:
+    play = Play(
+        [P, Q],
+        {"p": endless("p", cpus=4.0, estimate=HOUR), "q": endless("q", estimate=HOUR)},
+        policy=policy,
+    )
+    play.run(4 * DAY)
+    had = {each: sum(play.done[n] * play.known[n].cpus for n in play.done if n[0] == each) for each in "pq"}
+    assert had["p"] == pytest.approx(2 * 4 * DAY, rel=0.1)
+    assert play.idle < 0.01 * 4 * 4 * DAY
+    waiting = [n for n in play.known if n not in play.finished]
+    assert sum(play.known[n].cpus for n in waiting) * HOUR < 4 * 1.0 * DAY, "no flood"
+
+
+def test_jobs_too_large_for_the_memory_together_leave_no_cpu_idle_that_small_ones_can_use() -> None:
+    large = [job(f"l{i}", app="l", memory_bound=3e9, estimate=6 * HOUR) for i in range(4)]
+    small = [job(f"s{i}", app="s", memory_bound=1e8, estimate=6 * HOUR) for i in range(4)]
+    play = Play(
+        [P],
+        {"p": once(*large, *small)},
+        permission=Permission(ram_bytes=4e9),
+        preferences=SMALL,
+        policy="own",
+    )
+    assert sorted(play.running) == ["l0", "s0", "s1", "s2"]
+    assert play.core.why_job("l1")[0].code == "wait.memory"
+    play.tell(PermissionChanged(1.0, Permission(ram_bytes=64e9)))
+    assert play.core.why_job("l1")[0].code != "wait.memory"
+
+
+def test_gpus_that_come_and_go_leave_the_cpu_jobs_as_they_are() -> None:
+    serve = {"p": endless("p", estimate=9 * HOUR), "q": endless("q", gpu="NVIDIA", gpus=1.0, cpus=0.2)}
+    play = Play([P, replace(Q, supplies=("NVIDIA",))], serve, devices=ONE_GPU, policy="own")
+    for _ in range(3):
+        play.run(play.now + HOUR)
+        play.tell(DevicesChanged(play.now, HostDevices(ncpus=4)))
+        play.run(play.now + HOUR)
+        assert all(name[0] == "p" for name in play.running)
+        play.tell(DevicesChanged(play.now, ONE_GPU))
+    play.run(play.now + HOUR)
+    assert [play.starts(f"p{i}") for i in range(4)] == [1, 1, 1, 1]
+    assert sum(name[0] == "q" for name in play.running) == 1
