@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", nargs="?", type=Path, default=DEFAULT_FOLDER,
         help=f"the data directory ({DEFAULT_FOLDER}); made if there is none")  # fmt: skip
     add("--policy", default="", metavar="NAME",
-        help="how it decides: recent (as the family's client of today), or, for CPUs only, own or published ...")  # fmt: skip
+        help="how it decides: recent (as the family's client of today), own, or, for CPUs only, published ...")  # fmt: skip
     add("--gui-port", type=_port, default=GUI_PORT, metavar="N", help=f"port of GUI RPC; 0: any ({GUI_PORT})")
     add("--json-port", type=_port, default=0, metavar="N", help="port of the JSON interface; 0: any (0)")
     add("--remote", action="store_true", help="let other computers control it, with TLS and a token")

@@ -46,9 +46,9 @@ def simulate(
     balance.
     """
     scenario.check()
-    if policy.cpu_scheduling != 4 and any(a.gpu for p in scenario.projects for a in p.apps):
+    if not policy.knows_devices and any(a.gpu for p in scenario.projects for a in p.apps):
         raise ConfigError(
-            f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS4_WF4"
+            f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS3_WF3 or CS4_WF4"
         )
     if policy.cpu_scheduling == 4 and scenario.compatibility.quantum:
         raise ConfigError(

@@ -46,6 +46,11 @@ class PolicyChoice:
             return self.registered
         return f"CS{self.cpu_scheduling}_WF{self.work_fetch}_WS{self.work_send}_JC{self.job_completion}"
 
+    @property
+    def knows_devices(self) -> bool:
+        """Whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""
+        return max(self.cpu_scheduling, self.work_fetch) > 2
+
     @classmethod
     def parse(cls, text: str) -> PolicyChoice:
         """Read ``CS2_WF2_WS2_JC2`` or the name of a registered policy, such as ``recent``.

@@ -93,11 +93,17 @@ class OwnOnDevices(OwnPolicy):
     def refit(self) -> None:
         """Look anew at projects, preferences and devices."""
         state, memory = self.state, self.memory
+        self.watch = MemoryWatch(state, memory.memory_of)
         self.devices = usable_devices(state)
         self.limits = project_limits(state)
-        self.watch = MemoryWatch(state, memory.memory_of)
+        #: nothing but processors can keep jobs waiting
+        self._unlimited = (
+            self.watch.ram == self.watch.swap == math.inf
+            and not any(limits.limited for limits in self.limits)
+            and len({project.description.priority_group for project in state.projects}) < 2
+        )
         memory.credit.recs += [0.0] * (len(state.projects) - len(memory.credit.recs))
-        self._mixed: bool | None = None  #: not all jobs are of one CPU; None: to be seen
+        self._plain: bool | None = None  #: all jobs are for one CPU each; None: to be seen
         super().refit()
         self._leave_cpus()
 
@@ -131,7 +137,8 @@ class OwnOnDevices(OwnPolicy):
     def outdated(self, project: int | None = None) -> None:
         """Look ahead anew at the next question."""
         super().outdated(project)
-        self._mixed = None
+        if project is not None:
+            self._plain = None
 
     def arrived(self, job: Job) -> None:
         """Estimate a job that has come."""
@@ -151,12 +158,15 @@ class OwnOnDevices(OwnPolicy):
 
     def on_cpus(self, jobs: list[Job]) -> list[Job]:
         """Return the jobs that take a processor, each as often as it needs one."""
-        if self._mixed is None:
-            self._mixed = any(job.gpu or job.always_runs or job.cpus > 1.0 for job in self.state.jobs)
-        if not self._mixed:
+        if self._all_plain():
             return jobs
         most = max(1, self.state.ncpus)
         return [job for job in jobs if _on_cpu(job) for _ in range(_width(job, most))]
+
+    def _all_plain(self) -> bool:
+        if self._plain is None:
+            self._plain = all(job.cpus == 1.0 and _on_cpu(job) for job in self.state.jobs)
+        return self._plain
 
     def processors(self, job: Job) -> float:
         """Return how many processors a task is charged for while it runs; GPUs are shared by recent credit."""
@@ -206,8 +216,9 @@ class OwnOnDevices(OwnPolicy):
         if self.outcome is not None:
             return self.outcome
         state = self.state
-        queue = [job for job in state.jobs if job.queued and not job.always_runs]
-        self._packs = self._must_pack(queue)
+        alike = self._all_plain() and self._unlimited
+        queue = [] if alike else [job for job in state.jobs if job.queued and not job.always_runs]
+        self._packs = not alike and self._must_pack(queue)
         if self._packs:
             self.estimate()
         else:
@@ -273,6 +284,10 @@ class OwnOnDevices(OwnPolicy):
     def schedule(self) -> list[Job]:
         """Return the jobs that ought to run: first those that do not need CPUs alone."""
         state, memory = self.state, self.memory
+        if self._all_plain() and self._unlimited:
+            self.run_list, memory.packed, memory.gpu_cpus = RunList(), False, 0
+            self._leave_cpus()
+            return super().schedule()
         waiting = [job for job in state.jobs if job.runnable]
         runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
         self.watch.expect_all([job for job in runnable if job.start_order])
@@ -397,17 +412,12 @@ class OwnOnDevices(OwnPolicy):
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what fetch of CPU work looks at."""
         state, rows = self.state, super().look_at_projects(long_debts)
-        held: list[list[Job]] = [[] for _ in rows]
-        for job in state.jobs:
-            held[job.project].append(job)
-        for row, jobs in zip(rows, held, strict=True):
-            row.blocked = any(job.stalled or job.suspended for job in jobs)
-            row.uploading = 0
-        for job in state.finished:
-            rows[job.project].uploading += job.phase is Phase.UPLOADING
+        uploading = [job.project for job in state.finished if job.phase is Phase.UPLOADING]
+        blocked = {job.project for job in state.jobs if job.stalled or job.suspended}
         for i, row in enumerate(rows):
+            row.blocked, row.uploading = i in blocked, uploading.count(i)
             if self.limits[i].limited:
-                self._mind_limit(i, row, held[i])
+                self._mind_limit(i, row)
             if self.memory.gpu_cpus and self.memory.gpu_cpus >= state.ncpus:
                 row.contactable = False
         groups = [project.description.priority_group for project in state.projects]
@@ -416,9 +426,10 @@ class OwnOnDevices(OwnPolicy):
             row.contactable = row.contactable and group == top
         return rows
 
-    def _mind_limit(self, i: int, row: FetchProject, jobs: list[Job]) -> None:
+    def _mind_limit(self, i: int, row: FetchProject) -> None:
         """Let a project with a limit be asked only for what the limit lets run; what it keeps waiting is no work."""
         self.look_ahead()
+        jobs = [job for job in self.state.jobs if job.project == i]
         full = self.outlook.limit_shortfalls.get((i, CPU), 0.0) <= 0.0
         if full or (row.share <= 0.0 and not all(job.running for job in jobs)):
             row.contactable = False
