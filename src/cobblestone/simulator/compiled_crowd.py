@@ -8,9 +8,12 @@ rounding of sums of FLOPs (a test compares them).
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from struct import Struct
+from typing import Any
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.values import QueuedWork
@@ -18,7 +21,18 @@ from cobblestone.simulator.compiled_host import books_of, toggles, world_of
 from cobblestone.simulator.crowd import Crowd, DoorsOf, as_all_hosts
 from cobblestone.simulator.engine import SimulationFault
 from cobblestone.simulator.kernel.entry import load_kernel
-from cobblestone.simulator.kernel.world import DONE, FREE, JOB, JOBS, SENT, STARTED, World, numpy
+from cobblestone.simulator.kernel.world import (
+    DONE,
+    FREE,
+    HOST,
+    JOB,
+    JOBS,
+    PROJECT,
+    SENT,
+    STARTED,
+    World,
+    numpy,
+)
 from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.network import Server
 from cobblestone.simulator.scenario import HostModel, Scenario
@@ -27,7 +41,19 @@ from cobblestone.simulator.task import Task
 
 #: Places for jobs that a host begins with, and random numbers that are drawn at a time.
 PLACES, NUMBERS = 64, 32
-_FRESH = dict.fromkeys(JOB.names, 0) | {"fraction": -1.0, "checked": -float("inf")}
+#: Places of numbers in a host's record ...
+_NOW, _PLAN_SECONDS, _BUFFER_MIN = (HOST.names.index(name) for name in ("now", "plan_seconds", "buffer_min"))
+_CONTACT, _STARTED, _ASKED, _REFUSED, _JOBS, _FREE, _SENT, _STATUS, _VISITING, _NUMBER, _NUMBERS_END = (
+    HOST.names.index(name)
+    for name in (
+        "contact", "started", "asked", "refused", "jobs", "free", "sent", "status", "visiting", "backoff_at", "backoff_end",
+    )
+)  # fmt: skip
+#: ... in a project's, and in a job's, which begins with those that are no whole numbers.
+_DCF = PROJECT.names.index("dcf")
+_DEADLINE, _REMAINING, _DONE = (JOB.names.index(name) for name in ("deadline", "remaining", "task_done"))
+_FRESH = dict.fromkeys(JOB.names, 0) | {"fraction": -1.0, "checked": -math.inf}
+_ROW_OF_JOB = Struct("".join("d" if JOB[name] == "f8" else "q" for name in JOB.names))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,59 +68,85 @@ class CompiledLife:
     rng: random.Random
     tasks: dict[int, Task] = field(default_factory=dict[int, Task])  #: by place in the world
     over: bool = False
+    # Any: memory of arrays, read and written number by number, which takes NumPy ten times as long
+    _floats: Any = field(init=False)  #: the host's record, as numbers of one kind ...
+    _whole: Any = field(init=False)  #: ... and of the other
+    _projects: Any = field(init=False)
+    _jobs: Any = field(init=False)
+    _rows: Any = field(init=False)  #: of jobs, in bytes
+    _lists: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        """Open the memory of the world's arrays."""
+        world = self.world
+        self._floats, self._whole = memoryview(world.host.view("f8")), memoryview(world.host.view("i8"))
+        self._projects = memoryview(world.projects.view("f8"))
+        self._jobs, self._rows = memoryview(world.job.view("f8")), memoryview(world.job.view("u1"))
+        self._lists = memoryview(world.lists)
 
     def go_on(self) -> float:
         """Go to the next contact, or to the end; returns when that is."""
-        host = self.world.host[0]
-        if host["backoff_at"] == host["backoff_end"]:
+        whole = self._whole
+        if whole[_NUMBER] == whole[_NUMBERS_END]:
             more = [self.rng.random() for _ in range(NUMBERS)]
             self.world = self.world._replace(numbers=numpy.append(self.world.numbers, more))
-            host["backoff_end"] += NUMBERS
+            whole[_NUMBERS_END] += NUMBERS
         load_kernel()(self.world)
-        if host["status"] != DONE:
+        now: float = self._floats[_NOW]
+        if whole[_STATUS] != DONE:
             raise SimulationFault(
-                f"scenario {self.scenario.name!r}: a client decided without end at day {host['now'] / 86400.0:.6f}; please report"
+                f"scenario {self.scenario.name!r}: a client decided without end at day {now / 86400.0:.6f}; please report"
                 " this with the scenario file"
             )
-        self.over = not host["visiting"]
-        return self.end if self.over else host["now"].item()
+        self.over = not whole[_VISITING]
+        return self.end if self.over else now
+
+    @property
+    def visiting(self) -> bool:
+        """Whether the client wants to make a contact now."""
+        return bool(self._whole[_VISITING])
 
     def visit(self, choice: PolicyChoice) -> None:
         """Make the contact that the client wants now."""
-        world = self.world
-        host, lists = world.host[0], world.lists
-        now, door = host["now"].item(), self.doors[int(host["contact"])]
+        floats, whole, lists = self._floats, self._whole, self._lists
+        now: float = floats[_NOW]
+        project: int = whole[_CONTACT]
+        door = self.doors[project]
         door.contacted(now)
-        for place in lists[STARTED, : host["started"]].tolist():
+        for k in range(whole[_STARTED]):
+            place = lists[STARTED, k]
             task = self.tasks.pop(place)
-            task.done = world.job[place]["task_done"].item()
+            task.done = self._jobs[place * len(JOB.names) + _DONE]
             door.reported(task, now)
-        if host["asked"]:
+        if whole[_ASKED]:
             sent, refused = door.answer(
-                host["plan_seconds"].item(),
+                floats[_PLAN_SECONDS],
                 now=now,
-                dcf=world.projects[host["contact"]]["dcf"].item(),
+                dcf=self._projects[project * len(PROJECT.names) + _DCF],
                 workload=self._workload() if choice.work_send == 2 else None,
-                buffer_min=host["buffer_min"].item(),
+                buffer_min=floats[_BUFFER_MIN],
                 faults=self.scenario.compatibility.faults,
             )
-            host["refused"] = refused
+            whole[_REFUSED] = refused
             for task in sent:
-                self._receive(task)
+                self._receive(task, project)
 
     def _workload(self) -> list[QueuedWork]:
-        held = self.world.job[self.world.lists[JOBS, : self.world.host[0]["jobs"]]]
-        rows = zip(held["deadline"].tolist(), held["remaining"].tolist(), strict=True)
-        return [QueuedWork("", deadline, remaining) for deadline, remaining in rows]
+        lists, floats, width = self._lists, self._jobs, len(JOB.names)
+        rows = [width * lists[JOBS, k] for k in range(self._whole[_JOBS])]
+        return [QueuedWork("", floats[row + _DEADLINE], floats[row + _REMAINING]) for row in rows]
 
-    def _receive(self, task: Task) -> None:
-        host = self.world.host[0]
-        if not host["free"]:
+    def _receive(self, task: Task, project: int) -> None:
+        whole = self._whole
+        if not whole[_FREE]:
             self._make_room()
-        host["free"] -= 1
-        place = int(self.world.lists[FREE, host["free"]])
+        whole[_FREE] -= 1
+        place = self._lists[FREE, whole[_FREE]]
         values = _FRESH | {
-            "project": host["contact"],
+            "project": project,
             "raw": task.raw,
             "size": task.size,
             "limit": task.limit,
@@ -103,21 +155,22 @@ class CompiledLife:
             "run_start": task.received,
             "deadline": task.report_deadline,
         }
-        self.world.job[place] = tuple(values.values())
-        self.world.lists[SENT, host["sent"]] = place
-        host["sent"] += 1
+        _ROW_OF_JOB.pack_into(self._rows, place * _ROW_OF_JOB.size, *values.values())
+        self._lists[SENT, whole[_SENT]] = place
+        whole[_SENT] += 1
         self.tasks[place] = task
 
     def _make_room(self) -> None:
         """Double the number of places."""
-        world, host = self.world, self.world.host[0]
+        world = self.world
         places = len(world.job)
         lists = numpy.concatenate([world.lists, numpy.zeros_like(world.lists)], axis=1)
         lists[FREE, :places] = numpy.arange(2 * places - 1, places - 1, -1)
-        host["free"] = places
+        self._whole[_FREE] = places
         self.world = world._replace(
             job=numpy.concatenate([world.job, numpy.zeros(places, JOB)]), lists=numpy.ascontiguousarray(lists)
         )
+        self._read()
 
 
 class CompiledCrowd(Crowd):
@@ -160,7 +213,7 @@ class CompiledCrowd(Crowd):
         if life.over:
             self._join(life.model, life.end)
             return
-        if life.world.host[0]["visiting"]:
+        if life.visiting:
             life.visit(self._policy)
         until = life.go_on()
         while not life.over and until <= at:

@@ -31,9 +31,12 @@ class Workload:
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
         self._jobs = sorted(jobs, key=_job_deadline)
-        self._late = _finish_times(self._jobs, self.ncpus)
-        self._total = sum(job.remaining for job in self._jobs)
+        self._total = sum([job.remaining for job in self._jobs])
         self._soonest = self._jobs[0].deadline if self._jobs else float("inf")
+        if self._total <= self._soonest:
+            self._late = [-1.0] * len(self._jobs)
+        else:
+            self._late = _finish_times(self._jobs, self.ncpus)
 
     def admits(self, candidate: BookedJob) -> bool:
         """Tell whether the candidate would be in time and leave everybody no worse off."""
