@@ -18,8 +18,8 @@ from cobblestone.policy.lifecycle.application import advance
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.states import Cause, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming
-from cobblestone.simulator import workunit_paths
-from cobblestone.simulator.marked import Marked, condition, formulas
+from cobblestone.simulator import marked, workunit_paths
+from cobblestone.simulator.marked import Tape, Ways
 from cobblestone.simulator.workunit_paths import (
     CHECK,
     DEADLINE,
@@ -54,10 +54,6 @@ class Walk:
     def look(self) -> None:
         self.times[NOW] = self.now
         look = PATHS.look(self.stand, self.times)
-        found = look.times(self.times)
-        self.times += [0.0] * look.new_times
-        for place, time in zip(look.places, found, strict=True):
-            self.times[place] = time
         self.stand = look.after
         visit = Visit(self.view, self.wrong, self.now, TIMING)
         visit.work()
@@ -161,7 +157,7 @@ def test_the_remembered_way_is_the_one_that_the_rules_go(
 
 def test_a_full_memory_is_emptied_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workunit_paths, "MOST_STANDS", 1)
-    monkeypatch.setattr(workunit_paths, "MOST_LOOKS", 1)
+    monkeypatch.setattr(marked, "MOST_WAYS", 1)
     paths = WorkunitPaths()
     limits = JobLimits(delay_bound=DAY)
     stand = paths.first(Workunit(id=WorkunitId(1), name="w", app_id=AppId(1), limits=limits))
@@ -173,22 +169,31 @@ def test_a_full_memory_is_emptied_and_changes_nothing(monkeypatch: pytest.Monkey
     early = paths.look(sent, [9.0, DAY, 0.0, 0.0, 0.0, DAY, 0.0])
     assert [each[0] for each in late.events] == ["timed out", "made"]
     assert early.events == ()
-    assert sent.looks == [early]
+    assert sent.looks.find([9.0, DAY, 0.0, 0.0, 0.0, DAY, 0.0])
+    assert sent.looks.find([DAY, DAY, 0.0, 0.0, 0.0, DAY, 0.0]) is None
 
 
-def test_a_marked_number_notes_what_it_is_asked() -> None:
-    asked: list[str] = []
-    one, two = Marked(1.0, "t[0]", asked), Marked(4.0, "t[1]", asked)
-    found = min(2.0 * one + 3.0, two - 0.5)  # as rules do with a float
+def test_a_marked_number_notes_what_is_done_with_it() -> None:
+    tape = Tape()
+    one, two = tape.number(0, 1.0), tape.number(1, 4.0)
+    found = min(2.0 * one + 3.0, two - 0.5)
     assert max(0.0, one)
-    assert one
-    again, value = condition(asked), formulas([found.text])
-    assert value([1.0, 4.0]) == (3.5,)
-    assert again([1.0, 4.0])
-    assert again([0.5, 4.0])
-    assert not again([1.0, 9.0])
-    assert not again([-1.0, -3.0])
+    assert math.floor(two // 3.0) == 1.0
+    way = tape.way([found, "plain"])
+    assert way([1.0, 4.0], None) == (3.5, "plain")
+    assert way([0.75, 3.5], None) == (3.0, "plain")
+    assert way([1.0, 9.0], None) is None  # the other one is less
+    assert way([0.0, 3.0], None) is None
     with pytest.raises(TypeError):
-        round(one)  # type: ignore[call-overload]  # not known: nothing is said without notice
+        round(one)  # not known: nothing is said without notice
     with pytest.raises(TypeError):
         hash(one)
+
+
+def test_others_are_asked_again() -> None:
+    tape = Tape()
+    tape.take_note("ask('door', 3)", ("open", 1))
+    ways = Ways[str]()
+    ways.add(tape.way([tape.number(0, 1.0) / 2.0]), "in")
+    assert ways.find([5.0], lambda *_: ("open", 1)) == ("in", (2.5,))
+    assert ways.find([5.0], lambda *_: ("shut", 1)) is None

@@ -1,79 +1,150 @@
-"""Numbers that note what a rule asks of them, so that its answer can be given again without asking the rule.
+"""Numbers that note what a rule does with them, so that its answer can be given again without asking the rule.
 
-A pure rule that gets marked numbers has, for all other numbers of which the same things are true, the same answer: what is
-noted is a condition in Python, and a number of the answer is a formula.  What a rule does with a number that is not known
-here (rounding, a look-up in a table, a call of `math`) is a `TypeError`, so that nothing is overlooked.
+A pure rule that gets marked numbers goes one way through its code: the tape notes each sum and each comparison on that way.
+What it noted is a function of other numbers, which gives the rule's answer to them if all comparisons come out the same,
+else none.  What a rule does with a number that is not known here (rounding, a look-up in a table, a call of `math`) is a
+`TypeError`, so that nothing is overlooked.
 """
 
 from __future__ import annotations
 
 import math
-import operator
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
+
+Way: TypeAlias = "Callable[[Sequence[float], Callable[..., object] | None], tuple[Any, ...] | None]"
+"""A rule's way: of numbers, and of a function that answers questions to others, to its answer if it goes this way."""
+
+#: Ways that are remembered of one case at most.
+MOST_WAYS = 50
+T = TypeVar("T")
+_NAMES = re.compile(r"\bn\d+\b")
 
 
-def _operands(
-    one: Marked, other: Marked | float, sign: str, *, swapped: bool = False
-) -> tuple[tuple[float, float], str]:
-    value, text = (other.value, other.text) if isinstance(other, Marked) else (other, repr(other))
+class Tape:
+    """What rules did with numbers, as lines of Python."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def number(self, place: int, value: float) -> Any:  # Any: goes for a number
+        """Mark a number that the function finds at a place of its list."""
+        return Marked(value, f"t[{place}]", self)
+
+    def compute(self, value: float, text: str) -> Marked:
+        """Note a number that is worked out of others."""
+        name = f"n{len(self._lines)}"
+        self._lines.append(f"{name} = {text}")
+        return Marked(value, name, self)
+
+    def take_note(self, question: str, answer: object) -> None:
+        """Note how a question was answered."""
+        self._lines.append(f"if ({question}) != {answer!r}: return None")
+
+    def way(self, results: Sequence[object]) -> Way:
+        """Return the function, of these results: marked numbers among plain values."""
+        lines = [f"return ({''.join(f'{text_of(each)}, ' for each in results)})"]
+        used = set(_NAMES.findall(lines[0]))
+        for line in reversed(self._lines):
+            name, _, text = line.partition(" = ")
+            if not text or name in used:
+                used.update(_NAMES.findall(text or line))
+                lines.append(line)
+        source = "\n    ".join(["def way(t, ask):", *reversed(lines)])
+        scope: dict[str, Any] = {"inf": math.inf, "floor": math.floor}
+        exec(source, scope)  # noqa: S102  # the operators below, and what is plain enough to be written out
+        return scope["way"]
+
+
+class Ways(Generic[T]):
+    """The ways that a rule was seen to go in one case, each with what they have in common."""
+
+    __slots__ = ("_ways",)
+
+    def __init__(self) -> None:
+        self._ways: list[tuple[Way, T]] = []
+
+    def find(
+        self, numbers: Sequence[float], ask: Callable[..., object] | None = None
+    ) -> tuple[T, tuple[Any, ...]] | None:
+        """Return what is common to the way of these numbers, and its results of them; None: a way not seen yet."""
+        for way, common in self._ways:
+            found = way(numbers, ask)
+            if found is not None:
+                return common, found
+        return None
+
+    def add(self, way: Way, common: T) -> None:
+        """Remember one more; of too many, all are forgotten."""
+        if len(self._ways) >= MOST_WAYS:
+            self._ways.clear()
+        self._ways.append((way, common))
+
+
+def text_of(value: object) -> str:
+    """Return a marked number's name, or a plain value written out."""
+    return value.text if isinstance(value, Marked) else repr(value)
+
+
+def _texts(one: Marked, other: object, sign: str, *, swapped: bool) -> tuple[Any, Any, str]:
+    value = other.value if isinstance(other, Marked) else other
     if swapped:
-        return (value, one.value), f"({text} {sign} {one.text})"
-    return (one.value, value), f"({one.text} {sign} {text})"
+        return value, one.value, f"{text_of(other)} {sign} {one.text}"
+    return one.value, value, f"{one.text} {sign} {text_of(other)}"
 
 
-def _computed(sign: str, compute: Callable[[float, float], float], *, swapped: bool = False) -> Any:
+def _work_out(sign: str) -> Any:
+    return eval(f"lambda a, b: a {sign} b")  # noqa: S307  # the signs below
+
+
+def _computed(sign: str, *, swapped: bool = False) -> Any:
+    compute = _work_out(sign)
+
     def method(self: Marked, other: Marked | float) -> Marked:
-        (left, right), text = _operands(self, other, sign, swapped=swapped)
-        return Marked(compute(left, right), text, self.asked)
+        left, right, text = _texts(self, other, sign, swapped=swapped)
+        return self.tape.compute(compute(left, right), text)
 
     return method
 
 
-def _compared(sign: str, compare: Callable[[float, float], bool]) -> Any:
+def _compared(sign: str) -> Any:
+    compare = _work_out(sign)
+
     def method(self: Marked, other: Marked | float) -> bool:
-        (left, right), text = _operands(self, other, sign)
+        left, right, text = _texts(self, other, sign, swapped=False)
         found = compare(left, right)
-        self.asked.append(text if found else f"not {text}")
+        self.tape.take_note(text, found)
         return found
 
     return method
 
 
 class Marked:
-    """A number, how it comes from a list ``t`` of numbers, and where questions about it are noted."""
+    """A number, its name in the noted lines, and the tape that they are on."""
 
-    __slots__ = ("asked", "text", "value")
+    __slots__ = ("tape", "text", "value")
 
-    __add__, __radd__ = _computed("+", operator.add), _computed("+", operator.add, swapped=True)
-    __sub__, __rsub__ = _computed("-", operator.sub), _computed("-", operator.sub, swapped=True)
-    __mul__, __rmul__ = _computed("*", operator.mul), _computed("*", operator.mul, swapped=True)
-    __lt__, __le__ = _compared("<", operator.lt), _compared("<=", operator.le)
-    __gt__, __ge__ = _compared(">", operator.gt), _compared(">=", operator.ge)
-    __eq__, __ne__ = _compared("==", operator.eq), _compared("!=", operator.ne)
+    __add__, __radd__ = _computed("+"), _computed("+", swapped=True)
+    __sub__, __rsub__ = _computed("-"), _computed("-", swapped=True)
+    __mul__, __rmul__ = _computed("*"), _computed("*", swapped=True)
+    __truediv__, __rtruediv__ = _computed("/"), _computed("/", swapped=True)
+    __pow__, __rpow__ = _computed("**"), _computed("**", swapped=True)
+    __floordiv__, __mod__ = _computed("//"), _computed("%")
+    __lt__, __le__, __gt__, __ge__ = (_compared(sign) for sign in ("<", "<=", ">", ">="))
+    __eq__, __ne__ = _compared("=="), _compared("!=")
     __hash__ = None  # type: ignore[assignment]  # a look-up in a table would be a question, too
 
-    def __init__(self, value: float, text: str, asked: list[str]) -> None:
+    def __init__(self, value: float, text: str, tape: Tape) -> None:
         self.value = value
         self.text = text
-        self.asked = asked
+        self.tape = tape
 
     def __bool__(self) -> bool:
         return self != 0.0
 
+    def __floor__(self) -> Marked:
+        return self.tape.compute(math.floor(self.value), f"floor({self.text})")
+
     def __format__(self, how: str) -> str:
         return format(self.value, how)  # for the texts of errors
-
-
-def condition(asked: Sequence[str]) -> Callable[[Sequence[float]], bool]:
-    """Return the function that tells whether the same is true of other numbers as what was noted."""
-    return _function(" and ".join(dict.fromkeys(asked)) or "True")
-
-
-def formulas(texts: Sequence[str]) -> Callable[[Sequence[float]], tuple[float, ...]]:
-    """Return the function that works these formulas out."""
-    return _function(f"({''.join(f'{text}, ' for text in texts)})")
-
-
-def _function(text: str) -> Any:  # Any: made of text
-    return eval(f"lambda t: {text}", {"inf": math.inf})  # noqa: S307  # numbers and the operators above, nothing else

@@ -232,10 +232,6 @@ class SharedProject:
         times = job.times
         times[NOW] = now
         look = self._paths.look(job.stand, times)
-        changes = look.times(times)
-        times += [0.0] * look.new_times
-        for place, time in zip(look.places, changes, strict=True):
-            times[place] = time
         before, job.stand = job.stand, look.after
         for event, places in look.events:
             match event:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.states import AssimilateState, Outcome, ValidateState
@@ -31,7 +31,8 @@ from cobblestone.policy.validation.canonical import (
     pairs_to_compare,
     results_to_check,
 )
-from cobblestone.simulator.marked import Marked, condition, formulas
+from cobblestone.simulator.engine import SimulationFault
+from cobblestone.simulator.marked import Tape, Ways, text_of
 
 #: A workunit's times, in a list: of the look at it, of the next look (infinity = none), of its making, and ...
 NOW, CHECK, MADE, FIRST = range(4)
@@ -40,8 +41,8 @@ _RESULT_TIMES = ("create_time", "sent_time", "report_deadline", "received_time")
 _, SENT, DEADLINE, RECEIVED = range(4)
 OF_RESULT = len(_RESULT_TIMES)
 _WORKUNIT_TIMES = {"transition_time": CHECK, "create_time": MADE}
-#: Stands and answers that are remembered at most; a few hundred are enough unless results go astray in very many ways.
-MOST_STANDS, MOST_LOOKS = 20_000, 50
+#: Stands that are remembered at most; a few hundred are enough unless results go astray in very many ways.
+MOST_STANDS = 20_000
 
 Event = Literal["made", "not needed", "timed out", "valid", "invalid", "canonical"]
 Fate = Literal["failed", "valid", "invalid", "open"]
@@ -73,18 +74,16 @@ class Stand:
     fates: tuple[Fate, ...]  #: what became of its results, by place
     sent: dict[int, Stand] = field(default_factory=dict[int, "Stand"])
     reported: dict[tuple[object, ...], Stand] = field(default_factory=dict[tuple[object, ...], "Stand"])
-    looks: list[Look] = field(default_factory=list["Look"])
+    looks: Ways[Look] = field(default_factory=Ways["Look"])
 
 
 @dataclass(slots=True, eq=False)
 class Look:
-    """What a look at a workunit brings, if something is true of its times."""
+    """What a look at a workunit brings."""
 
-    holds: Callable[[Sequence[float]], bool]
     after: Stand
     new_times: int  #: how many are added for new results
-    places: tuple[int, ...]  #: where times change ...
-    times: Callable[[Sequence[float]], tuple[float, ...]]  #: ... and what they become
+    places: tuple[int, ...]  #: where times change
     events: tuple[tuple[Event, tuple[int, ...]], ...]  #: what happens to results, in order
 
 
@@ -137,14 +136,22 @@ class WorkunitPaths:
         return after
 
     def look(self, stand: Stand, times: list[float]) -> Look:
-        """Return what transitioner, validator and assimilator do at ``times[NOW]``, until nothing is left to do."""
-        for look in stand.looks:
-            if look.holds(times):
-                return look
-        look = self._asked(stand, times)
-        if len(stand.looks) >= MOST_LOOKS:
-            stand.looks.clear()
-        stand.looks.append(look)
+        """Return what transitioner, validator and assimilator do at ``times[NOW]``, until nothing is left to do.
+
+        Changes the times as they do.
+        """
+        found = stand.looks.find(times)
+        if found is None:
+            self._ask(stand, times)
+            found = stand.looks.find(times)
+        if found is None:
+            raise SimulationFault(
+                "a rule of the life cycle gives other answers when it is asked again; please report this"
+            )
+        look, changes = found
+        times += [0.0] * look.new_times
+        for place, time in zip(look.places, changes, strict=True):
+            times[place] = time
         return look
 
     def _with_result(self, stand: Stand, place: int, row: Result, wrong: frozenset[int]) -> Stand:
@@ -173,34 +180,32 @@ class WorkunitPaths:
             )
         return stand
 
-    def _asked(self, stand: Stand, times: list[float]) -> Look:
-        """Ask the rules."""
-        asked: list[str] = []
+    def _ask(self, stand: Stand, times: list[float]) -> None:
+        """Ask the rules, and remember what they say."""
+        tape = Tape()
 
         def marked(place: int, _time: float) -> float:
-            return cast("float", Marked(times[place], f"t[{place}]", asked))
+            return tape.number(place, times[place])
 
         visit = Visit(_with_times(stand.view, marked), stand.wrong, marked(NOW, 0.0), self._timing)
         visit.work()
-        found: dict[int, str] = {}
+        found: dict[int, float] = {}
 
         def note(place: int, time: float) -> float:
-            text = time.text if isinstance(time, Marked) else repr(time)
-            if text != f"t[{place}]":
-                found[place] = text
+            if text_of(time) != f"t[{place}]":
+                found[place] = time
             return time
 
         view = _with_times(visit.view, note)
         if view.workunit.transition_time is None:
-            found[CHECK] = repr(math.inf)
-        return Look(
-            holds=condition(asked),
+            found[CHECK] = math.inf
+        look = Look(
             after=self.at(view, stand.wrong),
             new_times=OF_RESULT * (len(view.results) - len(stand.view.results)),
             places=tuple(found),
-            times=formulas(list(found.values())),
             events=tuple(visit.events),
         )
+        stand.looks.add(tape.way(list(found.values())), look)
 
 
 class Visit:
