@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from cobblestone.domain.values import changed
 
 Way: TypeAlias = "Callable[[Sequence[float], Callable[..., object] | None], tuple[Any, ...] | None]"
 """A rule's way: of numbers, and of a function that answers questions to others, to its answer if it goes this way."""
@@ -23,10 +25,13 @@ _NAMES = re.compile(r"\bn\d+\b")
 
 
 class Tape:
-    """What rules did with numbers, as lines of Python."""
+    """What rules did with numbers, as lines of Python; more than ``most`` are a `TypeError`, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = most
         self._lines: list[str] = []
+        self._names: dict[str, str] = {}  #: of what was worked out, by how it was
+        self._noted: set[str] = set()
 
     def number(self, place: int, value: float) -> Any:  # Any: goes for a number
         """Mark a number that the function finds at a place of its list."""
@@ -34,13 +39,22 @@ class Tape:
 
     def compute(self, value: float, text: str) -> Marked:
         """Note a number that is worked out of others."""
-        name = f"n{len(self._lines)}"
-        self._lines.append(f"{name} = {text}")
+        name = self._names.get(text)
+        if name is None:
+            name = self._names[text] = f"n{len(self._lines)}"
+            self._add(f"{name} = {text}")
         return Marked(value, name, self)
 
     def take_note(self, question: str, answer: object) -> None:
         """Note how a question was answered."""
-        self._lines.append(f"if ({question}) != {answer!r}: return None")
+        if question not in self._noted:
+            self._noted.add(question)
+            self._add(f"if ({question}) != {answer!r}: return None")
+
+    def _add(self, line: str) -> None:
+        if len(self._lines) >= self._most:
+            raise TypeError("this way is too long to be noted")
+        self._lines.append(line)
 
     def way(self, results: Sequence[object]) -> Way:
         """Return the function, of these results: marked numbers among plain values."""
@@ -69,9 +83,11 @@ class Ways(Generic[T]):
         self, numbers: Sequence[float], ask: Callable[..., object] | None = None
     ) -> tuple[T, tuple[Any, ...]] | None:
         """Return what is common to the way of these numbers, and its results of them; None: a way not seen yet."""
-        for way, common in self._ways:
+        for place, (way, common) in enumerate(self._ways):
             found = way(numbers, ask)
             if found is not None:
+                if place:  # those that are gone often come to the front
+                    self._ways[place - 1 : place + 1] = self._ways[place], self._ways[place - 1]
                 return common, found
         return None
 
@@ -85,6 +101,18 @@ class Ways(Generic[T]):
 def text_of(value: object) -> str:
     """Return a marked number's name, or a plain value written out."""
     return value.text if isinstance(value, Marked) else repr(value)
+
+
+def marked_fields(tape: Tape, first: int, original: T, names: Sequence[str]) -> T:
+    """Return a copy of a value whose fields of these names are marked, as numbers from a place of the list on."""
+    found = {name: tape.number(first + i, getattr(original, name)) for i, name in enumerate(names)}
+    return changed(original, **found)
+
+
+def changes(before: T, after: T, names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of these names that have become something else."""
+    found = {name: getattr(after, name) for name in names}
+    return {name: each for name, each in found.items() if text_of(each) != text_of(getattr(before, name))}
 
 
 def _texts(one: Marked, other: object, sign: str, *, swapped: bool) -> tuple[Any, Any, str]:

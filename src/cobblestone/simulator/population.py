@@ -24,8 +24,8 @@ from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
-from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.simulator.crowd import Crowd
+from cobblestone.simulator.dispatch_memory import Asked, Offer
 from cobblestone.simulator.engine import SimulationFault
 from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.run import MAX_JOBS
@@ -112,46 +112,36 @@ class HostDoor:
     ) -> tuple[list[Task], bool]:
         if not self._served:
             return [], False
-        assignments = self.shared.choose(
-            self._row,
-            ncpus=self._host.ncpus,
-            seconds=request.seconds,
-            instances=request.instances,
-            delay=delay,
-            held=self._held,
-            now=now,
+        offers = self.shared.choose(
+            Asked(self._row, self._host.ncpus, request.seconds, request.instances, delay, self._held, now)
         )
         tasks: list[Task] = []
         refused = False
-        for assignment in assignments:
+        for offer in offers:
             if known is not None:
-                booked = BookedJob(assignment.report_deadline - now, self._raw(assignment) * stretch)
+                booked = BookedJob(offer.report_deadline - now, _raw(offer) * stretch)
                 if not known.admits(booked):
                     refused = True
                     break
                 known.add(booked)
-            tasks.append(self._take(assignment, now))
+            tasks.append(self._take(offer, now))
         self._held += len(tasks)
         self.shared.tally.empty += not tasks
         return tasks, refused
 
-    def _raw(self, assignment: Assignment) -> float:
-        """Return the estimate in seconds, from the speed that the server tells the client."""
-        return assignment.candidate.limits.rsc_fpops_est / assignment.usage.flops
-
-    def _take(self, assignment: Assignment, now: float) -> Task:
-        job = self.shared.send(assignment, self._row, now)
-        app = self.model.apps[assignment.candidate.app_id - 1]
+    def _take(self, offer: Offer, now: float) -> Task:
+        job = self.shared.send(offer, self._row, now)
+        app = self.model.apps[job.app]
         task = Task(
             project=self._index,
             app=app,
-            number=int(assignment.candidate.result_id),
-            raw=self._raw(assignment),
+            number=int(offer.candidate.result_id),
+            raw=_raw(offer),
             size=job.flops / job_speed(app, self._host),
             received=now,
             peak=job_peak(app, self._host),
         )
-        task.report_deadline = float(round(assignment.report_deadline))  # as a reply tells it
+        task.report_deadline = float(round(offer.report_deadline))  # as a reply tells it
         draw_luck(task, self._rng)
         return task
 
@@ -161,6 +151,11 @@ class HostDoor:
         rate = self.shared.rules.wrong_rate
         wrong = not task.failed and rate > 0.0 and self._rng.random() < rate
         self.shared.take_report(task, self._row, wrong=wrong, now=now)
+
+
+def _raw(offer: Offer) -> float:
+    """Return the estimate in seconds, from the speed that the server tells the client."""
+    return offer.candidate.limits.rsc_fpops_est / offer.flops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

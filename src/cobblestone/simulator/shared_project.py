@@ -13,23 +13,21 @@ import heapq
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
-from cobblestone.domain.hosts import CPU, Host, HostAppVersion
+from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.states import ClientState, ExitStatus
 from cobblestone.domain.values import changed
 from cobblestone.domain.work import JobLimits, ReplicationRules, Workunit, result_name
 from cobblestone.policy.credit.claims import ClaimInput
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
-from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.quota import after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
-from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
+from cobblestone.simulator.dispatch_memory import Asked, DispatchMemory, Offer
 from cobblestone.simulator.learned_speeds import LearnedSpeeds
 from cobblestone.simulator.scenario import ProjectModel, pick_weighted
 from cobblestone.simulator.streams import Streams
@@ -45,10 +43,6 @@ from cobblestone.simulator.workunit_paths import (
     Stand,
     WorkunitPaths,
 )
-
-PLATFORM = "x86_64-pc-linux-gnu"
-CLIENT_VERSION = 72005
-ENOUGH_BYTES = 1e15
 
 
 @dataclass(slots=True)
@@ -129,7 +123,6 @@ class SharedProject:
         self.jobs: dict[WorkunitId, Job] = {}
         self._streams = streams
         self._sizes = streams.stream("jobs", model.name)
-        self._choice = streams.stream("dispatch", model.name)
         self._weights = tuple(a.weight for a in model.apps)
         self._ids: Iterator[ResultId] = map(ResultId, itertools.count(1))
         self._unsent: dict[int, OrderedDict[ResultId, Candidate]] = {}
@@ -138,7 +131,7 @@ class SharedProject:
         self._made = 0
         self._speeds = LearnedSpeeds()
         self.records = self._speeds.records
-        self._limits = DispatchLimits(
+        limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
             max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
             check_deadline=self.rules.check_deadline,
@@ -163,13 +156,16 @@ class SharedProject:
             for app in model.apps
         ]
         apps = {AppId(i + 1): App(id=AppId(i + 1), name=a.name) for i, a in enumerate(model.apps)}
-        self._catalogue = Catalogue(
+        catalogue = Catalogue(
             apps=apps,
             versions={
                 i: (AppVersion(id=AppVersionId(i), app_id=i, platform=ANY_PLATFORM, version_num=100),)
                 for i in apps
             },
             peak_flop_counts=self._speeds.peak_flop_counts,
+        )
+        self._dispatch = DispatchMemory(
+            limits, catalogue, self._speeds, streams.stream("dispatch", model.name)
         )
         self._results: dict[ResultId, tuple[Job, int]] = {}  #: with their places in their workunits
         self._paths = WorkunitPaths()
@@ -358,52 +354,27 @@ class SharedProject:
         self.tally.refused += not in_time
         return in_time
 
-    def choose(
-        self, host: Host, *, ncpus: int, seconds: float, instances: float, delay: float, held: int, now: float
-    ) -> Sequence[Assignment]:
-        """Return what a host would get for a request; :meth:`send` makes it so."""
+    def choose(self, asked: Asked) -> list[Offer]:
+        """Return what a host gets for a request; :meth:`send` makes it so."""
         self.tally.asking += 1
-        request = WorkRequest(
-            host=host,
-            platforms=(PLATFORM,),
-            client_version=CLIENT_VERSION,
-            resources={CPU: ResourceRequest(seconds=seconds, instances=instances, estimated_delay=delay)},
-            usable_ncpus=ncpus,
-            ram_bytes=ENOUGH_BYTES,
-            disk_bytes=ENOUGH_BYTES,
-            in_progress={AppId(1): held},
-            records=self.records.get(host.id, {}),
-        )
-        held_here = int(host.id)
+        host = asked.host.id
 
-        def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
-            return frozenset(i for i in ids if any(r.host == held_here for r in self.jobs[i].replicas))
+        def at_host(workunit: WorkunitId) -> bool:
+            return any(each.host == host for each in self.jobs[workunit].replicas)
 
-        decision = choose_work(
-            request,
-            self._candidates(now),
-            self._catalogue,
-            limits=self._limits,
-            already_at_host=at_host,
-            now=now,
-            rng=self._choice,
-        )
-        if decision.records:
-            mine = self.records.setdefault(held_here, {})
-            mine.update({record.app_version_id: record for record in decision.records})
-        return decision.assignments
+        return self._dispatch.choose(asked, self._candidates(asked.now), at_host)
 
-    def send(self, assignment: Assignment, host: Host, now: float) -> Job:
+    def send(self, offer: Offer, host: Host, now: float) -> Job:
         """Give a result to a host."""
-        candidate = assignment.candidate
+        candidate = offer.candidate
         del self._unsent[candidate.priority][candidate.result_id]
         job, place = self._results[candidate.result_id]
         replica = job.replicas[place]
         replica.host = host.id
-        replica.version = assignment.version.id
-        replica.peak_flops = assignment.usage.peak_flops
+        replica.version = offer.version
+        replica.peak_flops = offer.peak_flops
         job.stand = self._paths.sent(job.stand, place)
-        due = assignment.report_deadline
+        due = offer.report_deadline
         first = FIRST + OF_RESULT * place
         job.times[first + SENT], job.times[first + DEADLINE] = now, due
         job.out += 1

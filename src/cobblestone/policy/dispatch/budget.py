@@ -5,6 +5,7 @@ A budget lives for one decision and is used up by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
@@ -62,7 +63,7 @@ class Budget:
                 self.wants[name] = want
         self.open: set[str] = set(self.wants)
         per_processor = self.ncpus + limits.gpu_multiplier * self._gpu_total
-        self.most_per_request = max(int(limits.max_jobs_per_rpc * per_processor), 1)
+        self.most_per_request = max(math.floor(limits.max_jobs_per_rpc * per_processor), 1)
         self.disk_left = request.disk_bytes
         self.given = 0
         self._held = dict(request.in_progress)

@@ -23,6 +23,8 @@ invalid results cost nothing below Q; and it knows no pauses.
 
 from __future__ import annotations
 
+import math
+
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.statistics import SECONDS_PER_DAY
@@ -41,7 +43,7 @@ def day_shift(host_id: HostId) -> float:
 
 def quota_day(host_id: HostId, now: float) -> int:
     """Return number of the host's day that ``now`` (Unix seconds) belongs to."""
-    return int((now + day_shift(host_id)) // SECONDS_PER_DAY)
+    return math.floor((now + day_shift(host_id)) // SECONDS_PER_DAY)
 
 
 def halvings(daily_quota: int) -> int:
@@ -91,7 +93,7 @@ def daily_limit(record: HostAppVersion, *, daily_quota: int, processors: float) 
     What bad results leave at last is one job, not one per CPU.
     """
     quota = jobs_per_day(record, daily_quota)
-    return 1 if quota == 1 and record.bad_results else max(int(quota * processors), 1)
+    return 1 if quota == 1 and record.bad_results else max(math.floor(quota * processors), 1)
 
 
 def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) -> HostAppVersion:
