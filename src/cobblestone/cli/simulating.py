@@ -7,7 +7,6 @@ a simulated day, and what a run does not need (populations, pictures, state file
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.metrics import Metrics
-from cobblestone.simulator.recording import Timeline
 from cobblestone.simulator.run import RunResult, simulate
 from cobblestone.simulator.scenario import DAY, Scenario
 from cobblestone.simulator.statistics import estimate
@@ -203,7 +201,7 @@ def _population(
         results = _alone(scenario, tables, choices[0])
     if options.picture is not None:
         draw_population(scenario, results, options.picture)
-    return json.dumps(as_data(scenario, results), indent=2) if options.as_json else as_text(scenario, results)
+    return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
 
 
 Tables = Mapping[int, Sequence["HostModel"]]
@@ -323,6 +321,8 @@ def _record(
     window: tuple[float, float],
     log: Path | None,
 ) -> RunResult:
+    from cobblestone.simulator.recording import Timeline
+
     if picture is not None:
         _check_suffix(picture)
     timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
@@ -348,6 +348,8 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
     """Return a text that says what runs at a time, and the client's reasons for it and for its last look at
     work fetch.
     """
+    from cobblestone.simulator.recording import Timeline
+
     if not 0 <= at <= scenario.duration:
         raise ConfigError(
             f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
@@ -406,6 +408,12 @@ def _json(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
             for name, runs in results.items()
         },
     }
+    return _dumped(body)
+
+
+def _dumped(body: object) -> str:
+    import json
+
     return json.dumps(body, indent=2)
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from typing import Literal
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import value
 from cobblestone.simulator.streams import exponential
 
 DAY = 86400.0
@@ -31,7 +31,7 @@ def finite(where: str, key: str, value: float, low: float, high: float) -> None:
 PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OnOff:
     """An on-off process: the host's availability, or a project's.
 
@@ -118,7 +118,7 @@ SizeKind = Literal["normal", "lognormal", "pareto", "two_humped", "empirical"]
 SIZE_KINDS = ("normal", "lognormal", "pareto", "two_humped", "empirical")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobSizes:
     """Distribution of the true FLOPs of a job.
 
@@ -158,8 +158,8 @@ class JobSizes:
             self.values,
             "at least one value",
         )
-        for value in self.values:
-            finite(where, "flops_values", value, 0.0, 1e24)
+        for size in self.values:
+            finite(where, "flops_values", size, 0.0, 1e24)
 
     @property
     def average(self) -> float:
@@ -202,7 +202,7 @@ AMOUNTS: dict[str, tuple[float, float]] = {
 NEARLY_DONE = 0.99
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Progress:
     """What an app reports when the part x of its work is done.
 

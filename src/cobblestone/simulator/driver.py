@@ -77,7 +77,8 @@ class SimulatedClient:
     def step(self) -> None:
         """Tell the core that it is time, with everything that has happened, until it wants nothing more."""
         now = self.host.now
-        self._begin(now)
+        if not self._begun:
+            self._begin(now)
         events: list[Event] = [self._progress()] if self.host.running else []
         told = len(events)
         if self.network.busy:
@@ -105,9 +106,13 @@ class SimulatedClient:
 
     def gap(self, seconds: float) -> None:
         """Note that the host was off for some time and is on again."""
-        self._begin(self.host.now - seconds)
-        on = HostOn(self.host.now)
-        self.core.handle(*([on] if self._off is None else [self._off, on]))
+        now = self.host.now
+        if not self._begun:
+            self._begin(now - seconds)
+        if self._off is None:
+            self.core.handle(HostOn(now))
+        else:
+            self.core.handle(self._off, HostOn(now))
         self.wake = min(self.wake, self.core.state.alarm)
 
     def left_over(self) -> list[Task]:
@@ -118,9 +123,8 @@ class SimulatedClient:
     # -- events -------------------------------------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
-        if not self._begun:
-            self._begun = True
-            self.core.state.now = now  # a host may attach late
+        self._begun = True
+        self.core.state.now = now  # a host may attach late
 
     def _progress(self) -> JobProgressed:
         return JobProgressed(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from cobblestone.domain.values import value
 from cobblestone.simulator.scenario import Scenario
 from cobblestone.simulator.task import Task
 
@@ -154,7 +155,7 @@ def _sum_of_squares(seconds: float, quantum: float) -> float:
     return quantum**3 * (n * (n + 1) * (2 * n + 1) / 6.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Metrics:
     """Figures of merit of one run.  All are 0 at best, except RPCs per job, turnaround and throughput."""
 

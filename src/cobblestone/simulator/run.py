@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.simulator.clients import make_client
@@ -21,7 +22,7 @@ TOLERANCE = 1e-6
 MAX_JOBS = 5_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunResult:
     """What came out of a run."""
 

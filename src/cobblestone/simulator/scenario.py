@@ -5,9 +5,10 @@ they are made.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.yields import WASTE_AVERSION
 from cobblestone.simulator.distributions import DAY, HOUR, JobSizes, OnOff, Progress, finite, require
@@ -18,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppModel:
     """One kind of job of a project."""
 
@@ -67,7 +68,7 @@ class AppModel:
         self.progress.check(f"{where}, progress")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ServerModel:
     """How a project treats its workunits; only a run with many hosts looks at it.
 
@@ -125,7 +126,7 @@ class ServerModel:
         finite(where, "daemon_seconds", self.daemon_seconds, 0.0, 30 * DAY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProjectModel:
     """A project as the host sees it."""
 
@@ -166,7 +167,7 @@ class ProjectModel:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Gpus:
     """GPUs of one type."""
 
@@ -184,7 +185,7 @@ class Gpus:
 Belief = Literal["efficiency", "statistics", "true"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostModel:
     """A computer."""
 
@@ -228,7 +229,7 @@ class HostModel:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Preferences:
     """The volunteer's preferences."""
 
@@ -249,7 +250,7 @@ class Preferences:
         finite("preferences", "waste_aversion", self.waste_aversion, 0.0, 20.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Compatibility:
     """Ways of older simulators.  The default is none of them."""
 
@@ -274,7 +275,7 @@ class Compatibility:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Scenario:
     """Everything that a run depends on, but for policy and seed."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from cobblestone.domain.values import value
 
 #: Two-sided 97.5 % quantiles of Student's distribution for 1 ... 30 degrees of freedom.
 _STUDENT = (
@@ -14,7 +15,7 @@ _STUDENT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Estimate:
     """A mean with its 95 % interval (mean plus or minus ``half_width``)."""
 

@@ -11,9 +11,10 @@ factor.  A policy that is registered by another name speaks to servers as today'
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import value
 from cobblestone.policy.client.core.protocol import POLICIES
 
 #: What the names of our own families stand for.
@@ -21,7 +22,7 @@ FAMILIES = {"published": "CS2_WF2_WS2_JC2", "own": "CS3_WF3_WS2_JC2", "recent": 
 _FORM = re.compile(r"CS([1-4])_WF([1-4])_WS([12])_JC([12])")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PolicyChoice:
     """One combination of policies.
 
@@ -73,7 +74,7 @@ class PolicyChoice:
         return cls(scheduling, fetch, send, completion)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Faults2007:
     """Behaviours of the 2007 code that are faults; all off by default.
 

@@ -13,6 +13,9 @@ from typing import NamedTuple, Protocol
 from cobblestone.policy.client import debts
 from cobblestone.policy.client.core.state import ClientState, Job
 
+Standing = tuple[list[bool], list[bool]]
+"""Which projects have runnable jobs, and which can be asked for work."""
+
 
 @dataclass(slots=True)
 class DebtMemory:
@@ -31,9 +34,7 @@ class DebtMemory:
     )  #: 2007: ... since the last look, of ended tasks
     total: float = 0.0
     cpu: float = 0.0
-    pending: tuple[list[bool], list[bool]] | None = (
-        None  #: 2007: who was runnable, contactable in what is not charged yet
-    )
+    pending: Standing | None = None  #: 2007: who was runnable, contactable in what is not charged yet
 
 
 class Accounting(Protocol):
@@ -63,8 +64,8 @@ class Accounting(Protocol):
         """Take other shares from now on."""
         ...
 
-    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
-        """Bring the debts up to date; flags per project."""
+    def settle(self, standing: Callable[[], Standing]) -> None:
+        """Bring the debts up to date; how projects stand is asked only if it matters."""
         ...
 
     def passed(self, seconds: float) -> None:
@@ -172,7 +173,7 @@ class ExactAccounting(_Debts):
         for task in self.state.running:
             wall[task.project] += seconds * self._processors(task)
 
-    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
+    def settle(self, standing: Callable[[], Standing]) -> None:
         """Charge the projects; intervals are additive while nothing changes."""
         memory = self.memory
         wall = memory.wall
@@ -185,7 +186,7 @@ class ExactAccounting(_Debts):
             )
             memory.unused = 0.0
         if len(wall) > 1:  # a single project owes nobody
-            self._charge(wall, runnable, contactable)
+            self._charge(wall, *standing())
         for i in range(len(wall)):
             wall[i] = 0.0
 
@@ -229,7 +230,7 @@ class PolledAccounting(_Debts):
     def passed(self, seconds: float) -> None:
         """Nothing to do: the next look counts it."""
 
-    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
+    def settle(self, standing: Callable[[], Standing]) -> None:
         """Charge the projects for the time since the last look."""
         memory = self.memory
         now = self.state.now
@@ -243,9 +244,10 @@ class PolledAccounting(_Debts):
                 memory.efficiency, wall=memory.total, cpu=memory.cpu
             )
             if len(memory.wall) > 1:
-                if memory.pending != (runnable, contactable):
+                stands = standing()
+                if memory.pending != stands:
                     self._charge_pending()
-                    memory.pending = (runnable, contactable)
+                    memory.pending = stands
                 for i, wall in memory.latest.items():
                     memory.wall[i] += wall
                 if self._literally:

@@ -17,9 +17,14 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
-from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Project
+from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, FetchPlan, Job, Project
 from cobblestone.policy.client.core.values import CPU, WorkRequest
-from cobblestone.policy.client.debt_accounting import Accounting, ExactAccounting, PolledAccounting
+from cobblestone.policy.client.debt_accounting import (
+    Accounting,
+    ExactAccounting,
+    PolledAccounting,
+    Standing,
+)
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
@@ -145,15 +150,15 @@ class Published:
 
     def settle(self) -> None:
         """Settle debts up to now, before something changes."""
-        state = self.state
-        now = state.now
-        if now == self._settled_at:
-            return
-        self._settled_at = now
-        self.debts.settle(
-            runnable=[bool(self.on_cpus(p.queue)) for p in state.projects],
-            contactable=[self.may_ask(p) for p in state.projects],
-        )
+        now = self.state.now
+        if now != self._settled_at:
+            self._settled_at = now
+            self.debts.settle(self._standing)
+
+    def _standing(self) -> Standing:
+        """Return which projects have runnable jobs, and which can be asked for work."""
+        projects = self.state.projects
+        return [bool(self.on_cpus(p.queue)) for p in projects], [self.may_ask(p) for p in projects]
 
     def on_cpus(self, jobs: list[Job]) -> list[Job]:
         """Return the jobs that take a processor: all of them, as far as this family knows."""
@@ -404,6 +409,8 @@ class Published:
             if not literal:
                 wait = self.next_look(projects, outcome, running, plan.project is None)
         state.next_fetch = now + wait if literal else max(now + wait, state.next_contact(now))
+        if plan is work_fetch.NOBODY:
+            return NOTHING
         others = {i: {CPU: WorkRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
         requests = {CPU: WorkRequest(plan.seconds)} if plan.seconds > 0.0 else {}
         return FetchPlan(

@@ -274,33 +274,38 @@ class _Flow:
     ) -> None:
         count = len(queues)
         self._queues, self._ncpus, self._fraction = queues, ncpus, fraction
-        self._upcoming = [min(ncpus, len(q.remaining)) for q in queues]
-        fair = [q.share / total_share if total_share > 0 else 1.0 for q in queues]
+        self._upcoming: list[int] = []
         #: processors that are the project's by its share
-        self.wanted = [ncpus * part for part in fair]
+        self.wanted: list[float] = []
         #: per project its active jobs (progress at which they end, position), the next to end last
-        self.finish = [
-            sorted(((q.remaining[k], k) for k in range(first)), reverse=True) if first else []
-            for q, first in zip(queues, self._upcoming, strict=True)
-        ]
+        self.finish: list[list[tuple[float, int]]] = []
         self.misses = [0] * count
         self.shortfalls = [0.0] * count
-        self.dry_after = [
-            0.0 if first < want else -1.0 for first, want in zip(self._upcoming, self.wanted, strict=True)
-        ]
+        self.dry_after = [-1.0] * count
         self.rates = [0.0] * count
         self.next_time = [math.inf] * count
-        self.live = [i for i in range(count) if self.finish[i]]
-        self._running_share = 0.0
-        for i in self.live:
-            self._running_share += queues[i].share
-        for i in range(count):
-            mine = self.finish[i]
-            if mine:
-                self.rates[i] = _rate(queues[i].share, self._running_share, len(mine), ncpus) * fraction
-                self.next_time[i] = mine[-1][0] / self.rates[i]
+        self.live: list[int] = []
+        running_share = 0.0
+        for i, (share, remaining, _) in enumerate(queues):
+            first = min(ncpus, len(remaining))
+            want = ncpus * (share / total_share if total_share > 0 else 1.0)
+            mine = list(zip(remaining[:first], range(first), strict=True))
+            mine.sort(reverse=True)
+            self._upcoming.append(first)
+            self.wanted.append(want)
+            self.finish.append(mine)
+            if first < want:
+                self.dry_after[i] = 0.0
+            if first:
+                self.live.append(i)
+                running_share += share
             else:
-                self.shortfalls[i] = buffer_seconds * fraction * self.wanted[i]
+                self.shortfalls[i] = buffer_seconds * fraction * want
+        self._running_share = running_share
+        for i in self.live:
+            mine = self.finish[i]
+            rate = self.rates[i] = _rate(queues[i].share, running_share, len(mine), ncpus) * fraction
+            self.next_time[i] = mine[-1][0] / rate
 
     def refill(self, i: int, level: float) -> bool:
         """Start the project's next pending job, if there is one; ``level`` is what its active jobs have

@@ -7,9 +7,9 @@ Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from cobblestone.domain.values import value
 from cobblestone.policy.client.estimates import DCF_ENDANGERED
 
 #: A task counts as recently checkpointed for this many seconds.
@@ -74,7 +74,7 @@ class ByPreemptability(Generic[JobT]):
         return (calm, self._now - job.run_start if calm else 0.0, job.report_deadline)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Enforcement(Generic[JobT]):
     """Tasks to start and to preempt, and when to look again because somebody waits for a time slice to end."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.core.state import Job
 from cobblestone.policy.client.run_list import Victims
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Ways2007:
     """How the client of 2007 went about it; the default is none of it."""
 

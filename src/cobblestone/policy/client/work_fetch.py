@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.debts import is_overworked
 from cobblestone.policy.client.estimates import DCF_TRUSTED
@@ -32,7 +33,7 @@ class Urgency(enum.IntEnum):
     NEED_IMMEDIATELY = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchPreferences:
     """The parts of the host and the volunteer's preferences that work fetch looks at."""
 
@@ -61,7 +62,7 @@ class FetchProject:
     blocked: bool = False  #: a stalled download or a job suspended by the user
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FetchPlan:
     """Whom to ask for how many CPU seconds (``project`` is None: nobody), and why."""
 
@@ -71,6 +72,10 @@ class FetchPlan:
     reasons: tuple[Why, ...] = ()
     others: Mapping[int, float] = field(default_factory=dict[int, float])
     """What further projects would be asked for, should they be contacted for another reason."""
+
+
+#: Work is not needed.
+NOBODY = FetchPlan(None, 0.0, Urgency.DONT_NEED)
 
 
 def fetch_by_queue(
@@ -147,7 +152,7 @@ def fetch_by_shortfall(
     if urgency is None:
         urgency = overall_urgency(projects, outcome, prefs=prefs)
     if urgency is Urgency.DONT_NEED:
-        return FetchPlan(None, 0.0, urgency, _why_not(outcome) if explain else ())
+        return FetchPlan(None, 0.0, urgency, _why_not(outcome)) if explain else NOBODY
     reasons: list[Why] = []
     best = -1
     best_key = (False, False, False, 0.0)

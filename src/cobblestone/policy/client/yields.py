@@ -10,7 +10,8 @@ long ago is forgotten, so each project has its second chance.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from cobblestone.domain.values import value
 
 #: Power of the useful part by which a share is weighed, unless the volunteer says otherwise.
 WASTE_AVERSION = 2.0
@@ -22,7 +23,7 @@ TRUST = 86400.0
 MEMORY = 20 * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ProjectYield:
     """Seconds of computing of a project's jobs that ended; they fade."""
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.state import ClientState, FetchPlan, Job
 from cobblestone.policy.client.core.values import WorkRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Changes:
     """Tasks to start and to preempt, and when to look again because a job waits for another's time slice to end."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
+from cobblestone.domain.values import value
 from cobblestone.policy.client.availability import AvailabilityEstimate, HostTimes
 from cobblestone.policy.client.core.plain import from_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why
@@ -203,12 +204,19 @@ class Project:
         """Resource share."""
         return self.description.share
 
+    def supplies_from(self) -> float:
+        """Return from when on it may be asked for some device type."""
+        if not self.backoffs:
+            return self.not_before
+        ends = [self.backoffs.get(kind, (0.0, 0.0))[1] for kind in self.description.supplies]
+        return max(self.not_before, min(ends, default=0.0))
+
     def contactable(self, now: float) -> bool:
         """Tell whether it may be asked for work now."""
         return self.open and self.not_before <= now
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FetchPlan:
     """Whom to ask for what (``project`` None: nobody), and why."""
 
@@ -224,7 +232,7 @@ class FetchPlan:
 NOTHING = FetchPlan()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Contact:
     """A contact under way."""
 
@@ -374,15 +382,7 @@ class ClientState:
 
     def first_supplier(self) -> float:
         """Return from when on some project may be asked for some device type; 0 where none is open."""
-        starts = [
-            max(
-                p.not_before,
-                min([p.backoffs.get(kind, (0.0, 0.0))[1] for kind in p.description.supplies], default=0.0),
-            )
-            for p in self.projects
-            if p.open
-        ]
-        return min(starts, default=0.0)
+        return min([p.supplies_from() for p in self.projects if p.open], default=0.0)
 
     # -- storing ------------------------------------------------------------------------------------------------------
 
