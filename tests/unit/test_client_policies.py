@@ -60,6 +60,8 @@ class Job:
 
 def test_a_policy_is_written_as_in_the_paper() -> None:
     assert PolicyChoice.parse("cs1_wf2_ws1_jc2") == PolicyChoice(1, 2, 1, 2)
+    assert str(PolicyChoice.parse("CS3_WF3")) == "CS3_WF3_WS2_JC2"
+    assert str(PolicyChoice.parse("CS4_WF4")) == "CS4_WF4_WS1_JC2"
     assert str(PolicyChoice(1, 2, 1, 2)) == "CS1_WF2_WS1_JC2"
 
 

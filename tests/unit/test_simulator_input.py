@@ -300,6 +300,12 @@ def test_the_command_loads_nothing_that_a_run_does_not_need(tmp_path: Path) -> N
     loaded = set(done.stdout.splitlines()[-1].split())
     heavy = ("typer", "pydantic", "rich", "matplotlib", "cobblestone.server", "cobblestone.store")
     heavy += ("cobblestone.policy.dispatch.choose", "cobblestone.simulator.population", "cobblestone.wire")
+    heavy += (
+        "cobblestone.simulator.recording",
+        "cobblestone.simulator.kernel",
+        "cobblestone.policy.client.recent",
+    )
+    heavy += ("numba", "numpy", "msgspec", "json", "shutil", "asyncio", "logging", "subprocess")
     assert not loaded & set(heavy)
     assert "cobblestone.simulator.run" in loaded
 

@@ -39,7 +39,11 @@ EXIT_INTERRUPTED = 130
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    made = argparse.ArgumentParser(prog="cobblestone simulate", description=SUMMARY, allow_abbrev=False)
+    # a fixed width: to ask for the terminal's, argparse loads shutil with its compressors at each start
+    form = partial(argparse.HelpFormatter, width=110)
+    made = argparse.ArgumentParser(
+        prog="cobblestone simulate", description=SUMMARY, allow_abbrev=False, formatter_class=form
+    )
     add = made.add_argument
     add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="the scenario")
     add("--from", dest="state", metavar="FILE", type=Path,

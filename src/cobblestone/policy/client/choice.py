@@ -19,7 +19,7 @@ from cobblestone.policy.client.core.protocol import POLICIES
 
 #: What the names of our own families stand for.
 FAMILIES = {"published": "CS2_WF2_WS2_JC2", "own": "CS3_WF3_WS2_JC2", "recent": "CS4_WF4_WS1_JC2"}
-_FORM = re.compile(r"CS([1-4])_WF([1-4])_WS([12])_JC([12])")
+_FORM = re.compile(r"CS([1-4])_WF([1-4])(?:_WS([12])_JC([12]))?")
 
 
 @value()
@@ -56,6 +56,8 @@ class PolicyChoice:
     def parse(cls, text: str) -> PolicyChoice:
         """Read ``CS2_WF2_WS2_JC2`` or the name of a registered policy, such as ``recent``.
 
+        ``CS2_WF2`` alone takes WS and JC as usual: WS1_JC2 for today's family (CS4), else WS2_JC2.
+
         Raises :class:`ConfigError` for anything else.
         """
         first, _, rest = text.strip().partition(" ")
@@ -68,10 +70,11 @@ class PolicyChoice:
         if match is None:
             raise ConfigError(
                 f"{text!r} is not a policy: write CSa_WFb_WSc_JCd with a and b from 1 to 4, c and d 1 or 2,"
-                f" for example CS2_WF2_WS2_JC2, or one of the names {', '.join(sorted(POLICIES))}"
+                f" for example CS2_WF2_WS2_JC2, or CS2_WF2 alone, or one of the names {', '.join(sorted(POLICIES))}"
             )
-        scheduling, fetch, send, completion = map(int, match.groups())
-        return cls(scheduling, fetch, send, completion)
+        scheduling, fetch, send, completion = match.groups()
+        usual = "1" if scheduling == "4" else "2"
+        return cls(int(scheduling), int(fetch), int(send or usual), int(completion or "2"))
 
 
 @value(kw_only=True)

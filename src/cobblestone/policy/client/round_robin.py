@@ -63,9 +63,10 @@ def simulate_round_robin(
     finish, next_time, wanted = flow.finish, flow.next_time, flow.wanted
     misses, shortfalls, dry_after = flow.misses, flow.shortfalls, flow.dry_after
     shortfall = elapsed = 0.0
+    rates, live, left = flow.rates, flow.live, flow.left
     active = sum(map(len, finish))
     idle_after = 0.0 if active < ncpus else -1.0
-    while flow.live:
+    while live:
         finished_at = min(next_time)
         i = next_time.index(finished_at)
         mine = finish[i]
@@ -73,7 +74,9 @@ def simulate_round_robin(
         before, active_before = len(mine) + 1, active
         if finished_at > PESSIMISM * (queues[i].cutoffs[job] - now):
             misses[i] += 1
-        if not flow.refill(i, level):
+        if left[i]:
+            flow.refill(i, level)
+        else:
             active -= 1
             if dry_after[i] < 0.0 and len(mine) < wanted[i]:
                 dry_after[i] = finished_at
@@ -90,7 +93,7 @@ def simulate_round_robin(
                 shortfalls[i] += (buffer_seconds - end) * wanted[i]
         elapsed = finished_at
         if mine:
-            next_time[i] = finished_at + (mine[-1][0] - level) / flow.rates[i]
+            next_time[i] = finished_at + (mine[-1][0] - level) / rates[i]
         else:
             flow.run_dry(i, finished_at)
     if elapsed < buffer_seconds:
@@ -253,9 +256,9 @@ class _Flow:
         "_ncpus",
         "_queues",
         "_running_share",
-        "_upcoming",
         "dry_after",
         "finish",
+        "left",
         "live",
         "misses",
         "next_time",
@@ -274,7 +277,7 @@ class _Flow:
     ) -> None:
         count = len(queues)
         self._queues, self._ncpus, self._fraction = queues, ncpus, fraction
-        self._upcoming: list[int] = []
+        self.left: list[int] = []  #: pending jobs per project
         #: processors that are the project's by its share
         self.wanted: list[float] = []
         #: per project its active jobs (progress at which they end, position), the next to end last
@@ -291,7 +294,7 @@ class _Flow:
             want = ncpus * (share / total_share if total_share > 0 else 1.0)
             mine = list(zip(remaining[:first], range(first), strict=True))
             mine.sort(reverse=True)
-            self._upcoming.append(first)
+            self.left.append(len(remaining) - first)
             self.wanted.append(want)
             self.finish.append(mine)
             if first < want:
@@ -307,20 +310,15 @@ class _Flow:
             rate = self.rates[i] = _rate(queues[i].share, running_share, len(mine), ncpus) * fraction
             self.next_time[i] = mine[-1][0] / rate
 
-    def refill(self, i: int, level: float) -> bool:
-        """Start the project's next pending job, if there is one; ``level`` is what its active jobs have
-        done.
-        """
-        k = self._upcoming[i]
+    def refill(self, i: int, level: float) -> None:
+        """Start the first of the project's pending jobs; ``level`` is what its active jobs have done."""
         remaining = self._queues[i].remaining
-        if k >= len(remaining):
-            return False
-        self._upcoming[i] = k + 1
+        k = len(remaining) - self.left[i]
+        self.left[i] -= 1
         mine = self.finish[i]
         mine.append((level + remaining[k], k))
         if len(mine) > 1 and mine[-1][0] > mine[-2][0]:
             mine.sort(reverse=True)
-        return True
 
     def run_dry(self, i: int, now: float) -> None:
         """Take a project out; the others speed up."""

@@ -71,15 +71,14 @@ class Intake:
             if not all(map(_saved, s.running)):  # what they lose was not foreseen
                 s.next_schedule = min(s.next_schedule, s.slice_after(since))
             s.on.gap(seconds, event.now)
-            for each, _ in s.parts_of_time_on():
+            for each in s.estimates_on:
                 each.since += seconds
 
     def availability_known(self, event: ev.AvailabilityKnown) -> None:
         """Go on from what another client has measured."""
         s, times = self.state, event.times
         known = (times.active_frac, times.gpu_active_frac, times.connected_frac, times.cpu_and_network_frac)
-        estimates = (each for each, _ in s.parts_of_time_on())
-        for estimate, fraction in zip((s.on, *estimates), (times.on_frac, *known), strict=True):
+        for estimate, fraction in zip((s.on, *s.estimates_on), (times.on_frac, *known), strict=True):
             estimate.fraction, estimate.since = 1.0 if fraction is None else fraction, s.now
 
     def host_off(self, event: ev.HostOff) -> None:
@@ -389,7 +388,7 @@ def set_clock_back(s: ClientState, seconds: float) -> None:
         setattr(s, name, getattr(s, name) + seconds)
     if s.off_since is not None:
         s.off_since += seconds
-    for estimate in (s.on, *(each for each, _ in s.parts_of_time_on())):
+    for estimate in (s.on, *s.estimates_on):
         estimate.since += seconds
     for project in s.projects:
         project.not_before += seconds

@@ -307,16 +307,18 @@ class ClientState:
         """Return the end of the time slice, counted from the last run list, in which that time is."""
         return self.last_schedule + ((at - self.last_schedule) // self.slice + 1.0) * self.slice
 
+    @property
+    def estimates_on(self) -> tuple[AvailabilityEstimate, ...]:
+        """The estimates of what holds while the host is on."""
+        return self.active, self.gpu_active, self.connected, self.cpu_and_network
+
     def parts_of_time_on(self) -> tuple[tuple[AvailabilityEstimate, bool], ...]:
         """Return the estimates of what holds while the host is on, and whether it does now."""
         allowed = self.permission
         connected = allowed.connected is not False and not allowed.network
-        return (
-            (self.active, not allowed.cpu),
-            (self.gpu_active, not (allowed.cpu or allowed.gpu)),
-            (self.connected, connected),
-            (self.cpu_and_network, connected and not allowed.cpu),
-        )
+        gpu_allowed = not (allowed.cpu or allowed.gpu)
+        hold = (not allowed.cpu, gpu_allowed, connected, connected and not allowed.cpu)
+        return tuple(zip(self.estimates_on, hold, strict=True))
 
     def host_times(self, now: float) -> HostTimes:
         """Return how much of the time the host computes, as projects are told."""
