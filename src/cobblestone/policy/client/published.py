@@ -19,12 +19,7 @@ from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, FetchPlan, Job, Project
 from cobblestone.policy.client.core.values import CPU, WorkRequest
-from cobblestone.policy.client.debt_accounting import (
-    Accounting,
-    ExactAccounting,
-    PolledAccounting,
-    Standing,
-)
+from cobblestone.policy.client.debt_accounting import Accounting, ExactAccounting, PolledAccounting
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
@@ -155,7 +150,7 @@ class Published:
             self._settled_at = now
             self.debts.settle(self._standing)
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> tuple[list[bool], list[bool]]:
         """Return which projects have runnable jobs, and which can be asked for work."""
         projects = self.state.projects
         return [bool(self.on_cpus(p.queue)) for p in projects], [self.may_ask(p) for p in projects]
