@@ -1,8 +1,8 @@
 """Many hosts of the published policies in compiled form, on one clock with shared projects.
 
 Between two contacts a host meets nobody, so it goes on by itself from one to the next; what it reports and what it gets is
-settled by the projects' own code.  The runs are those of `cobblestone.simulator.crowd`, but for the
-rounding of sums of FLOPs (a test compares them).
+settled by the projects' own code.  The runs are those of `cobblestone.simulator.crowd`, to the last digit
+(a test compares them).
 """
 
 from __future__ import annotations

@@ -167,6 +167,12 @@ def _choose_contact(w: World) -> None:
 
 
 @compiled
+def _least_wait(w: World) -> float:
+    quantum = w.host[0].quantum
+    return quantum if quantum else 1.0
+
+
+@compiled
 def _set_alarm(w: World) -> None:
     s, now = w.host[0], w.host[0].core_now
     wake = min(s.look_again, now + s.quantum) if s.every_poll else s.look_again
@@ -183,7 +189,7 @@ def _set_alarm(w: World) -> None:
         if s.finished:
             wake = min(wake, max(due, _next_contact(w, now)))
     if wake <= now + TINY:
-        wake = now + (s.quantum if s.quantum else 1.0)
+        wake = now + _least_wait(w)
     s.alarm = wake
 
 
@@ -398,8 +404,9 @@ def _come_back(w: World) -> None:
         s.next_schedule = min(
             s.next_schedule, s.last_schedule + ((since - s.last_schedule) // s.slice + 1.0) * s.slice
         )
-        if s.jobs and s.next_schedule < s.alarm:
-            s.alarm = s.next_schedule
+        due = max(s.next_schedule, s.core_now + _least_wait(w))
+        if s.jobs and due < s.alarm:
+            s.alarm = due
     if seconds > 0.0:
         learn_gap(w, seconds)
     s.wake = min(s.wake, s.alarm)
