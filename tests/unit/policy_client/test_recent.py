@@ -18,6 +18,7 @@ from cobblestone.policy.client.core.events import (
     JobProgressed,
     JobUploaded,
     PermissionChanged,
+    PreferencesChanged,
     ProjectAttached,
     TimePassed,
 )
@@ -842,6 +843,100 @@ def test_a_young_upload_holds_work_fetch_of_its_project_back_for_one_contact_les
     play.tell(JobUploaded(play.now + 5.0, "j0"))
     play.run(play.now + 400.0)
     assert any("j0" in c.report for _, c in play.contacts[count:])
+
+
+def full(*ends: str, **more: object) -> Play:
+    """A client that has work for days, and has done these jobs for half an hour."""
+    jobs = [job(name, estimate=DAY) for name in ends]
+    jobs += [job(f"more{i}", estimate=DAY) for i in range(len(ends) + 8)]
+    fields: dict[str, object] = {"devices": HostDevices(ncpus=len(ends)), "preferences": SMALL, **more}
+    play = Play([P], {"p": once(*jobs)}, **fields)  # type: ignore[arg-type]  # its fields
+    play.run(1800.0)
+    return play
+
+
+def ends(play: Play, name: str, *, uploading: bool = False) -> None:
+    """Let a job end now."""
+    del play.running[name]
+    play.tell(JobFinished(play.now, name, play.done[name], uploading))
+
+
+def reports(play: Play) -> list[tuple[float, tuple[str, ...]]]:
+    return [(at, contact.report) for at, contact in play.contacts if contact.report]
+
+
+def test_a_report_that_is_due_waits_for_an_upload_that_has_just_begun() -> None:
+    """One contact for both; nobody is awake in between."""
+    play = full("a", "b")
+    ends(play, "a")
+    play.run(HOUR + 1790.0)
+    ends(play, "b", uploading=True)
+    play.run(HOUR + 1810.0)
+    assert reports(play) == []
+    assert play.core.state.alarm == HOUR + 1790.0 + 300.0
+    play.tell(JobUploaded(play.now, "b"))
+    assert reports(play) == [(HOUR + 1810.0, ("a", "b"))]
+    assert play.contacts[-1][1].why[0].code == "report.hour"
+
+
+@pytest.mark.parametrize("why", ["no new work", "many"])
+def test_whatever_the_reason_is_a_report_waits_for_a_young_upload_but_not_long(why: str) -> None:
+    names = [f"j{i}" for i in range(70)]
+    play = full(*names)
+    ends(play, names.pop(), uploading=True)
+    if why == "many":
+        for name in names[:64]:
+            ends(play, name)
+    else:
+        ends(play, names[0])
+        play.tell(ProjectAttached(play.now, replace(P, no_new_work=True)))
+    play.run(1800.0 + 299.0)
+    assert reports(play) == []
+    play.run(1800.0 + 301.0)
+    assert [at for at, _ in reports(play)] == [1800.0 + 300.0]
+
+
+def test_a_deadline_does_not_wait_for_an_upload() -> None:
+    play = full("a", "b")
+    ends(play, "b", uploading=True)
+    play.tell(PermissionChanged(play.now, Permission(network_ends=play.now + 600.0)))
+    ends(play, "a")
+    assert reports(play) == [(1800.0, ("a",))]
+
+
+def test_uploads_that_never_cease_hold_contacts_back_once() -> None:
+    """A file is under way always, each for two minutes: counted from the last one, nothing would be reported or fetched."""
+    names = [f"j{i}" for i in range(60)]
+    play = full(*names, preferences=replace(SMALL, report_at_once=True))
+    for number, name in enumerate(names):
+        play.run(1800.0 + 60.0 * number)
+        ends(play, name, uploading=True)
+        if number > 1:
+            play.tell(JobUploaded(play.now, names[number - 2]))
+    assert reports(play)[0][0] <= 1800.0 + 360.0
+    assert len(reports(play)) > 50
+
+
+def test_a_preference_holds_for_jobs_that_have_ended_before_it() -> None:
+    play = full("a", "b")
+    ends(play, "a")
+    assert reports(play) == []
+    play.tell(PreferencesChanged(play.now + 60.0, replace(SMALL, report_at_once=True)))
+    assert reports(play) == [(1800.0, ("a",))]
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_an_update_brings_work_of_a_project_whose_turn_it_is_not_if_that_is_wanted(*, wanted: bool) -> None:
+    low = replace(Q, priority_group=-1)
+    prefs = SchedulingPreferences(buffer_min=1000.0, buffer_additional=8 * HOUR, fetch_on_update=wanted)
+    play = Play(
+        [P, low], {"p": once(*(job(f"p{i}", estimate=2 * HOUR) for i in range(4)))}, preferences=prefs
+    )
+    play.run(60.0)
+    for why, asks in (("trickle", False), ("user", wanted)):
+        play.tell(ContactAsked(play.now, "q", why))
+        assert play.contacts[-1][1].project == "q"
+        assert bool(play.contacts[-1][1].requests) is asks
 
 
 def test_a_type_that_was_refused_is_asked_for_again_later_and_later() -> None:

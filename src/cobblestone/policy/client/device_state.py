@@ -15,9 +15,7 @@ from cobblestone.policy.client.device_picks import QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, Requests, queued_work
 from cobblestone.policy.client.rec import Devices, GpuType, gpu_relative_speed
-
-#: Seconds for which a new upload holds work fetch of its project back.
-YOUNG_UPLOAD = 300.0
+from cobblestone.policy.client.report_times import YOUNG_UPLOAD
 
 
 def usable_devices(state: ClientState) -> Devices:
@@ -143,6 +141,7 @@ def fetch_project(
         waiting=sum([not job.running for job in held]),
         uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
         uploads_young=now - p.upload_since < YOUNG_UPLOAD,
+        fetches_on_update=state.preferences.fetch_on_update and p.contact_asked == "user",
         dcf=dcf,
         queued_flops=flops,
         queued_instances=queued,

@@ -47,6 +47,7 @@ class DeviceFetchProject:
     held: int = 0  #: all its unfinished jobs
     waiting: int = 0  #: of them, those that do not run
     uploading: int = 0
+    fetches_on_update: bool = False  #: the volunteer wants a contact, and work with it
     uploads_young: bool = False  #: an upload has begun a short time ago: the next contact can report it too
     dcf: float = 1.0
     queued_flops: float = 0.0  #: of all its jobs, remaining
@@ -167,7 +168,9 @@ class _Fetch:
         return DeviceFetchPlan(None, {}, tuple(reasons), others)
 
     def _others(self) -> dict[int, Requests]:
-        """Return what each project is asked for if it is contacted anyway: what nobody before it could supply."""
+        """Return what each project is asked for if it is contacted anyway: what nobody before it could supply, or what it can
+        if the volunteer wants that.
+        """
         found: dict[int, Requests] = {}
         claimed: set[str] = set()
         for i in self.order:
@@ -175,7 +178,8 @@ class _Fetch:
             if self._ruled_out(p) is not None:
                 continue
             able = self._able(i) - p.backed_off
-            wanted = {k for k in able - claimed if self.outlook.devices[k].saturated < self.total}
+            free = able if p.fetches_on_update else able - claimed
+            wanted = {k for k in free if self.outlook.devices[k].saturated < self.total}
             if wanted:
                 found[i] = {k: self._request(i, k) for k in sorted(wanted)}
             claimed |= able

@@ -464,7 +464,7 @@ class Published:
         """Return when a finished job alone is reason enough for a contact."""
         return work_fetch.report_due(
             report_deadline=job.report_deadline,
-            completed_at=self.state.now,
+            completed_at=job.completed_at,
             buffer_min=self.prefs.buffer_min,
         )
 

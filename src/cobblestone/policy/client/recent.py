@@ -18,7 +18,6 @@ from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
 from cobblestone.policy.client.device_run_list import NO_CPU, RunList, make_device_run_list
 from cobblestone.policy.client.device_state import (
-    YOUNG_UPLOAD,
     as_told,
     back_off_types,
     fetch_project,
@@ -375,9 +374,8 @@ class Recent:
             and state.may_contact(now)
             and state.projects[job.project].not_before <= now
         ]
-        times += [
-            p.upload_since + YOUNG_UPLOAD for p in state.projects if now - p.upload_since < YOUNG_UPLOAD
-        ]
+        young = report_times.YOUNG_UPLOAD
+        times += [p.upload_since + young for p in state.projects if now - p.upload_since < young]
         return min((at for at in times if at > now), default=NEVER)
 
     def least_wait(self) -> float:

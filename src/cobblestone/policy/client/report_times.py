@@ -18,14 +18,17 @@ BEFORE_DEADLINE = 86400.0
 BEFORE_SUSPENSION = 1800.0
 #: So many finished jobs are reported at once.
 MANY = 64
+#: Seconds for which an upload that has begun holds other contacts with its project back: one will do for both.
+YOUNG_UPLOAD = 300.0
 
 
 def report_time(state: ClientState, job: Job) -> float:
     """Return the time from which on a finished job is due; other jobs and suspensions may make it due before."""
     prefs = state.preferences
-    if job.report_immediately or prefs.report_at_once or prefs.connection_interval > 0.0:
-        return job.completed_at
-    return min(job.report_deadline - max(BEFORE_DEADLINE, prefs.buffer_min), job.completed_at + REPORT_AFTER)
+    at_once = job.report_immediately or prefs.report_at_once or prefs.connection_interval > 0.0
+    usual = job.completed_at if at_once else job.completed_at + REPORT_AFTER
+    usual = max(usual, state.projects[job.project].upload_since + YOUNG_UPLOAD)
+    return min(job.report_deadline - max(BEFORE_DEADLINE, prefs.buffer_min), usual)
 
 
 def earliest_report(state: ClientState, job: Job) -> float:
@@ -38,10 +41,11 @@ def earliest_report(state: ClientState, job: Job) -> float:
 def why_report(state: ClientState, project: Project, job: Job, ready: Sequence[Job]) -> Why | None:
     """Return why a finished job of a project is to be reported now, None if it is not."""
     now = state.now
-    if project.description.no_new_work:
-        return why("report.no_new_work", job=job.id)
-    if sum(other.project == job.project for other in ready) >= MANY:
-        return why("report.many", job=job.id, count=MANY)
+    if now - project.upload_since >= YOUNG_UPLOAD:
+        if project.description.no_new_work:
+            return why("report.no_new_work", job=job.id)
+        if sum(other.project == job.project for other in ready) >= MANY:
+            return why("report.many", job=job.id, count=MANY)
     if now < earliest_report(state, job) - 1e-6:
         return None
     if job.report_immediately or state.preferences.report_at_once:

@@ -240,12 +240,8 @@ def _why_not(outcome: RoundRobinOutcome) -> tuple[Why, ...]:
     return (why("fetch.deadlines" if any(outcome.misses) else "fetch.full"),)
 
 
-def report_due(
-    *, report_deadline: float, completed_at: float, buffer_min: float, sporadic_connection: bool = False
-) -> float:
+def report_due(*, report_deadline: float, completed_at: float, buffer_min: float) -> float:
     """Return the time from which on a finished job alone is reason enough to contact its project."""
-    if sporadic_connection:
-        return completed_at
     return min(report_deadline - max(SECONDS_PER_DAY, buffer_min), completed_at + SECONDS_PER_DAY)
 
 

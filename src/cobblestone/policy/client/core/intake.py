@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
 
@@ -114,6 +114,7 @@ class Intake:
         s.must_schedule = s.must_fetch = True
         self.policy.refit()
         self.policy.outdated()
+        self._set_report_times(s.finished)
 
     def project_attached(self, event: ev.ProjectAttached) -> None:
         """Add a project, or change its description."""
@@ -211,8 +212,6 @@ class Intake:
                 continue
             job.cpus, job.gpus = within(each.cpus), within(each.gpus)
             job.exact_fraction, job.report_immediately = each.exact_fraction, each.report_immediately
-            if job.phase in ENDED_PHASES:
-                job.report_at = self.policy.report_at(job)
         self._all_changed()
 
     def _arrive(self, description: JobDescription) -> Job:
@@ -323,9 +322,14 @@ class Intake:
         project.failed = project.failed + 1 if job.failed else 0
         project.not_before = max(project.not_before, s.now + failing_jobs_wait(project.failed))
         project.backoffs.pop(job.gpu, None)
-        if uploading:
+        if uploading and project.upload_since == -NEVER:
             project.upload_since = s.now
+            self._set_report_times([each for each in s.finished if each.project == job.project])
         s.must_schedule = s.must_fetch = True
+
+    def _set_report_times(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            job.report_at = self.policy.report_at(job)
 
     def job_deferred(self, event: ev.JobDeferred) -> None:
         """Let it not run before its time."""
@@ -365,6 +369,7 @@ class Intake:
         project = self.state.projects[job.project]
         if not any(j.phase is Phase.UPLOADING and j.project == job.project for j in self.state.finished):
             project.upload_since = -NEVER
+            self._set_report_times([each for each in self.state.finished if each.project == job.project])
         project.backoffs.pop(job.gpu, None)
         self.state.must_fetch = True
 

@@ -191,7 +191,7 @@ class Project:
     contact_by: float = NEVER  #: when the project itself wants the next one
     backoffs: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """By device type for which it had nothing: interval and end."""
-    upload_since: float = -NEVER  #: when an upload that may still go on has begun
+    upload_since: float = -NEVER  #: since when there has been an upload at any time; -inf: there is none
     first_contact: bool = True  #: it has never been in contact
     open: bool = True  #: the volunteer wants work of it
     why: tuple[Why, ...] = ()  #: why it was asked for work, or was not
