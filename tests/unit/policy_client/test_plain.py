@@ -96,6 +96,29 @@ def test_rubbish_is_refused_as_a_wrong_setting_is(plain: dict[str, object]) -> N
         event_from_plain(plain)
 
 
+@pytest.mark.parametrize(
+    ("plain", "said"),
+    [
+        ({"readings": [["j"]]}, "readings: .*elapsed"),
+        ({"readings": [["j", 1, 2, 3, 4, 5, 6, 7, 8]]}, "readings: 9 values; a Reading has 8"),
+        ({"readings": [["j", "fast"]]}, "readings: elapsed: 'fast' is not possible here"),
+        ({"readings": [["j", True]]}, "readings: elapsed: True is not possible here"),
+        ({"readings": "j"}, "readings: 'j' is not possible here"),
+        ({"readings": [], "mood": 1}, "unknown mood"),
+    ],
+)
+def test_rubbish_is_named_with_its_place(plain: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        event_from_plain({"event": "JobProgressed", "now": 1.0, **plain})
+
+
+def test_a_text_is_no_list_of_its_letters_and_a_reading_may_be_short() -> None:
+    with pytest.raises(ConfigError, match="project: supplies: 'NVIDIA' is not possible here"):
+        event_from_plain({"event": "ProjectAttached", "now": 0, "project": {"id": "p", "supplies": "NVIDIA"}})
+    read = event_from_plain({"event": "JobProgressed", "now": 1, "readings": [["j", 2, 0.5]]})
+    assert read == JobProgressed(1.0, (Reading("j", 2.0, 0.5),))
+
+
 def test_instructions_can_be_written_as_json() -> None:
     contact = ContactProject(
         project="p",

@@ -583,6 +583,7 @@ def test_while_swap_space_is_short_the_task_that_loses_least_quits_and_comes_bac
     play.tell(JobProgressed(101.0, readings))
     assert list(play.running) == ["j1"]
     assert [each.job for _, each in play.log if isinstance(each, QuitTask)] == ["j0"]
+    assert not any(isinstance(each, SuspendTask) for _, each in play.log)
     play.tell(PermissionChanged(102.0, Permission(swap_bytes=8e9)))
     assert len(play.running) == 2
 
@@ -784,6 +785,7 @@ def finished(play: Play, at: float) -> None:
         ("report.at_once", P, replace(SMALL, report_at_once=True), Permission(), 10 * DAY),
         ("report.sporadic", P, replace(SMALL, connection_interval=60.0), Permission(), 10 * DAY),
         ("report.suspension", P, SMALL, Permission(network_ends=2 * HOUR), 10 * DAY),
+        ("report.suspension", P, SMALL, Permission(cpu_ends=2 * HOUR), 10 * DAY),
         ("report.deadline", P, SMALL, Permission(), DAY + HOUR),
     ],
 )

@@ -19,6 +19,7 @@ from cobblestone.policy.client.core.events import EVENTS, Event
 T = TypeVar("T")
 Plain = dict[str, Any]  # Any: what JSON can hold
 _INFINITE = (float("inf"), float("-inf"))
+_TEXTS = ("inf", "-inf", "nan")
 
 
 def event_to_plain(event: Event) -> Plain:
@@ -69,28 +70,46 @@ def _restore(kind: Any, plain: Any) -> Any:
             return None
         return _restore(kinds[0], plain) if len(kinds) == 1 else _checked(tuple(kinds), plain)
     if dataclasses.is_dataclass(kind):
-        hints = _hints(cast("type", kind))
-        unknown = plain.keys() - hints.keys()
-        if unknown:
-            raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-        return cast("type", kind)(**{key: _restore(hints[key], each) for key, each in plain.items()})
+        return _restore_fields(cast("type", kind), _checked(Mapping, plain))
     if origin is None:
         if isinstance(kind, type) and issubclass(kind, tuple):
-            hints = _hints(cast("type", kind)).values()
-            return cast("Any", kind)(*(_restore(hint, each) for hint, each in zip(hints, plain, strict=True)))
+            if len(_listed(plain)) > len(_hints(kind)):
+                raise ValueError(f"{len(plain)} values; a {kind.__name__} has {len(_hints(kind))}")
+            return _restore_fields(kind, dict(zip(_hints(kind), plain, strict=False)))
         if isinstance(kind, enum.EnumType):
             return kind(plain)
-        return float(plain) if kind is float else _checked(kind, plain)
-    if origin is tuple:
-        each_kind = [arguments[0]] * len(plain) if arguments[-1] is Ellipsis else arguments
-        return tuple(_restore(a, each) for a, each in zip(each_kind, plain, strict=True))
+        return _number(plain) if kind is float else _checked(kind, plain)
     if issubclass(origin, Mapping):
-        return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in plain.items()}
-    return origin(_restore(arguments[0], each) for each in plain)
+        pairs = _checked(Mapping, plain).items()
+        return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in pairs}
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return tuple(_restore(a, each) for a, each in zip(arguments, _listed(plain), strict=True))
+    return origin([_restore(arguments[0], each) for each in _listed(plain)])
+
+
+def _restore_fields(kind: type, plain: Mapping[str, Any]) -> Any:
+    hints = _hints(kind)
+    if unknown := plain.keys() - hints.keys():
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {}
+    for key, each in plain.items():
+        try:
+            values[key] = _restore(hints[key], each)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from error
+    return kind(**values)
+
+
+def _number(plain: Any) -> float:
+    return float(plain if plain in _TEXTS else _checked((int, float), plain))
+
+
+def _listed(plain: Any) -> Any:
+    return _checked((list, tuple), plain)
 
 
 def _checked(kind: Any, plain: Any) -> Any:
-    if not isinstance(plain, kind):
+    if not isinstance(plain, kind) or (isinstance(plain, bool) and kind is not bool):
         raise TypeError(f"{plain!r:.80} is not possible here")
     return plain
 
