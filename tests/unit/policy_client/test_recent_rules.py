@@ -133,9 +133,9 @@ def test_a_job_that_runs_by_its_deadline_goes_on_while_others_of_its_project_wou
 # -- who runs beside --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["sporadic", "non_cpu_intensive"])
-def test_what_computes_when_it_likes_runs_beside_a_full_computer_and_is_no_work(kind: str) -> None:
-    always = [job(f"s{i}", version="s", **{kind: True}) for i in range(3)]
+@pytest.mark.parametrize("sporadic", [True, False])
+def test_what_computes_when_it_likes_runs_beside_a_full_computer_and_is_no_work(*, sporadic: bool) -> None:
+    always = [job(f"s{i}", version="s", sporadic=sporadic, non_cpu_intensive=not sporadic) for i in range(3)]
     play = Play([P], {"p": once(job("a"), *always)}, devices=ONE, preferences=SMALL)
     assert sorted(play.running) == ["a", "s0", "s1", "s2"]
     assert play.core.why_job("s0")[0].code == "run.always"

@@ -73,9 +73,7 @@ def _restore(kind: Any, plain: Any) -> Any:
         return _restore_fields(cast("type", kind), _checked(Mapping, plain))
     if origin is None:
         if isinstance(kind, type) and issubclass(kind, tuple):
-            if len(_listed(plain)) > len(_hints(kind)):
-                raise ValueError(f"{len(plain)} values; a {kind.__name__} has {len(_hints(kind))}")
-            return _restore_fields(kind, dict(zip(_hints(kind), plain, strict=False)))
+            return _restore_row(cast("type", kind), _listed(plain))
         if isinstance(kind, enum.EnumType):
             return kind(plain)
         return _number(plain) if kind is float else _checked(kind, plain)
@@ -84,7 +82,7 @@ def _restore(kind: Any, plain: Any) -> Any:
         return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in pairs}
     if origin is tuple and arguments[-1] is not Ellipsis:
         return tuple(_restore(a, each) for a, each in zip(arguments, _listed(plain), strict=True))
-    return origin([_restore(arguments[0], each) for each in _listed(plain)])
+    return cast("Any", origin)([_restore(arguments[0], each) for each in _listed(plain)])
 
 
 def _restore_fields(kind: type, plain: Mapping[str, Any]) -> Any:
@@ -98,6 +96,13 @@ def _restore_fields(kind: type, plain: Mapping[str, Any]) -> Any:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{key}: {error}") from error
     return kind(**values)
+
+
+def _restore_row(kind: type, plain: list[Any]) -> Any:
+    names = _hints(kind)
+    if len(plain) > len(names):
+        raise ValueError(f"{len(plain)} values; a {kind.__name__} has {len(names)}")
+    return _restore_fields(kind, dict(zip(names, plain, strict=False)))
 
 
 def _number(plain: Any) -> float:
