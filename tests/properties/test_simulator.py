@@ -86,7 +86,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                     name="gpu",
                     gpu="NVIDIA",
                     gpus=draw(st.sampled_from([0.5, 1.0])),
-                    cpus=0.2,
+                    cpus=draw(st.sampled_from([0.2, 1.0])),
                     flops_estimate=size * 100,
                     sizes=JobSizes(mean=size * 100),
                 )
@@ -121,7 +121,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 def test_the_books_balance_and_metrics_stay_in_range(
     scenario: Scenario, policy: PolicyChoice, seed: int
 ) -> None:
-    if any(a.gpu for p in scenario.projects for a in p.apps) and policy.cpu_scheduling != 4:
+    if any(a.gpu for p in scenario.projects for a in p.apps) and not policy.knows_devices:
         policy = PolicyChoice(4, 4, policy.work_send, policy.job_completion)
     result = run(scenario, policy, seed)
     metrics = result.metrics
@@ -290,3 +290,20 @@ def test_asking_only_for_jobs_that_will_be_in_time_wastes_next_to_nothing(slack:
     cautious = run(scenario, PolicyChoice(2, 3, 2, 2)).metrics
     assert cautious.waste < 0.02 < run(scenario).metrics.waste
     assert cautious.idleness < 0.01
+
+
+def test_our_own_policy_keeps_gpus_and_all_cpus_of_wide_jobs_as_busy_as_today_s_family() -> None:
+    base = presets.base()
+    host = replace(base.host, ncpus=4, gpus=(Gpus(type="NVIDIA", count=2, flops=2e9),))
+    apps = (
+        AppModel(name="wide", cpus=2.0, flops_estimate=1.5e13, sizes=JobSizes(mean=1.5e13)),
+        AppModel(
+            name="gpu", cpus=0.5, gpu="NVIDIA", gpus=1.0, flops_estimate=4e13, sizes=JobSizes(mean=4e13)
+        ),
+    )
+    projects = (ProjectModel(name="P", apps=apps), ProjectModel(name="Q", max_concurrent=1))
+    scenario = replace(base, duration=10 * DAY, host=host, projects=projects)
+    own, recent = (run(scenario, PolicyChoice.parse(name)) for name in ("own", "recent"))
+    assert own.metrics.idleness < 0.01
+    assert own.metrics.idleness < recent.metrics.idleness + 0.01
+    assert own.metrics.missed <= recent.metrics.missed

@@ -210,7 +210,8 @@ class SimulatedClient:
 
     def _ask(self, i: int, contact: ContactProject) -> tuple[list[Task], bool]:
         server = self.network.servers[i]
-        if self.choice.cpu_scheduling != 4:
+        alike = all(not app.gpu and app.cpus == 1.0 for app in server.model.apps)
+        if not self.choice.knows_devices or (self.choice.cpu_scheduling != 4 and alike):
             return server.answer(
                 contact.requests[""].seconds,
                 now=self.host.now,

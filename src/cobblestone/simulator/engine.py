@@ -348,17 +348,18 @@ class HostRun:
     def recompute(self) -> None:
         """Work out speeds and the time to the next end of a task; call after starting and stopping."""
         cpus = sum([t.cpus for t in self.running])
-        slow = 1.0
+        slow = on_gpu = 1.0
         if cpus > self.host.ncpus:
             # GPU jobs keep their part of the CPUs, the others share what is left
             gpu = sum([t.cpus for t in self.running if t.gpu])
-            slow = max(0.01, (self.host.ncpus - gpu) / (cpus - gpu)) if cpus > gpu else 1.0
+            on_gpu = min(1.0, self.host.ncpus / gpu) if gpu else 1.0
+            slow = max(0.0, self.host.ncpus - gpu) / (cpus - gpu) if cpus > gpu else 1.0
         finish = NEVER
         peak = 0.0
         for task in self.running:
-            task.rate = slow if slow < 1.0 and not task.gpu else 1.0
+            task.rate = on_gpu if task.gpu else slow
             peak += task.peak * task.rate
-            left = (task.limit - task.done) / task.rate
+            left = (task.limit - task.done) / task.rate if task.rate else NEVER
             if left < finish:
                 finish = left
         self._finish = finish if finish > 0.0 else 0.0

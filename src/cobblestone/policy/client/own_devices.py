@@ -49,7 +49,7 @@ from cobblestone.policy.client.published import Published
 from cobblestone.policy.client.rec_accounting import RecMemory
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.run_list import make_run_list
-from cobblestone.policy.client.work_fetch import FETCH_PERIOD, FetchProject
+from cobblestone.policy.client.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchProject
 from cobblestone.policy.client.work_fetch import FetchPlan as CpuPlan
 
 _ROUNDING = 1e-9
@@ -182,9 +182,13 @@ class OwnOnDevices(OwnPolicy):
         return f"{job.app_name}|{job.gpu}" if job.gpu else job.app_name
 
     def remember(self, job: Job, past: PastJob) -> None:
-        """Remember a job for what is to be expected of its project's next ones on CPUs."""
-        if _on_cpu(job):
+        """Remember a job for what is to be expected of its project's next ones."""
+        if self._typical(job):
             super().remember(job, past)
+
+    def _typical(self, job: Job) -> bool:
+        """Tell whether a job says what to expect of its project's next ones: on CPUs, unless it has work for GPUs only."""
+        return not job.always_runs and bool(job.gpu) != _for_cpus(self.state.projects[job.project])
 
     def learn(self, job: Job, elapsed: float) -> None:
         """Remember what a job needed, unless it runs as long as it likes."""
@@ -193,17 +197,17 @@ class OwnOnDevices(OwnPolicy):
 
     def expected(self, job: Job, outlook: Outlook) -> float:
         """Return what a job that has not begun probably needs."""
-        if _on_cpu(job):
+        if self._typical(job):
             return super().expected(job, outlook)
         need = self._history(job).need(estimate=job.raw, used=0.0, fraction=None)
         return min(need.likely, LONGEST)
 
     def cutoff(self, job: Job) -> float:
         """Return the time by which a job should be computed."""
-        return super().cutoff(job) if _on_cpu(job) else Published.cutoff(self, job)
+        return super().cutoff(job) if self._typical(job) else Published.cutoff(self, job)
 
     def _latest_end(self, job: Job) -> float:
-        return super()._latest_end(job) if _on_cpu(job) else Published.cutoff(self, job)
+        return super()._latest_end(job) if self._typical(job) else Published.cutoff(self, job)
 
     def _will_be_late(self, job: Job) -> bool:
         # one that always runs is nobody's loss
@@ -396,7 +400,9 @@ class OwnOnDevices(OwnPolicy):
             ),
         )  # fmt: skip
         saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
-        wait = max(FETCH_PERIOD, 0.5 * gpu_available(state) * (saturated - low))
+        # where nobody can be asked nothing helps but an event, or a wait that ends
+        least = FETCH_PERIOD if more.project is not None else TROUBLE_PERIOD
+        wait = max(least, 0.5 * gpu_available(state) * (saturated - low))
         look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
         state.next_fetch = min(state.next_fetch, look)
         reasons = named(more.reasons, [p.description.id for p in state.projects])
