@@ -108,7 +108,14 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ("flops_estimate = 1e12", 'flops_values = [1, "x"]', "flops_values = 'x': must be a finite number"),
         ("fraction = 0.5", "trace = [1, 2]", "host.availability: unknown key 'trace' = [1, 2]; allowed:"),
         ('mean_on = "1 h"', 'mean_on = "-1 h"', "mean_on = -3600.0 is not possible; allowed: 1 to"),
-        ('mean_on = "1 h"', 'trace_file = "none.tab"', "none.tab: cannot be read"),
+        ('fraction = 0.5\nmean_on = "1 h"', 'trace_file = "none.tab"', "none.tab: cannot be read"),
+        ('mean_on = "1 h"', 'trace_file = "none.tab"', "fraction = 0.5: the trace says when it is on"),
+        ('mean_on = "1 h"', 'mean_on = "1 h"\ntrace_length = -5', "trace_length = -5.0 is not possible"),
+        ('mean_on = "1 h"', 'mean_on = "1 h"\ntrace_length = 5', "only with a trace"),
+        ('duration = "2 d"\n', "duration = " + 400 * "9" + "\n", "it has hundreds of digits"),
+        ('duration = "2 d"\n', "duration = " + 5000 * "9" + "\n", "is not TOML"),
+        ("ncpus = 2", "ncpus = " + 400 * "9", "it has hundreds of digits"),
+        ("[host]", "deep = " + 2000 * "[" + "\n[host]", "is not TOML"),
         ("[host]", "[hst]", "unknown key 'hst'"),
         (
             "[host]",
@@ -144,6 +151,28 @@ def test_a_trace_gives_the_periods_of_one_node(tmp_path: Path) -> None:
     assert read_trace(path, node="n2")[0] == ((0.0, 50.0),)
     with pytest.raises(ConfigError, match="no event of node 'n9'"):
         read_trace(path, node="n9")
+
+
+def test_a_host_that_goes_on_and_off_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "trace.tab").write_text("0\t0\tn\t0\tx\t1\t0\t1e-9\n", encoding="utf-8")
+    for new in ('trace_file = "trace.tab"', "fraction = 0.5\nmean_on = 1\n[compatibility]"):
+        text = GOOD.replace('fraction = 0.5\nmean_on = "1 h"', new).replace('"2 d"', '"9000 d"')
+        with pytest.raises(ConfigError, match=r"it would go on and off .* allowed: 10000000"):
+            read_scenario(write(tmp_path, text))
+
+
+def test_what_has_no_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="larger than"):
+        read_scenario(Path("/dev/zero"))
+    with pytest.raises(ConfigError, match="is not a file"):
+        read_trace(Path("/dev/zero"))
+
+
+def test_availability_that_is_not_said_is_as_documented(tmp_path: Path) -> None:
+    said = 'fraction = 0.5\nmean_on = "1 h"'
+    for new, fraction in (('mean_on = "2 h"', 0.8), ('day_start = "8 h"\nday_end = "22 h"', 1.0)):
+        host = read_scenario(write(tmp_path, GOOD.replace(said, new))).host
+        assert host.availability.fraction == fraction
 
 
 def test_an_empty_trace_says_what_is_missing(tmp_path: Path) -> None:

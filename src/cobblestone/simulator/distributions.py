@@ -15,6 +15,9 @@ from cobblestone.simulator.streams import exponential
 
 DAY = 86400.0
 HOUR = 3600.0
+#: Seconds; of longer ones, or with more periods, no run would end.
+LONGEST_TRACE = 1e12
+MAX_PERIODS = 10_000_000
 
 
 def require(condition: bool, where: str, key: str, value: object, allowed: str) -> None:
@@ -63,6 +66,14 @@ class OnOff:
                 last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
             )
             last = end
+        finite(where, "trace_length", self.trace_length, 0.0, LONGEST_TRACE)
+        require(
+            self.trace_length == 0.0 or 0.0 < last <= self.trace_length,
+            where,
+            "trace_length",
+            self.trace_length,
+            f"only with a trace, and not less than its end ({last:g}), or 0",
+        )
         finite(where, "day_start", self.day_start, 0.0, DAY)
         finite(where, "day_end", self.day_end, 0.0, DAY)
         require(
@@ -80,6 +91,16 @@ class OnOff:
             True,
             "only with day_start and day_end",
         )
+
+    def check_periods(self, where: str, duration: float) -> None:
+        """Raise :class:`ConfigError` if it goes on and off too often in so many seconds."""
+        length = self.trace_length or self.trace[-1][1] if self.trace else 0.0
+        cycle = length / len(self.trace) if self.trace else self.mean_on / self.fraction
+        if (self.trace or self.fraction < 1.0) and duration > MAX_PERIODS * cycle:
+            raise ConfigError(
+                f"{where}: it would go on and off {duration / cycle:.3g} times in {duration:g} s; allowed: {MAX_PERIODS};"
+                " take longer periods or a shorter duration"
+            )
 
     @property
     def has_hours(self) -> bool:

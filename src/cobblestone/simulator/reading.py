@@ -35,6 +35,8 @@ Value = TypeVar("Value")
 _TOP = ("name", "duration", "hosts", "lifetime", "[host]", "[preferences]", "[[project]]", "[compatibility]")
 _KINDS = {"str": "a text", "bool": "true or false", "float": "a finite number"}
 MAX_FILE_BYTES = 4 * 1024 * 1024
+NO_DEFAULTS: Mapping[str, float] = {}
+USUAL_HOST = {"fraction": 0.8, "mean_on": 1000.0}
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": HOUR, "d": DAY}
 #: keys whose values are times: a number of seconds, or a text such as "9 d", "8.4 h", "10 min"
 _TIMES = {
@@ -47,12 +49,14 @@ _TIMES = {
 def read_scenario(path: Path) -> Scenario:
     """Read and check a scenario file.  Raises :class:`ConfigError`."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; this is not a scenario")
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(content.decode().replace("\r\n", "\n"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, UTF-8, a number with thousands of digits
         raise ConfigError(f"{path}: is not TOML: {error}") from error
     try:
         return parse_scenario(data, folder=path.parent)
@@ -100,9 +104,7 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
 
 
 def _host(table: dict[str, Any], folder: Path) -> HostModel:
-    availability = _on_off(
-        table.pop("availability", {"fraction": 0.8, "mean_on": 1000.0}), "host.availability", folder
-    )
+    availability = _on_off(table.pop("availability", {}), "host.availability", folder, usual=USUAL_HOST)
     gpus = tuple(
         _make(Gpus, _table(item, "host.gpu"), "host.gpu") for item in _list(table.pop("gpu", []), "host.gpu")
     )
@@ -149,11 +151,17 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
     return replace(app, latency_bound=slack * app.flops_estimate / speed) if speed > 0.0 else app
 
 
-def _on_off(value: Any, where: str, folder: Path) -> OnOff:
+def _on_off(value: Any, where: str, folder: Path, usual: Mapping[str, float] = NO_DEFAULTS) -> OnOff:
     table = dict(_table(value, where))
     name = table.pop("trace_file", None)
     if name is None:
-        return _make(OnOff, table, where, trace=())
+        # whoever names hours alone means all of them
+        return _make(
+            OnOff, {**usual, **({"fraction": 1.0} if "day_end" in table else {}), **table}, where, trace=()
+        )
+    for key in ("fraction", "mean_on", "kind", "shape"):
+        if key in table:
+            raise ConfigError(f"{where}.{key} = {table[key]!r}: the trace says when it is on; leave one out")
     node = table.pop("trace_node", None)
     trace, length = read_trace(folder / str(name), node=None if node is None else str(node))
     return _make(OnOff, {"trace_length": length, **table}, where, trace=trace)
@@ -205,6 +213,7 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
     if wanted.startswith("int"):
         if not isinstance(value, int):
             raise ConfigError(f"{where} = {value!r}: must be a whole number")
+        _number(value, where)
         return value
     if wanted == "float" or (isinstance(value, int | float) and "float" in wanted):
         return _number(value, where)
@@ -219,9 +228,12 @@ def _kind(wanted: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{where} = {value!r}: must be a finite number")
-    return float(value)
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        raise ConfigError(f"{where}: must be a finite number; it has hundreds of digits") from None
+    raise ConfigError(f"{where} = {value!r}: must be a finite number")
 
 
 def _numbers(value: Any, where: str) -> tuple[float, ...]:

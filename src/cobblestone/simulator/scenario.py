@@ -303,6 +303,9 @@ class Scenario:
         names = [p.name for p in self.projects]
         require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
         self.host.check()
+        self.host.availability.check_periods("host, availability", self.duration)
+        for project in self.projects:
+            project.downtime.check_periods(f"project {project.name!r}, downtime", self.duration)
         self.preferences.check()
         require(
             0.0 <= self.compatibility.quantum <= 3600.0,

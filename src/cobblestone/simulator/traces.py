@@ -7,10 +7,10 @@ name, event type (1 = available, 0 = not), start, stop (seconds), end reason ...
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.simulator.distributions import LONGEST_TRACE
 
 MAX_TRACE_BYTES = 256 * 1024 * 1024
 _NODE, _TYPE, _START, _STOP = 2, 5, 6, 7
@@ -23,6 +23,9 @@ def read_trace(path: Path, *, node: str | None = None) -> tuple[tuple[tuple[floa
     Raises :class:`ConfigError` naming file, line and value.
     """
     try:
+        if not path.is_file():  # of a device there is no end
+            path.open("rb").close()  # raises what is wrong with it, if it is not there or a folder
+            raise ConfigError(f"{path}: is not a file")
         if path.stat().st_size > MAX_TRACE_BYTES:
             raise ConfigError(
                 f"{path}: larger than {MAX_TRACE_BYTES} bytes; cut out the nodes that are needed"
@@ -75,8 +78,8 @@ def _event(path: Path, number: int, line: str, node: str | None) -> tuple[str, i
         raise ConfigError(
             f"{path}, line {number}: type = {kind}; allowed: 1 (the node is available) and 0 (it is not)"
         )
-    if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
+    if not -LONGEST_TRACE / 2 <= start < stop <= LONGEST_TRACE / 2:
         raise ConfigError(
-            f"{path}, line {number}: start = {start:g}, stop = {stop:g}; allowed: finite, start before stop"
+            f"{path}, line {number}: start = {start:g}, stop = {stop:g}; allowed: up to {LONGEST_TRACE / 2:g}, start before stop"
         )
     return columns[_NODE], kind, start, stop
