@@ -158,3 +158,28 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "cannot be written" in capsys.readouterr().err
     assert simulating.main([str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
     assert "--report looks at one host" in capsys.readouterr().err
+
+
+def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.toml"
+    text = LAPTOP.read_text(encoding="utf-8").replace('"30 d"', '"2 d"')
+    own.write_text(text, encoding="utf-8")
+    for option in ("--report", "--log", "--picture", "--keep"):
+        assert simulating.main([str(own), option, str(own)]) == 2
+        assert "that is the file that is read" in capsys.readouterr().err
+    assert simulating.main(["--from", str(own), "--anonymise", str(own)]) == 2
+    assert own.read_text(encoding="utf-8") == text
+    capsys.readouterr()
+    for option, name in (("--log", "."), ("--log", "none/x"), ("--picture", "none/x.svg")):
+        assert simulating.main([str(own), option, str(tmp_path / name)]) == 2
+        assert "cannot be written" in capsys.readouterr().err
+    assert simulating.main([str(own), "--window", "2:3", "--report", str(tmp_path / "r.html")]) == 2
+    assert "the scenario ends on day 2" in capsys.readouterr().err
+
+
+def test_the_page_says_what_its_colours_mean() -> None:
+    text = page()
+    assert ("What is darker runs because of its deadline" in text) == (" 38%)" in text)
+    assert "0 jobs are given up" not in text

@@ -33,6 +33,7 @@ COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "
 SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
 MAX_SEEDS = 10_000
 MAX_WORKERS = 1024
+MAX_SHARDS = 100_000
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     add("--explain", type=float, metavar="DAY", help="say what runs at that time, and why")
     add("--hosts", default="", metavar="N|FILE.csv",
         help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
-    add("--shards", type=int, default=1, metavar="N",
+    add("--shards", type=_shards, default=1, metavar="N",
         help="simulate many hosts in so many parts at a time, each with its part of the workunits (1)")  # fmt: skip
     add("--scheduler", default="", metavar="ADDRESS",
         help="where parts or runs with many hosts go: dask://host:port or dask://local; else this machine's cores")  # fmt: skip
@@ -75,6 +76,10 @@ def parser() -> argparse.ArgumentParser:
 
 def _seeds(text: str) -> int:
     return _count(text, MAX_SEEDS)
+
+
+def _shards(text: str) -> int:
+    return _count(text, MAX_SHARDS)
 
 
 def _workers(text: str) -> int:
@@ -94,6 +99,7 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
         return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
     try:
+        _require_other_files(options)
         text = _answer(options)
     except CobblestoneError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -103,6 +109,15 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     sys.stdout.write(text + "\n")
     return 0
+
+
+def _require_other_files(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read: it may be a running client's state."""
+    inputs = [each for each in (options.scenario_file, options.state) if each is not None and each.exists()]
+    for name in ("anonymise", "report", "log", "picture", "keep"):
+        out: Path | None = getattr(options, name)
+        if out is not None and out.exists() and any(out.samefile(each) for each in inputs):
+            raise ConfigError(f"--{name} {out}: that is the file that is read; name another")
 
 
 def _answer(options: argparse.Namespace) -> str:
@@ -127,10 +142,10 @@ def _answer(options: argparse.Namespace) -> str:
     if options.keep is not None:
         raise ConfigError("--keep is for runs with many hosts; one host takes seconds")
     if options.report is not None:
-        return _report(scenario, choices[0], first, options.report, _window(options.window))
+        return _report(scenario, choices[0], first, options.report, _window(options.window, scenario))
     recorded: RunResult | None = None
     if picture is not None or log is not None:
-        recorded = _record(scenario, choices[0], first, picture, _window(options.window), log)
+        recorded = _record(scenario, choices[0], first, picture, _window(options.window, scenario), log)
     results = {
         str(c): [
             recorded
@@ -159,10 +174,8 @@ def _report(
 
     diary = Diary(start=window[0], end=window[1], names=_names(scenario))
     result = simulate(scenario, choice, seed=seed, recorder=diary)
-    try:
+    with _writing(out):
         out.write_text(report_page(result, diary), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{out}: cannot be written ({error.strerror})") from error
     return f"{out}: what would happen on this computer, with {len(diary.decisions)} decisions"
 
 
@@ -204,7 +217,8 @@ def _population(
     else:
         results = _alone(scenario, tables, choices[0])
     if options.picture is not None:
-        draw_population(scenario, results, options.picture)
+        with _writing(options.picture):
+            draw_population(scenario, results, options.picture)
     return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
 
 
@@ -244,10 +258,8 @@ def _side_by_side(
     from cobblestone.simulator.population_runs import run_side_by_side
 
     if options.keep is not None:
-        try:
+        with _writing(options.keep):
             options.keep.open("a").close()
-        except OSError as error:
-            raise ConfigError(f"{options.keep}: cannot be written ({error.strerror})") from error
     with _backend(options) as backend, _progress() as bar:
         line = bar.add_task("runs", total=None)
         show = partial(_show, bar, line)
@@ -303,14 +315,25 @@ def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:
     bar.update(line, completed=done, total=total)
 
 
-def _window(text: str) -> tuple[float, float]:
+def _window(text: str, scenario: Scenario) -> tuple[float, float]:
     try:
         low, high = (float(part) * DAY for part in text.split(":"))
     except ValueError:
         raise ConfigError(f"window = {text!r}: write FROM:TO in days, for example 0:7") from None
     if not 0 <= low < high:
         raise ConfigError(f"window = {text!r}: FROM must be at least 0 and less than TO")
+    if low >= scenario.duration:
+        raise ConfigError(f"window = {text!r}: the scenario ends on day {scenario.duration / DAY:g}")
     return low, high
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    """Say in one line that a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _names(scenario: Scenario) -> tuple[str, ...]:
@@ -333,13 +356,14 @@ def _record(
     if log is None:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
     else:
-        with log.open("w", encoding="utf-8") as stream:
+        with _writing(log), log.open("w", encoding="utf-8") as stream:
             timeline.log = stream
             result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
         from cobblestone.simulator.picture import draw_timeline
 
-        draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+        with _writing(picture):
+            draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
 
 
@@ -379,7 +403,7 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
         if kind in timeline.notes:
             when, texts = timeline.notes[kind]
             lines.append(f"{title}, day {when / DAY:.3f}:")
-            lines += [f"  {text}" for text in texts]
+            lines += [f"  {text}" for text in dict.fromkeys(texts)]
     return "\n".join(lines)
 
 

@@ -89,7 +89,7 @@ def report_page(result: RunResult, diary: Diary) -> str:
         f"<h2>What each project gets in {days:g} days</h2><div class='wide'>{_table(result)}</div>",
         f"<h2>What runs when, day {diary.start / DAY:g} to {min(diary.end / DAY, days):g}</h2>",
         f"<div class='wide'>{_timeline(result, diary)}</div>",
-        "<p>Grey: the computer is off. A red dot is a job that ends after its deadline.</p>",
+        f"<p>{_legend(diary)}</p>",
         f"<h2>Why</h2>{_decisions(diary)}",
         f"<p>Policy {escape(str(result.policy))}, seed {result.seed}. Availability and sizes of jobs are drawn",
         "at random; another seed shows another week.</p></body></html>",
@@ -109,8 +109,10 @@ def _summary(result: RunResult) -> str:
         f" what it could compute goes into {metrics.jobs:.0f} results in time, {metrics.waste:.1%} is wasted, and for"
         f" {metrics.idleness:.1%} it has nothing to do."
     )
-    if late or given_up:
-        text += f" {late} results come late, and {given_up} jobs are given up because they would."
+    if late:
+        text += f" Results that come late: {late}."
+    if given_up:
+        text += f" Jobs given up because they would be late: {given_up}."
     return text
 
 
@@ -160,6 +162,15 @@ def _timeline(result: RunResult, diary: Diary) -> str:
         shapes.append(f'<text x="{x(day * DAY):.1f}" y="{height - 8}" text-anchor="middle">day {day}</text>')
     label = "Which project's jobs run when"
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
+
+
+def _legend(diary: Diary) -> str:
+    said = ["Grey: the computer is off. A red dot is a job that ends after its deadline."]
+    if any(spell.edf for spell in diary.spells):
+        said.append("What is darker runs because of its deadline, not because it is its project's turn.")
+    if len(_joined(diary.spells)) > MAX_DRAWN:
+        said.append(f"Only the first {MAX_DRAWN} bars are drawn; choose a shorter window.")
+    return " ".join(said)
 
 
 def _joined(spells: Sequence[Spell]) -> list[Spell]:
