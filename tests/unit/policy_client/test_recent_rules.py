@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.helpers.client_play import DAY, HOUR, Play, endless, job, once
@@ -10,6 +12,8 @@ from tests.helpers.client_play import DAY, HOUR, Play, endless, job, once
 from cobblestone.policy.client.core.events import (
     ContactAsked,
     DownloadStalled,
+    HostOn,
+    JobDeferred,
     JobFailed,
     JobFinished,
     JobProgressed,
@@ -19,16 +23,30 @@ from cobblestone.policy.client.core.events import (
     JobUploaded,
     PermissionChanged,
     ProjectAttached,
+    ReplyReceived,
+    TaskStopped,
+    TimePassed,
 )
-from cobblestone.policy.client.core.instructions import QuitTask, SuspendTask
+from cobblestone.policy.client.core.instructions import ContactProject, GiveUp, QuitTask, SuspendTask
+from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
+from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.values import (
+    Gpu,
     HostDevices,
     Permission,
     ProjectDescription,
     Reading,
     SchedulingPreferences,
 )
+from cobblestone.policy.client.device_round_robin import DeviceOutlook, Outlook
+from cobblestone.policy.client.device_work_fetch import (
+    DeviceFetchProject,
+    DeviceRequest,
+    FetchSettings,
+    plan_device_fetch,
+)
+from cobblestone.policy.client.rec import Devices
 from cobblestone.policy.client.recent import Recent
 
 P = ProjectDescription(id="p")
@@ -208,6 +226,35 @@ def test_a_project_of_which_a_job_is_suspended_or_stalled_is_asked_for_no_more()
         assert len(asked(play)) > before
 
 
+def test_where_one_app_is_limited_others_of_its_project_are_still_asked_for() -> None:
+    """Two jobs of an app of which one may run; of the others the project may have as many as there are processors."""
+    limited = [job(f"a{i}", app="a", estimate=9 * HOUR) for i in range(2)]
+    left = iter([limited, [job(f"b{i}", app="b", estimate=9 * HOUR) for i in range(4)]])
+    play = Play(
+        [replace(P, app_max_concurrent={"a": 1})],
+        {"p": lambda requests, now: next(left, []) if requests else []},
+        preferences=SMALL,
+    )
+    play.run(HOUR)
+    assert sorted(play.running) == ["a0", "b0", "b1", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("minimal", "dcf", "seconds", "instances"), [(False, 1.0, 9 * HOUR, 2.0), (True, 1.0, 1.0, 2.0), (False, 90.0, 1.0, 2.0)]
+)  # fmt: skip
+def test_little_is_asked_for_where_little_is_wanted_or_estimates_are_far_off(
+    *, minimal: bool, dcf: float, seconds: float, instances: float
+) -> None:
+    device = DeviceOutlook(2, shortfall=9 * HOUR, saturated=0.0, idle_now=2.0)
+    plan = plan_device_fetch(
+        [DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({""}), dcf=dcf)],
+        Outlook({"": device}, set(), {}),
+        devices=Devices(ncpus=2, cpu_flops=1e9),
+        settings=FetchSettings(buffer_min=HOUR, buffer_total=DAY, minimal=minimal),
+    )
+    assert plan.requests == {"": DeviceRequest(seconds=seconds, instances=instances)}
+
+
 # -- reports ----------------------------------------------------------------------------------------------------------
 
 
@@ -255,3 +302,212 @@ def test_failed_jobs_say_nothing_of_how_long_jobs_take() -> None:
     assert left == {HOUR}
     assert isinstance(play.core.policy, Recent)
     assert play.core.policy.memory.dcf == [1.0]
+
+
+# -- when a project may be contacted ----------------------------------------------------------------------------------
+
+
+def test_a_server_that_wants_no_contact_for_an_hour_has_none_but_the_volunteer_s() -> None:
+    core = ClientCore.start("recent", rng=random.Random(1))
+    core.handle(HostOn(0.0), ProjectAttached(0.0, P))
+    core.handle(ReplyReceived(1.0, "p", request_delay=HOUR))
+    core.state.projects[0].backoffs.clear()
+    for at in (2.0, 1800.0, HOUR):
+        core.handle(TimePassed(at), ContactAsked(at, "p", "trickle"))
+        assert core.state.contact is None
+    assert core.state.alarm == HOUR + 1.0
+    core.handle(TimePassed(HOUR + 1.0))
+    assert core.state.contact is not None
+    core.handle(ReplyReceived(HOUR + 2.0, "p", request_delay=HOUR))
+    core.handle(ContactAsked(HOUR + 3.0, "p", "user"))
+    assert core.state.contact is not None
+
+
+def test_a_server_that_wants_to_hear_of_the_client_does() -> None:
+    play = Play([P], {"p": once(job("a", estimate=9 * DAY))}, devices=ONE, preferences=SMALL)
+    core = play.core
+    core.handle(ContactAsked(1.0, "p"))
+    core.handle(ReplyReceived(2.0, "p", next_contact=2 * HOUR))
+    core.handle(TimePassed(2 * HOUR))
+    assert core.state.contact is None
+    assert core.state.alarm == 2 * HOUR + 2.0
+    (contact,) = [
+        each for each in core.handle(TimePassed(2 * HOUR + 2.0)) if isinstance(each, ContactProject)
+    ]
+    assert sentence(contact.why[0]) == "project wants it"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_contacts_lie_as_far_apart_as_the_volunteer_connects(policy: str) -> None:
+    play = Play(
+        [P, replace(P, id="q")],
+        {"p": endless("p"), "q": endless("q")},
+        policy=policy,
+        preferences=replace(SMALL, connection_interval=6 * HOUR),
+    )
+    play.run(3 * DAY)
+    times = sorted({at for at, _ in play.contacts})
+    assert len(times) > 3
+    assert all(later - at >= 6 * HOUR for at, later in pairwise(times))
+
+
+def test_what_a_project_has_again_is_asked_for_at_once() -> None:
+    """The wait of a device type for which there was nothing ends with a job of it, and with the volunteer's update."""
+    play = Play([P], {"p": lambda requests, now: []}, devices=ONE, preferences=SMALL)
+    backoffs = play.core.state.projects[0].backoffs
+    assert backoffs[""][1] > 200.0
+    count = len(asked(play))
+    play.now = 1.0
+    play.tell(ContactAsked(1.0, "p"))
+    assert len(asked(play)) > count
+    assert backoffs[""][1] > 200.0
+    play.known["found"] = job("found")
+    play.tell(JobsFound(2.0, (play.known["found"],)))
+    assert "" not in backoffs
+
+
+def test_nothing_is_given_up_in_the_hour_after_a_leap_of_the_clock() -> None:
+    """Until a time server has been asked the time may be wrong by years, and every job late."""
+    first, late = job("first", estimate=60.0), job("late", estimate=HOUR, deadline=10 * DAY)
+    play = Play(
+        [P],
+        {"p": once(first, late)},
+        devices=ONE,
+        preferences=replace(SMALL, may_give_up=True),
+    )
+    play.run(600.0)
+    del play.running["late"]
+    year = 365 * DAY
+    out = play.core.handle(TaskStopped(601.0, "late"), HostOn(year), TimePassed(year))
+    assert not [each for each in out if isinstance(each, GiveUp)]
+    out = play.core.handle(HostOn(700.0), TimePassed(700.0))  # and it is put right again
+    assert not play.given_up
+    play.core.handle(HostOn(year), TimePassed(year))
+    out = play.core.handle(
+        TimePassed(year + HOUR + 60.0), PermissionChanged(year + HOUR + 60.0, Permission())
+    )
+    assert [each.job for each in out if isinstance(each, GiveUp)] == ["late"]
+
+
+# -- devices ----------------------------------------------------------------------------------------------------------
+
+GPU_P = replace(P, supplies=("", "NVIDIA"))
+
+
+def test_a_task_comes_back_to_its_instance_where_it_can() -> None:
+    """Apps keep files of a device; a part of another instance that is in use would do as well."""
+    jobs = [job(f"g{i}", gpu="NVIDIA", gpus=0.6, cpus=0.1) for i in range(2)]
+    small = job("small", gpu="NVIDIA", gpus=0.3, cpus=0.1)
+    two = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA", count=2),))
+    play = Play([GPU_P], {"p": once(*jobs, small)}, devices=two, preferences=SMALL)
+    before = {name: start.instances for name, start in play.running.items()}
+    assert before == {"g0": (0,), "g1": (1,), "small": (0,)}
+    play.tell(JobSuspended(10.0, "g0"), JobSuspended(10.0, "small"))
+    play.tell(JobSuspended(20.0, "small", suspended=False))
+    assert play.running["small"].instances == (0,), "not the one that is in use already"
+    assert play.starts("g1") == 1, "nor does a running one move"
+
+
+def test_gpu_jobs_parts_of_processors_come_on_top_of_all_processors() -> None:
+    """Up to one processor: a GPU worth twenty of them does not wait for one."""
+    jobs = [job(f"g{i}", gpu="NVIDIA", gpus=1.0, cpus=0.9) for i in range(3)]
+    three = HostDevices(ncpus=1, gpus=(Gpu(name="NVIDIA", count=3),))
+    play = Play([GPU_P], {"p": once(job("c"), *jobs)}, devices=three, preferences=SMALL)
+    assert sorted(play.running) == ["g0", "g1"]
+
+
+def test_of_jobs_with_one_deadline_the_one_that_has_begun_goes_on() -> None:
+    begun = job("begun", estimate=4 * HOUR, deadline=6 * HOUR)
+    shorter = job("shorter", estimate=HOUR, received=60.0, deadline=6 * HOUR)
+    calm = job("calm", estimate=9 * HOUR)
+    play = Play([P], {"p": once(calm, begun)}, devices=ONE, preferences=SMALL)
+    assert list(play.running) == ["begun"]
+    play.run(60.0)
+    play.servers = {"p": once(shorter, unasked=True)}
+    play.tell(ContactAsked(60.0, "p"))
+    for cause in ("user_active", ""):
+        play.tell(PermissionChanged(play.now, Permission(cpu=cause)))
+    assert list(play.running) == ["begun"]
+    play.run(7 * HOUR)
+    assert play.finished["shorter"] < 6 * HOUR
+
+
+# -- what is allowed, and counts as work ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_job_that_needs_the_network_waits_for_it(policy: str) -> None:
+    online, offline = job("online", needs_network=True), job("offline")
+    play = Play([P], {"p": once(online, offline)}, policy=policy, devices=HostDevices(ncpus=2))
+    play.tell(PermissionChanged(10.0, Permission(network="time")))
+    assert list(play.running) == ["offline"]
+    assert play.core.why_job("online")[0].code == "wait.network_suspended"
+    play.tell(PermissionChanged(20.0, Permission()))
+    assert sorted(play.running) == ["offline", "online"]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_server_may_call_jobs_back_that_have_not_begun_or_all(policy: str) -> None:
+    play = Play([P], {"p": once(*(job(f"j{i}") for i in range(3)))}, policy=policy, devices=ONE)
+    (runs,) = play.running
+    waits, other = (name for name in ("j0", "j1", "j2") if name != runs)
+    core = play.core
+    core.handle(ContactAsked(1.0, "p"))
+    out = core.handle(ReplyReceived(2.0, "p", abort_unstarted=(runs, waits)))
+    assert [(each.job, each.code) for each in out if isinstance(each, GiveUp)] == [(waits, "project")]
+    core.handle(JobFailed(3.0, waits, 0.0), ContactAsked(3.0, "p"))
+    out = core.handle(ReplyReceived(4.0, "p", abort=(runs,)))
+    assert [each.job for each in out if isinstance(each, GiveUp)] == [runs]
+    assert [each.id for each in core.state.running] == [other]
+
+
+def test_jobs_whose_files_do_not_come_fill_no_buffer() -> None:
+    stuck = [job(f"s{i}", ready=False) for i in range(3)]
+    play = Play(
+        [P, replace(P, id="q")], {"p": once(*stuck), "q": endless("q")}, devices=ONE, preferences=SMALL
+    )
+    play.run(5 * HOUR)
+    before = play.asked("q")
+    many = [job(f"q{i}", "q", ready=False, estimate=9 * HOUR) for i in range(200, 203)]
+    play.known |= {each.id: each for each in many}
+    play.tell(JobsFound(play.now, tuple(many)))
+    play.run(8 * HOUR)
+    assert play.asked("q") <= before + 1, "they are on their way"
+    play.tell(*(DownloadStalled(play.now, each.id) for each in (*stuck, *many)))
+    play.run(8.1 * HOUR)
+    assert play.core.state.plan.project is None, "both have stalled files: neither is asked for more"
+    third = ProjectAttached(play.now, replace(P, id="r"))
+    play.servers = {**play.servers, "r": endless("r")}
+    play.tell(third)
+    assert len(play.running) == 1
+    assert play.asked("r") >= 1
+
+
+def test_a_project_whose_job_has_put_itself_off_is_asked_for_no_more_of_its_kind() -> None:
+    """Its app waits for something that others of it would wait for, too."""
+    play = Play([P], {"p": once(job("a"))}, devices=ONE, preferences=SMALL)
+    play.run(60.0)
+    del play.running["a"]
+    play.servers = {"p": endless("p")}
+    play.tell(JobDeferred(60.0, "a", 2 * HOUR), JobProgressed(60.0, ()))
+    count = len(asked(play))
+    play.core.state.by_id["a"].raw = 1.0  # it fills no buffer
+    play.run(2 * HOUR)
+    assert len(asked(play)) == count
+    play.run(3 * HOUR)
+    assert len(asked(play)) > count
+
+
+def test_a_throttled_computer_takes_longer_and_has_less_credit() -> None:
+    jobs = [job("a", estimate=3 * HOUR), job("tight", estimate=2 * HOUR, deadline=8 * HOUR)]
+    recs: dict[float, float] = {}
+    for part in (1.0, 0.5):
+        play = Play(
+            [P], {"p": once(*jobs)}, devices=ONE, permission=Permission(throttle=part), preferences=SMALL
+        )
+        assert [each.id for each in play.core.state.jobs if each.edf] == (["tight"] if part < 1.0 else [])
+        play.run(600.0)
+        play.tell(TimePassed(600.0))
+        assert isinstance(play.core.policy, Recent)
+        (recs[part],) = play.core.policy.memory.recs
+    assert recs[0.5] == pytest.approx(recs[1.0] / 2.0)
