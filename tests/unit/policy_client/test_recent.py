@@ -779,28 +779,43 @@ def finished(play: Play, at: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "described", "preferences", "permission", "bound"),
+    ("policies", "code", "described", "preferences", "permission", "bound"),
     [
-        ("report.no_new_work", replace(P, no_new_work=True), SMALL, Permission(), 10 * DAY),
-        ("report.at_once", P, replace(SMALL, report_at_once=True), Permission(), 10 * DAY),
-        ("report.sporadic", P, replace(SMALL, connection_interval=60.0), Permission(), 10 * DAY),
-        ("report.suspension", P, SMALL, Permission(network_ends=2 * HOUR), 10 * DAY),
-        ("report.suspension", P, SMALL, Permission(cpu_ends=2 * HOUR), 10 * DAY),
-        ("report.deadline", P, SMALL, Permission(), DAY + HOUR),
+        (
+            ("recent", "own"),
+            "report.no_new_work",
+            replace(P, no_new_work=True),
+            SMALL,
+            Permission(),
+            10 * DAY,
+        ),
+        (("recent", "own"), "report.at_once", P, replace(SMALL, report_at_once=True), Permission(), 10 * DAY),
+        (("recent",), "report.sporadic", P, replace(SMALL, connection_interval=60.0), Permission(), 10 * DAY),
+        (("recent", "own"), "report.suspension", P, SMALL, Permission(network_ends=2 * HOUR), 10 * DAY),
+        (("recent", "own"), "report.suspension", P, SMALL, Permission(cpu_ends=2 * HOUR), 10 * DAY),
+        (("recent",), "report.deadline", P, SMALL, Permission(), DAY + HOUR),
     ],
 )
 def test_what_makes_a_finished_job_be_reported_at_once(
+    policies: tuple[str, ...],
     code: str,
     described: ProjectDescription,
     preferences: SchedulingPreferences,
     permission: Permission,
     bound: float,
 ) -> None:
-    play = Play([P], {"p": once(job("a", deadline=bound))}, preferences=preferences, permission=permission)
-    play.tell(ProjectAttached(1.0, described))
-    finished(play, 1.8 * HOUR)
-    at, contact = play.contacts[-1]
-    assert (at, contact.report, contact.why[0].code) == (1.8 * HOUR, ("a",), code)
+    for policy in policies:
+        play = Play(
+            [P],
+            {"p": once(job("a", deadline=bound))},
+            preferences=preferences,
+            permission=permission,
+            policy=policy,
+        )
+        play.tell(ProjectAttached(1.0, described))
+        finished(play, 1.8 * HOUR)
+        at, contact = play.contacts[-1]
+        assert (at, contact.report, contact.why[0].code) == (1.8 * HOUR, ("a",), code)
 
 
 @both

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from heapq import nlargest
+from dataclasses import replace
 from typing import Any
 
+from cobblestone.policy.client import report_times
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
@@ -43,10 +43,9 @@ from cobblestone.policy.client.device_state import (
 )
 from cobblestone.policy.client.device_work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.memory_watch import MemoryWatch
-from cobblestone.policy.client.own_memory import OwnMemory
+from cobblestone.policy.client.own_memory import DevicesMemory
 from cobblestone.policy.client.project_history import Outlook, PastJob
 from cobblestone.policy.client.published import Published
-from cobblestone.policy.client.rec_accounting import RecMemory
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.run_list import make_run_list
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchProject
@@ -55,18 +54,6 @@ from cobblestone.policy.client.work_fetch import FetchPlan as CpuPlan
 _ROUNDING = 1e-9
 #: Why a job waits that was packed beside others.
 PACKING = ("wait.cpus", "wait.memory", "wait.swap", "wait.project", "wait.app")
-
-
-@dataclass(slots=True)
-class DevicesMemory(OwnMemory):
-    """What the policy remembers."""
-
-    credit: RecMemory = field(default_factory=RecMemory)
-    memory_of: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  #: by app version, largest working set of a job (bytes)
-    gpu_cpus: int = 0  #: CPUs that GPU jobs take, as of the last run list
-    packed: bool = False  #: the last run list was packed, since jobs do not fit in one by one
 
 
 class OwnOnDevices(OwnPolicy):
@@ -250,23 +237,14 @@ class OwnOnDevices(OwnPolicy):
 
     def _must_pack(self, queue: Sequence[Job]) -> bool:
         """Tell whether jobs may not fit in one by one on the processors that GPU jobs leave."""
-        state, watch = self.state, self.watch
+        projects = self.state.projects
         if any(limits.limited for limits in self.limits):
             return True
         if any(not job.gpu and job.cpus not in (0.0, 1.0) for job in queue):
             return True
-        if len({state.projects[job.project].description.priority_group for job in queue}) > 1:
+        if len({projects[job.project].description.priority_group for job in queue}) > 1:
             return True
-        if watch.swap < math.inf and sum([job.swap for job in state.jobs]) > watch.swap:
-            return True
-        if watch.ram == math.inf:
-            return False
-        need = sum([job.working_set for job in state.jobs if job.always_runs])
-        need += sum(nlargest(state.ncpus, [job.working_set for job in queue if not job.gpu]))
-        on_gpus = [job for job in queue if job.gpu]
-        least = min([min(1.0, job.gpus) for job in on_gpus if job.gpus > 0.0], default=1.0)
-        most = math.ceil(sum([gpu.count for gpu in self.devices.gpus]) / max(least, 0.01))
-        return need + sum(nlargest(most, [job.working_set for job in on_gpus])) > watch.ram
+        return self.watch.may_run_out(queue, self.devices)
 
     def _on_cpus_alone(self, outlook: DevicesOutlook) -> RoundRobinOutcome:
         """Return what was found of CPU jobs as the published simulation has it; a project lacks what is less than its share."""
@@ -370,6 +348,21 @@ class OwnOnDevices(OwnPolicy):
         if job.gpu:
             return why("run.rec", job=job.id, rec=self.memory.credit.recs[job.project])
         return super().reason(job)
+
+    # -- reports ------------------------------------------------------------------------------------------------------
+
+    def report_due(self, job: Job) -> Why | None:
+        """Return why a finished job is to be reported now."""
+        return report_times.why_now(self.state, job) or super().report_due(job)
+
+    def next_wake(self) -> float:
+        """Return when it wants to look at things: also when reports become due since a suspension comes."""
+        at = report_times.before_suspension(self.state)
+        return (
+            min(super().next_wake(), at)
+            if at > self.state.now and self.state.finished
+            else super().next_wake()
+        )
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from cobblestone.policy.client.core.state import NEVER
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook, ProjectHistory
 from cobblestone.policy.client.published_memory import PublishedMemory
+from cobblestone.policy.client.rec_accounting import RecMemory
 from cobblestone.policy.client.unmeetable_deadlines import GivingUp
 from cobblestone.policy.client.work_fetch import Urgency
 from cobblestone.policy.client.yields import ProjectYield
@@ -49,3 +50,15 @@ class OwnMemory(PublishedMemory):
     gap_clock: float = 0.0
     probe_at: float = NEVER  #: when a running job will have shown its size
     waits: bool = False  #: a contact waits
+
+
+@dataclass(slots=True)
+class DevicesMemory(OwnMemory):
+    """What it remembers where it knows devices."""
+
+    credit: RecMemory = field(default_factory=RecMemory)
+    memory_of: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: by app version, largest working set of a job (bytes)
+    gpu_cpus: int = 0  #: CPUs that GPU jobs take, as of the last run list
+    packed: bool = False  #: the last run list was packed, since jobs do not fit in one by one

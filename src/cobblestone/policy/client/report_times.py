@@ -33,9 +33,23 @@ def report_time(state: ClientState, job: Job) -> float:
 
 def earliest_report(state: ClientState, job: Job) -> float:
     """Return when a finished job is due, with suspensions that are known to come."""
+    return max(job.completed_at, min(job.report_at, before_suspension(state)))
+
+
+def why_now(state: ClientState, job: Job) -> Why | None:
+    """Return why a finished job is to be reported at once whatever the policy, None if that is left to it."""
+    if job.report_immediately or state.preferences.report_at_once:
+        return why("report.at_once", job=job.id)
+    if state.projects[job.project].description.no_new_work:
+        return why("report.no_new_work", job=job.id)
+    return why("report.suspension", job=job.id) if state.now >= before_suspension(state) - 1e-6 else None
+
+
+def before_suspension(state: ClientState) -> float:
+    """Return when everything is to be reported since a suspension is known to come; infinite if none is."""
     allowed = state.permission
     ends = [end - BEFORE_SUSPENSION for end in (allowed.cpu_ends, allowed.network_ends) if end is not None]
-    return max(job.completed_at, min(job.report_at, min(ends, default=NEVER)))
+    return min(ends, default=NEVER)
 
 
 def why_report(state: ClientState, project: Project, job: Job, ready: Sequence[Job]) -> Why | None:
