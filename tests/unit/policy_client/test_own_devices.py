@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
 
+from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.events import DevicesChanged, PermissionChanged, TimePassed
+from cobblestone.policy.client.core.events import (
+    DevicesChanged,
+    PermissionChanged,
+    PreferencesChanged,
+    ProjectAttached,
+    TimePassed,
+)
 from cobblestone.policy.client.core.instructions import ContactProject
 from cobblestone.policy.client.core.protocol import POLICIES
+from cobblestone.policy.client.core.state import Job
 from cobblestone.policy.client.core.values import (
     Gpu,
     HostDevices,
@@ -21,6 +29,7 @@ from cobblestone.policy.client.core.values import (
     Permission,
     ProjectDescription,
     SchedulingPreferences,
+    WorkRequest,
 )
 from cobblestone.policy.client.cs3_wf3 import OwnPolicy
 
@@ -205,3 +214,47 @@ def test_gpus_that_come_and_go_leave_the_cpu_jobs_as_they_are() -> None:
     play.run(play.now + HOUR)
     assert [play.starts(f"p{i}") for i in range(4)] == [1, 1, 1, 1]
     assert sum(name[0] == "q" for name in play.running) == 1
+
+
+def test_no_more_gpu_jobs_are_asked_for_than_can_be_in_time_whatever_the_buffer() -> None:
+    """The buffer is longer than the deadline, and the project's CPU jobs are half as long as it says, its GPU jobs are not."""
+    gpu = endless("g", gpu="NVIDIA", gpus=0.5, cpus=0.5, estimate=4 * HOUR, bound=10 * HOUR)
+    cpu = endless("c", estimate=HOUR, bound=30 * HOUR)
+    told: list[float] = []
+
+    def server(requests: Requests, now: float) -> list[JobDescription]:
+        # as a project does, with the correction factor that it is told
+        factor = play.core.policy.correction(0)
+        told.append(factor)
+        scaled = {kind: each._replace(seconds=each.seconds / factor) for kind, each in requests.items()}
+        jobs = [*(gpu(scaled, now) or ()), *(cpu(scaled, now) or ())]
+        play.sizes |= {each.id: HOUR / 2 for each in jobs if not each.gpu}
+        return [replace(each, project="p") for each in jobs]
+
+    play = Play([replace(P, no_new_work=True)], {"p": server}, devices=ONE_GPU, policy="own")
+    preferences = SchedulingPreferences(buffer_min=0.5 * DAY, buffer_additional=0.5 * DAY)
+    play.tell(PreferencesChanged(0.0, preferences), ProjectAttached(0.0, gpu_too(P)))
+    play.run(4 * DAY)
+    gpus = [name for name in play.finished if name[0] == "g"]
+    assert min(told) < 0.6
+    assert len(gpus) >= 46, "two at a time"
+    assert play.late == []
+    assert play.given_up == []
+
+
+def test_a_gpu_request_is_for_what_is_known_to_fit() -> None:
+    jobs = [
+        Job.of(job(f"g{i}", gpu="NVIDIA", gpus=1.0, estimate=HOUR, deadline=20 * HOUR), 0) for i in range(2)
+    ]
+    for each in jobs:
+        each.remaining = 2 * HOUR  # they are twice as long as the project says
+
+    def asked(seconds: float, held: list[Job]) -> float:
+        request = WorkRequest(seconds, 1.0)
+        return gpu_request_in_time(request, held, instances=1.0, available=0.8, told=0.5).seconds
+
+    assert asked(DAY, []) == 1.0, "nothing is known"
+    assert asked(2 * HOUR, jobs) == 2 * HOUR * 0.5 / 2.0
+    assert asked(DAY, jobs) == pytest.approx((0.5 * 20 * 0.8 - 4.0) * HOUR * 0.5 / 2.0)
+    assert asked(DAY, jobs * 4) == 1.0
+    assert asked(0.0, jobs) == 0.0

@@ -27,7 +27,10 @@ from dataclasses import dataclass, replace
 from cobblestone.policy.client.app_history import KNOWN
 from cobblestone.policy.client.contact_time import busy_seconds
 from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.state import Job
+from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.debts import is_overworked
+from cobblestone.policy.client.estimates import DCF_MIN
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
@@ -124,6 +127,26 @@ def fetch_in_time(
         others = [each for each in plan.reasons if each.values.get("project") not in passed_over]
         plan = replace(plan, reasons=(*others, *passed_over.values()))
     return plan
+
+
+def gpu_request_in_time(
+    request: WorkRequest, jobs: Sequence[Job], *, instances: float, available: float, told: float
+) -> WorkRequest:
+    """Return a request for GPU work that brings no more than can be done well before its deadline.
+
+    ``jobs``: those of the project for this type of GPU, of which it may use so many ``instances``; if there are none, what
+    to expect is not known and one for each idle instance will do.  ``told``: the correction factor that the project is told,
+    by which it multiplies its estimates, whatever it should be for GPU jobs.
+    """
+    estimated = math.fsum([job.raw for job in jobs])
+    if request.seconds <= 1.0 or estimated <= 0.0:
+        return request._replace(seconds=min(request.seconds, 1.0))
+    bound = min([job.report_deadline - job.received for job in jobs])
+    held = math.fsum([job.remaining * job.gpus for job in jobs])
+    most = PART_OF_BOUND * bound * available * instances - held
+    correction = math.fsum([job.done + job.remaining for job in jobs]) / estimated
+    seconds = min(request.seconds, most) * told / max(correction, DCF_MIN)
+    return request._replace(seconds=max(1.0, seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from cobblestone.policy.client.backoff import next_type_backoff, type_backoff_de
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why
-from cobblestone.policy.client.core.state import NEVER, ClientState, Job, Phase
+from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Phase
 from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.device_picks import QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook
@@ -189,3 +189,14 @@ def note_reasons(state: ClientState, reasons: Iterable[Why]) -> None:
     for reason in reasons:
         if "project" in reason.values:
             state.projects[state.position(str(reason.values["project"]))].why = (reason,)
+
+
+def together(plan: FetchPlan, more: FetchPlan) -> FetchPlan:
+    """Return one plan of two that ask for different device types; who is to be contacted for ``more`` goes first."""
+    others = {i: {**plan.others.get(i, {}), **more.others.get(i, {})} for i in {**plan.others, **more.others}}
+    for each in (plan, more):
+        if each.project is not None:
+            others[each.project] = {**others.get(each.project, {}), **each.requests}
+    first = plan.project if more.project is None else more.project
+    requests = {} if first is None else others.pop(first)
+    return FetchPlan(first, requests, others, (*plan.why, *more.why))

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from cobblestone.policy.client import report_times
+from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
@@ -39,6 +40,7 @@ from cobblestone.policy.client.device_state import (
     project_limits,
     queue_projects,
     run_as_listed,
+    together,
     usable_devices,
 )
 from cobblestone.policy.client.device_work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
@@ -402,11 +404,24 @@ class OwnOnDevices(OwnPolicy):
         note_reasons(state, reasons)
         asked = FetchPlan(
             more.project,
-            as_told(more.requests, outlook),
-            {i: as_told(each, outlook) for i, each in more.others.items()},
+            {} if more.project is None else self._in_time(more.project, as_told(more.requests, outlook)),
+            {i: self._in_time(i, as_told(each, outlook)) for i, each in more.others.items()},
             reasons,
         )
-        return _together(plan, asked)
+        return together(plan, asked)
+
+    def _in_time(self, i: int, requests: Mapping[str, WorkRequest]) -> dict[str, WorkRequest]:
+        """Return a project's requests for GPU work, no larger than what can be in time."""
+        return {
+            kind: gpu_request_in_time(
+                request,
+                [job for job in self.state.jobs if job.project == i and job.gpu == kind],
+                instances=self.limits[i].usable_count(self.devices, kind),
+                available=gpu_available(self.state),
+                told=self.correction(i),
+            )
+            for kind, request in requests.items()
+        }
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what fetch of CPU work looks at."""
@@ -471,17 +486,6 @@ def _for_cpus(project: Project) -> bool:
 def _cpus_of(found: RunList[Job]) -> int:
     """Return how many processors the GPU jobs of a run list take."""
     return math.floor(sum([job.cpus for job in found.jobs if job.gpu and not job.always_runs]) + _ROUNDING)
-
-
-def _together(plan: FetchPlan, more: FetchPlan) -> FetchPlan:
-    """Return one plan of two that ask for different device types; who is to be contacted for ``more`` goes first."""
-    others = {i: {**plan.others.get(i, {}), **more.others.get(i, {})} for i in {**plan.others, **more.others}}
-    for each in (plan, more):
-        if each.project is not None:
-            others[each.project] = {**others.get(each.project, {}), **each.requests}
-    first = plan.project if more.project is None else more.project
-    requests = {} if first is None else others.pop(first)
-    return FetchPlan(first, requests, others, (*plan.why, *more.why))
 
 
 def from_name(name: str, rng: random.Random) -> OwnOnDevices:
