@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.app_history import (
-    DOUBTED,
     KNOWN,
     MEMORY,
     AppHistory,
@@ -23,6 +22,13 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
 from cobblestone.policy.client.cs3_wf3 import OwnPolicy
 from cobblestone.policy.client.interruptions import Interruptions
+from cobblestone.policy.client.progress_trials import (
+    BELIEVED_AFTER_TRIAL,
+    FIRST_BELIEVED,
+    HONEST_JOBS,
+    Claim,
+    Trials,
+)
 from cobblestone.policy.client.project_history import Outlook, PastJob, ProjectHistory
 from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
 from cobblestone.policy.client.unmeetable_deadlines import GivingUp, can_be_in_time
@@ -186,14 +192,45 @@ def test_progress_that_stands_still_while_the_job_goes_on_is_not_true() -> None:
     assert history(ratios, readings=[[(150.0, 0.15), (240.0, 0.24), (920.0, 0.92)]] * 6).truthful
 
 
-def test_progress_is_believed_no_more_after_several_jobs_were_given_up_until_one_has_ended() -> None:
-    known = history([1.0] * 6, readings=[readings_of(1.0, lambda x: x)] * 6)
-    for _ in range(DOUBTED):
-        assert known.need(estimate=1000.0, used=300.0, fraction=0.003).least > 90_000.0
-        known = known.after_giving_up()
-    assert known.need(estimate=1000.0, used=300.0, fraction=0.003).least == 700.0
-    after = known.after_job(1.0, (), 1000.0)
-    assert after.need(estimate=1000.0, used=300.0, fraction=0.003).least > 90_000.0
+def test_a_job_that_reports_nothing_may_be_as_far_as_one_can_be() -> None:
+    """Jobs that never say anything were last looked at long before they ended."""
+    silent = history([1.0] * 8, readings=[[(300.0, 0.0)]] * 8)
+    assert silent.need(estimate=1000.0, used=990.0, fraction=None).least <= 10.0
+
+
+def test_progress_that_has_misled_foretells_no_job_that_is_larger_than_all_before() -> None:
+    """Half of an app's jobs say too much; those that tell the truth seem behind, but need not be larger for it."""
+    hasty = [readings_of(1.0, lambda x: min(0.99, 5 * x))] * 8
+    misled = history([1.0, 1.4] * 4 + [1.0], readings=[*hasty, readings_of(1.0, lambda x: x)])
+    assert any(misled.misled)
+    assert misled.need(estimate=1000.0, used=340.0, fraction=0.34).least <= 1060.0
+    assert history([1.0] * 8, readings=hasty).need(estimate=1000.0, used=340.0, fraction=0.34).least > 1060.0
+
+
+def test_claims_are_believed_after_honest_jobs_then_tried_and_believed_more_with_each_trial_passed() -> None:
+    trials = Trials()
+    for _ in range(HONEST_JOBS):
+        assert not trials.believed
+        trials = trials.after_job(misled=False)
+    for _ in range(FIRST_BELIEVED):
+        assert trials.believed
+        trials = trials.after_belief()
+    assert not trials.believed
+    claim = Claim(by_progress=9000.0, by_sizes=1000.0)
+    assert not trials.after_trial(claim, 500.0, ended=False).believed, "it has not shown anything"
+    once = trials.after_trial(claim, 2000.0, ended=False)
+    twice = replace(once, credit=0).after_trial(claim, 8500.0, ended=True)
+    assert (once.credit, twice.credit) == (BELIEVED_AFTER_TRIAL, 2 * BELIEVED_AFTER_TRIAL)
+    failed = twice.after_trial(claim, 1500.0, ended=True)
+    assert not failed.believed
+    assert not failed.after_job(misled=False).believed, "it has to stand a trial first"
+
+
+def test_an_app_that_has_misled_once_is_tried_before_it_is_believed() -> None:
+    trials = Trials().after_job(misled=True)
+    for _ in range(2 * HONEST_JOBS):
+        trials = trials.after_job(misled=False)
+    assert not trials.believed
 
 
 @given(st.lists(st.floats(0.01, 100.0), max_size=80), st.floats(0.0, 1e5), st.none() | st.floats(0.0, 1.0))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cobblestone.policy.client.estimates import remaining_2007
+from cobblestone.policy.client.progress_trials import Trials
 
 #: Jobs remembered per app.
 MEMORY = 64
@@ -44,8 +45,6 @@ CURVE = 256
 NEAREST = 8
 #: ... and with fewer than these nothing is known.
 FEWEST_NEAR = 4
-#: Jobs given up since one has ended after which what the app reports is not believed: it may lie from some version on.
-DOUBTED = 5
 #: A job that is longer than all before it is taken to need at least this part of its time once more ...
 LEAST_EXCESS = 0.1
 #: ... and probably this part.
@@ -58,6 +57,14 @@ class BandReadings(NamedTuple):
     band: int
     first: tuple[float, float]
     last: tuple[float, float]
+
+
+class CurvePoint(NamedTuple):
+    """A fraction that a job reported, and how far it was in truth."""
+
+    fraction: float
+    part: float  #: of its time, when it last said no more than that
+    until: float  #: ... when it was next seen to say more, or had ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +85,10 @@ class AppHistory:
     """Per band of the fraction: true total divided by the foretold one, latest last."""
     trusts: tuple[tuple[float, float] | None, ...] = (None,) * len(BANDS)
     """Least and mean of the truths of each band that is trusted."""
-    readings: tuple[tuple[float, float], ...] = ()
-    """Fractions that were reported and the parts that were done in truth, latest last."""
-    curve: tuple[tuple[float, float], ...] = ()  #: the same in order of the fraction
-    given_up: int = 0  #: jobs since the last that has ended
+    readings: tuple[CurvePoint, ...] = ()  #: latest last
+    curve: tuple[CurvePoint, ...] = ()  #: the same in order of the fraction
+    misled: tuple[bool, ...] = ()  #: per job that ended: was it farther than the curve of those before allows?
+    trials: Trials = Trials()
     truthful: bool = False
     """Progress was true wherever it was read.  Only then is a job given up because of it; what is distorted evenly serves
     to guess how long a job will take.
@@ -104,8 +111,9 @@ class AppHistory:
             # the last one tells of progress that stands still while the job goes on
             truth = max([total * fraction / used for fraction, used in (first, last)], key=_error)
             truths[band] = (*truths[band][1 - MEMORY :], truth)
-        pairs = {(fraction, used / total) for _, first, last in readings for fraction, used in (first, last)}
-        known = (*self.readings, *sorted(pairs))[-CURVE:]
+        points = _points(readings, total)
+        known = (*self.readings, *points)[-CURVE:]
+        misled = any(p.part > TRUE_PROGRESS * (self._farthest(p.fraction) or 1.0) for p in points)
         return AppHistory(
             ratios=ratios,
             ordered=tuple(ordered),
@@ -113,38 +121,44 @@ class AppHistory:
             trusts=_trusts(truths),
             readings=known,
             curve=tuple(sorted(known)),
+            misled=(*self.misled[1 - MEMORY :], misled),
+            trials=self.trials.after_job(misled=misled),
             truthful=all(_is_true(min(seen), max(seen)) for seen in truths if seen),
         )
 
-    def after_giving_up(self) -> AppHistory:
-        """Return what is known after a job was given up."""
-        return replace(self, given_up=self.given_up + 1)
+    def with_trials(self, trials: Trials) -> AppHistory:
+        """Return the same with what is believed now."""
+        return replace(self, trials=trials)
 
     def need(self, *, estimate: float, used: float, fraction: float | None) -> Need:
         """Return what a job still needs; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
-        by_sizes = self._by_sizes(estimate, used, fraction)
-        if self.given_up >= DOUBTED:
-            return by_sizes
+        by_sizes = self.by_sizes(estimate, used, fraction)
         by_progress = self._by_progress(used, fraction)
         if by_progress is not None and self.truthful:
             return by_progress
         least = self._by_curve(used, fraction)
+        # an app whose progress has misled foretells no job that is larger than all before it
+        surely = min(least, max(0.0, self.ordered[-1] * estimate - used)) if any(self.misled) else least
         if by_progress is None:
-            return Need(likely=max(by_sizes.likely, least), least=max(by_sizes.least, least))
-        least = max(least, min(by_progress.least, by_sizes.least))
-        return Need(likely=max(by_progress.likely, least), least=least)
+            return Need(likely=max(by_sizes.likely, least), least=max(by_sizes.least, surely))
+        surely = max(surely, min(by_progress.least, by_sizes.least))
+        return Need(likely=max(by_progress.likely, least), least=surely)
 
     def _by_curve(self, used: float, fraction: float | None) -> float:
         """Return what a job needs if it is as far as any that reported so much; 0 if nothing is known."""
         if used < FIRST_READING or len(self.ordered) < KNOWN:
             return 0.0
-        fraction = said(fraction)
-        near = self.curve[bisect_left(self.curve, (fraction, 0.0)) :]
+        done = self._farthest(said(fraction))
+        return 0.0 if done is None else used / done - used
+
+    def _farthest(self, fraction: float) -> float | None:
+        """Return how far a job can be that says so much; None if nothing is known."""
+        near = self.curve[bisect_left(self.curve, (fraction, 0.0, 0.0)) :]
         if len(near) < FEWEST_NEAR:
-            return 0.0
-        last = near[:NEAREST][-1][0]
-        done = max([part for each, part in near if each <= last])
-        return used / done - used
+            return None
+        last = near[:NEAREST][-1].fraction
+        # a job that says the same as another did may go on saying it for as long
+        return max([p.until if p.fraction == fraction else p.part for p in near if p.fraction <= last])
 
     def _by_progress(self, used: float, fraction: float | None) -> Need | None:
         band = band_of(used, fraction)
@@ -157,7 +171,8 @@ class AppHistory:
         total = used / fraction
         return Need(likely=max(0.0, mean * total - used), least=max(0.0, low * total - used))
 
-    def _by_sizes(self, estimate: float, used: float, fraction: float | None) -> Need:
+    def by_sizes(self, estimate: float, used: float, fraction: float | None) -> Need:
+        """Return what a job still needs by the sizes of those that have ended; its progress counts while these are few."""
         ordered = self.ordered
         if not ordered or estimate <= 0.0:
             return Need(likely=_by_estimate(estimate, used, fraction), least=0.0)
@@ -170,6 +185,17 @@ class AppHistory:
         if not larger:
             return Need(likely=likely, least=LEAST_EXCESS * used)
         return Need(likely=likely, least=larger[int(len(larger) * RARE)] * estimate - used)
+
+
+def _points(readings: Sequence[BandReadings], total: float) -> list[CurvePoint]:
+    said_when = sorted({(used, fraction) for _, first, last in readings for fraction, used in (first, last)})
+    times = [used for used, _ in said_when]
+    points: list[CurvePoint] = []
+    for _, fraction in said_when:
+        last = max([k for k, (_, other) in enumerate(said_when) if other <= fraction])
+        until = times[last + 1] if last + 1 < len(times) else total
+        points.append(CurvePoint(fraction, times[last] / total, until / total))
+    return sorted(points)
 
 
 def _by_estimate(estimate: float, used: float, fraction: float | None) -> float:

@@ -24,6 +24,7 @@ from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import LONGEST, NEVER, Job, Phase
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.own_memory import OwnMemory, ProjectMemory
+from cobblestone.policy.client.progress_trials import Claim, Trials
 from cobblestone.policy.client.project_history import Outlook, PastJob
 from cobblestone.policy.client.published import Availability, Published
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
@@ -42,6 +43,8 @@ EDF_CAUTION = 1.0
 SAME_CAUTION = 600.0
 #: Jobs that are given up with one run list; a host that comes back after weeks may hold thousands.
 MOST_AT_ONCE = 100
+#: Time slices that a job in deadline trouble must have to spare to wait for the end of another's.
+CALM = 1.5
 #: A project's weight that changes by less leaves its share as it is.
 SAME_WEIGHT = 0.01
 
@@ -130,7 +133,7 @@ class OwnPolicy(Published):
 
     def learn(self, job: Job, elapsed: float) -> None:
         """Remember what a job needed, and whether anything came of it."""
-        readings = self.memory.progress.pop(job.serial, {})
+        readings, claim = self.memory.progress.pop(job.serial, {}), self.memory.claims.pop(job.serial, None)
         if job.given_up:
             return  # that was learned when it was given up
         i = job.project
@@ -140,6 +143,8 @@ class OwnPolicy(Published):
             return
         ratio = elapsed / job.raw if job.raw > 0.0 else 1.0
         history = self._history(job).after_job(ratio, tuple(readings.values()), elapsed)
+        if claim is not None:
+            history = history.with_trials(history.trials.after_trial(claim, elapsed, ended=True))
         known.apps[self.app_key(job)] = history
         self.remember(job, PastJob(elapsed, job.raw, _bound(job), app=job.app_name))
         self._look_out(i)
@@ -277,7 +282,7 @@ class OwnPolicy(Published):
             memory.probe_at = NEVER
             self.estimate()
             young = [job for job in self.state.running if job.done < 2 * PROBE_SECONDS]
-            if any(self._will_be_late(job) for job in young):
+            if any(self._claim(job) is not None for job in young):
                 self.state.must_schedule = True
         super().before(deciding=deciding)
 
@@ -300,7 +305,8 @@ class OwnPolicy(Published):
             for job in state.jobs
             if job.report_deadline - state.now < job.remaining * stretch + self.connection_interval
             and not self.outlooks[job.project].hopeless
-            and self._will_be_late(job)
+            and (claim := self._claim(job)) is not None
+            and (claim.certain or self._believes(job, claim))
         ]
         memory.unmeetable = {job.serial for job in late}
         memory.unmeetable |= self._too_many()
@@ -312,16 +318,37 @@ class OwnPolicy(Published):
         given_up = (job for job in late if self._give_up(job))
         return [(job, why("give_up.late", job=job.id)) for job in islice(given_up, MOST_AT_ONCE)]
 
-    def _will_be_late(self, job: Job) -> bool:
-        """Tell whether a job will be late even with luck; it has the benefit of what is not known."""
+    def _claim(self, job: Job) -> Claim | None:
+        """Return what a job needs that would be late even with luck; None of one that has the benefit of the doubt."""
         left = self._last_report(job.report_deadline) - self.state.now
         if left <= 0.0:
-            return True
+            return Claim(LONGEST, LONGEST, certain=True)
         interruptions = self.memory.interruptions
         if can_be_in_time(job.remaining, left, interruptions):
+            return None
+        history = self._history(job)
+        need = history.need(estimate=job.raw, used=job.done, fraction=job.fraction_done).least
+        if need <= 0.0 or can_be_in_time(need, left, interruptions):
+            return None
+        sizes = history.by_sizes(job.raw, job.done, job.fraction_done).least
+        certain = sizes > 0.0 and not can_be_in_time(sizes, left, interruptions)
+        return Claim(job.done + need, job.done + sizes, certain)
+
+    def _believes(self, job: Job, claim: Claim) -> bool:
+        """Tell whether a job is late because its progress alone says so; it is put on trial while that is not believed."""
+        memory = self.memory
+        if job.serial in memory.unmeetable:
+            return True
+        history = self._history(job)
+        if not history.trials.believed or job.serial in memory.claims:
+            memory.claims.setdefault(job.serial, claim)
             return False
-        need = self._history(job).need(estimate=job.raw, used=job.done, fraction=job.fraction_done)
-        return need.least > 0.0 and not can_be_in_time(need.least, left, interruptions)
+        self._with_trials(job, history.trials.after_belief())
+        return True
+
+    def _with_trials(self, job: Job, trials: Trials) -> None:
+        apps = self.memory.projects[job.project].apps
+        apps[self.app_key(job)] = self._history(job).with_trials(trials)
 
     def _too_many(self) -> set[int]:
         """Return the jobs not begun for which there is no time beside those that were: better some late than all."""
@@ -355,7 +382,9 @@ class OwnPolicy(Published):
             return False
         known.giving_up = known.giving_up.after_one()
         self._book(i, job.done, useful=False)
-        known.apps[self.app_key(job)] = self._history(job).after_giving_up()
+        claim = self.memory.claims.pop(job.serial, None)
+        if claim is not None:
+            self._with_trials(job, self._history(job).trials.after_trial(claim, job.done, ended=False))
         size = job.done + job.remaining
         self.remember(job, PastJob(size, job.raw, _bound(job), given_up=True, app=job.app_name))
         self.memory.unmeetable.discard(job.serial)
@@ -373,6 +402,13 @@ class OwnPolicy(Published):
         if len(wanted) < self.ncpus:
             wanted += self._run_list([j for j in runnable if j.serial in late], self.ncpus - len(wanted))
         return wanted
+
+    def patient(self, job: Job, seconds: float) -> bool:
+        """Tell whether a job in trouble can well wait so long for its turn, if it runs alone then."""
+        if not self.own_scheduling:
+            return False
+        spare = job.cutoff - self.state.now - self.memory.interruptions.wall_seconds(job.remaining)
+        return spare > max(0.0, seconds) + CALM * self.state.slice
 
     def _run_list(self, jobs: list[Job], ncpus: int) -> list[Job]:
         return make_run_list(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from cobblestone.policy.client.app_history import AppHistory, BandReadings
 from cobblestone.policy.client.core.state import NEVER
 from cobblestone.policy.client.interruptions import Interruptions
+from cobblestone.policy.client.progress_trials import Claim
 from cobblestone.policy.client.project_history import Outlook, ProjectHistory
 from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.rec_accounting import RecMemory
@@ -33,6 +34,7 @@ class OwnMemory(PublishedMemory):
     projects: list[ProjectMemory] = field(default_factory=list[ProjectMemory])
     progress: dict[int, dict[int, BandReadings]] = field(default_factory=dict[int, dict[int, BandReadings]])
     """By serial number of a job, and by band: what it reported."""
+    claims: dict[int, Claim] = field(default_factory=dict[int, Claim])  #: by serial number of a job on trial
     unmeetable: set[int] = field(default_factory=set[int])
     """Serial numbers of jobs that will be late, kept for want of better ones."""
     full_shares: list[float] = field(default_factory=list[float])  #: as the volunteer set them

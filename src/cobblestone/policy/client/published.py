@@ -363,12 +363,17 @@ class Published:
             misses=memory.misses,
             last_checkpoint=self._checkpoints(running),
             line_up=self.ways.line_up,
+            patient=self.patient,
         )
         memory.trouble = change.misses
         for job in change.start:
             job.edf = bool(memory.misses[job.project]) and self.choice.cpu_scheduling != 1
         look_again = NEVER if change.look_again is None else change.look_again
         return Changes(change.start, change.preempt, look_again)
+
+    def patient(self, job: Job, seconds: float) -> bool:
+        """Tell whether a job in deadline trouble can wait so long for another's time slice to end: no."""
+        return False
 
     def _checkpoints(self, running: Sequence[Job]) -> list[float] | None:
         """When each running task last checkpointed; None if all do so all the time."""

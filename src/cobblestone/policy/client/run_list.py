@@ -196,12 +196,14 @@ def enforce_run_list(
     misses: Sequence[int],
     last_checkpoint: Sequence[float] | None = None,
     line_up: Callable[[Sequence[JobT], float, Sequence[int]], Victims[JobT]] | None = None,
+    patient: Callable[[JobT, float], bool] | None = None,
 ) -> Enforcement[JobT]:
     """Decide who starts and who is preempted.
 
     Tasks beyond ``ncpus`` stop at once.  A wanted job takes a free processor, or the place of the most preemptable task if
     its own project is in deadline trouble or that task has had its time slice and checkpointed within
     ``RECENT_CHECKPOINT`` seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
+    ``patient`` tells of a job in trouble whether it can wait so many seconds, for the end of the other's slice.
     ``line_up`` may put another order of preemption in place of :class:`ByPreemptability`; it gets all running tasks, the
     time and the misses, which fall as tasks are preempted for a project.
     """
@@ -232,7 +234,8 @@ def enforce_run_list(
             victim = victims.top()
             fresh = checkpoint is None or now - checkpoint[id(victim)] < RECENT_CHECKPOINT
             slice_end = victim.run_start + slice_seconds
-            if not left[job.project] and not (now >= slice_end and fresh):
+            pressed = left[job.project] and not (patient is not None and patient(job, slice_end - now))
+            if not pressed and not (now >= slice_end and fresh):
                 due = slice_end if slice_end > now else now + RECENT_CHECKPOINT
                 look_again = due if look_again is None else min(look_again, due)
                 continue

@@ -270,7 +270,10 @@ class Intake:
                 continue  # it has ended or was stopped in the meantime
             _, done, fraction, at, saved, working_set, swap, _ = reading
             if not isfinite(done + (fraction or 0.0) + (at or 0.0) + (saved or 0.0) + working_set + swap):
-                continue  # apps may say anything
+                # apps may say anything; what is no number is as good as not said, and the rest still counts
+                done = done if isfinite(done) else job.done
+                fraction, at, saved = map(_number, (fraction, at, saved))
+                working_set, swap = _number(working_set) or 0.0, _number(swap) or 0.0
             job.done = within(done, LONGEST)
             if fraction is not None:
                 fraction = 0.0 if fraction < 0.0 else min(fraction, 1.0)
@@ -372,6 +375,10 @@ class Intake:
             self._set_report_times([each for each in self.state.finished if each.project == job.project])
         project.backoffs.pop(job.gpu, None)
         self.state.must_fetch = True
+
+
+def _number(figure: float | None) -> float | None:
+    return figure if figure is not None and isfinite(figure) else None
 
 
 def _saved(job: Job) -> bool:
