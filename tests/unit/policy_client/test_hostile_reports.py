@@ -14,6 +14,7 @@ from cobblestone.policy.client.core.events import (
     DevicesChanged,
     HostOn,
     JobFailed,
+    JobProgressed,
     JobsFound,
     PreferencesChanged,
     ProjectAttached,
@@ -50,6 +51,11 @@ class Reporting(Play):
         """Return the part that was done when the last period of so many seconds began."""
         return max(0.0, self.done[name] - self.now % seconds) / self.size(name)
 
+    def at_best(self, name: str) -> float:
+        """Return when a job that was given up would have ended, had it run alone from then on."""
+        at = next(now for now, each in self.log if isinstance(each, GiveUp) and each.job == name)
+        return at + self.size(name) - self.done.get(name, 0.0)
+
     def of_another(self, name: str) -> float:
         """Return the progress of another task that runs."""
         others = [each for each in self.running if each != name] or [name]
@@ -69,6 +75,8 @@ REPORTS: dict[str, Said] = {
     "swapped": lambda play, name, part: play.of_another(name),
     "backwards": lambda play, name, part: 1.0 - part,
     "next to nothing": lambda play, name, part: 1e-300,
+    "each third lies": lambda play, name, part: part if int(name[1:]) % 3 else 0.1 * part,
+    "each second is hasty": lambda play, name, part: part if int(name[1:]) % 2 else min(0.99, 5 * part),
     "lies from the ninth job on": lambda play, name, part: part if int(name[1:]) < 9 else min(part, 0.01),
 }  # fmt: skip
 
@@ -88,6 +96,38 @@ def test_whatever_apps_report_jobs_are_done_and_hardly_any_is_given_up(policy: s
     assert len(play.finished) > 65, "of 76 without a break"
     assert play.late == []
     assert max(sum(name[0] == each for name in play.given_up) for each in "pq") <= 10
+
+
+@pytest.mark.parametrize("report", ["no number", "each second is hasty"])
+def test_hardly_any_job_is_given_up_that_alone_would_be_in_time(report: str) -> None:
+    """Two projects with bounds so tight that some jobs have to be given up."""
+    play = Reporting(
+        PROJECTS,
+        {"p": endless("p", estimate=HOUR, bound=1.2 * HOUR), "q": endless("q", estimate=HOUR, bound=3 * HOUR)},
+        policy="own",
+        preferences=CONSENT,
+        said=REPORTS[report],
+    )  # fmt: skip
+    wrong = given_up = 0
+    while play.now < 6 * DAY:
+        play.run(play.now + 1.7 * HOUR)
+        wrong += sum(play.at_best(name) <= play.known[name].deadline for name in play.given_up[given_up:])
+        given_up = len(play.given_up)
+        play.now += 0.3 * HOUR  # the computer was off
+        play.tell(HostOn(play.now), TimePassed(play.now))
+    assert given_up > 20
+    assert wrong <= 0.1 * given_up, "it was every third"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize(
+    "figures", [{"fraction_done": math.nan}, {"checkpoint_elapsed": math.inf}, {"swap": math.nan}]
+)
+def test_what_is_no_number_hides_nothing_else(policy: str, figures: dict[str, float]) -> None:
+    play = Play(PROJECTS[:1], {"p": endless("p")}, policy=policy)
+    (name, *_) = play.running
+    play.tell(JobProgressed(play.now, (play.reading(name)._replace(elapsed=1800.0, **figures),)))
+    assert play.core.state.by_id[name].done == 1800.0
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

@@ -87,7 +87,9 @@ class AppHistory:
     """Least and mean of the truths of each band that is trusted."""
     readings: tuple[CurvePoint, ...] = ()  #: latest last
     curve: tuple[CurvePoint, ...] = ()  #: the same in order of the fraction
-    misled: tuple[bool, ...] = ()  #: per job that ended: was it farther than the curve of those before allows?
+    misled: tuple[
+        bool, ...
+    ] = ()  #: per job that ended: was it farther than the curve of those before allows?
     trials: Trials = Trials()
     truthful: bool = False
     """Progress was true wherever it was read.  Only then is a job given up because of it; what is distorted evenly serves

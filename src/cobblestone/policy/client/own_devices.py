@@ -46,6 +46,7 @@ from cobblestone.policy.client.device_state import (
 from cobblestone.policy.client.device_work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.memory_watch import MemoryWatch
 from cobblestone.policy.client.own_memory import DevicesMemory
+from cobblestone.policy.client.progress_trials import Claim
 from cobblestone.policy.client.project_history import Outlook, PastJob
 from cobblestone.policy.client.published import Published
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
@@ -198,9 +199,9 @@ class OwnOnDevices(OwnPolicy):
     def _latest_end(self, job: Job) -> float:
         return super()._latest_end(job) if self._typical(job) else Published.cutoff(self, job)
 
-    def _will_be_late(self, job: Job) -> bool:
+    def _claim(self, job: Job) -> Claim | None:
         # one that always runs is nobody's loss
-        return not job.always_runs and super()._will_be_late(job)
+        return None if job.always_runs else super()._claim(job)
 
     # -- what it expects ----------------------------------------------------------------------------------------------
 

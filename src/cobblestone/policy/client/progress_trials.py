@@ -15,7 +15,7 @@ from typing import NamedTuple
 #: Jobs of an app that must have ended without one that misled before anything is believed unseen ...
 HONEST_JOBS = 8
 #: ... and jobs that are believed unseen then.
-FIRST_BELIEVED = 16
+FIRST_BELIEVED = 6
 #: Jobs that are believed unseen after a trial that is passed; twice as many after each further one ...
 BELIEVED_AFTER_TRIAL = 4
 #: ... but doubled at most so often.
