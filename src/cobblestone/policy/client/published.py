@@ -24,7 +24,7 @@ from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.published_memory import PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
-from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
+from cobblestone.policy.client.run_list import enforce_run_list, last_checkpoints, make_run_list
 from cobblestone.policy.client.run_list_life import stands_2007
 from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject
@@ -361,7 +361,7 @@ class Published:
             ncpus=self.ncpus,
             slice_seconds=self.state.slice,
             misses=memory.misses,
-            last_checkpoint=self._checkpoints(running),
+            last_checkpoint=last_checkpoints([job.checkpointed_at for job in running], self.state.now),
             line_up=self.ways.line_up,
             patient=self.patient,
         )
@@ -374,13 +374,6 @@ class Published:
     def patient(self, job: Job, seconds: float) -> bool:
         """Tell whether a job in deadline trouble can wait so long for another's time slice to end: no."""
         return False
-
-    def _checkpoints(self, running: Sequence[Job]) -> list[float] | None:
-        """When each running task last checkpointed; None if all do so all the time."""
-        now = self.state.now
-        if all(job.checkpointed_at == now for job in running):
-            return None
-        return [-NEVER if job.checkpointed_at is None else job.checkpointed_at for job in running]
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
 

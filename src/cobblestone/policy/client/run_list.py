@@ -6,6 +6,7 @@ Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -184,6 +185,13 @@ def _candidate_key(job: SchedulableJob) -> tuple[int, int]:
     if job.start_order:
         return (1, job.start_order)
     return (2, 0)
+
+
+def last_checkpoints(times: Sequence[float | None], now: float) -> list[float] | None:
+    """Return when each running task last checkpointed, for :func:`enforce_run_list`; None if all have done so just now."""
+    if all([time == now for time in times]):
+        return None
+    return [-math.inf if time is None else time for time in times]
 
 
 def enforce_run_list(
