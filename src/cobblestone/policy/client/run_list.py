@@ -189,7 +189,7 @@ def _candidate_key(job: SchedulableJob) -> tuple[int, int]:
 
 def last_checkpoints(times: Sequence[float | None], now: float) -> list[float] | None:
     """Return when each running task last checkpointed, for :func:`enforce_run_list`; None if all have done so just now."""
-    if all([time == now for time in times]):
+    if all(time == now for time in times):
         return None
     return [-math.inf if time is None else time for time in times]
 
