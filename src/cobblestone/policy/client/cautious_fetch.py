@@ -130,13 +130,13 @@ def fetch_in_time(
 
 
 def gpu_request_in_time(
-    request: WorkRequest, jobs: Sequence[Job], *, instances: float, available: float, told: float
-) -> WorkRequest:
-    """Return a request for GPU work that brings no more than can be done well before its deadline.
+    request: WorkRequest, jobs: Sequence[Job], *, instances: float, idle: float, available: float, told: float
+) -> WorkRequest | None:
+    """Return a request for GPU work that brings no more than can be done well before its deadline, None for nothing.
 
     ``jobs``: those of the project for this type of GPU, of which it may use so many ``instances``; if there are none, what
-    to expect is not known and one for each idle instance will do.  ``told``: the correction factor that the project is told,
-    by which it multiplies its estimates, whatever it should be for GPU jobs.
+    to expect is not known and one for each idle instance will do; ``idle`` ones get a job in any case.  ``told``: the
+    correction factor that the project is told, by which it multiplies its estimates, whatever it should be for GPU jobs.
     """
     estimated = math.fsum([job.raw for job in jobs])
     if request.seconds <= 1.0 or estimated <= 0.0:
@@ -146,7 +146,9 @@ def gpu_request_in_time(
     most = PART_OF_BOUND * bound * available * instances - held
     correction = math.fsum([job.done + job.remaining for job in jobs]) / estimated
     seconds = min(request.seconds, most) * told / max(correction, DCF_MIN)
-    return request._replace(seconds=max(1.0, seconds))
+    if seconds <= 0.0 and idle <= 0.0:
+        return None
+    return request._replace(seconds=max(1.0, seconds), instances=min(request.instances, idle))
 
 
 @dataclass(frozen=True, slots=True)

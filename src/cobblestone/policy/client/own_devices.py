@@ -260,9 +260,9 @@ class OwnOnDevices(OwnPolicy):
             if self.limits[i].limited:
                 missing = min(missing, outlook.limit_shortfalls.get((i, CPU), 0.0))
             shortfalls.append(missing)
-        count = len(shortfalls)
-        misses = [outlook.misses.get((i, CPU), 0) for i in range(count)]
-        return RoundRobinOutcome(misses, shortfalls, cpu.shortfall, [cpu.saturated] * count, cpu.saturated)
+        misses = [outlook.misses.get((i, CPU), 0) for i in range(len(shortfalls))]
+        dry = [cpu.saturated for _ in misses]
+        return RoundRobinOutcome(misses, shortfalls, cpu.shortfall, dry, cpu.saturated)
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
@@ -395,34 +395,34 @@ class OwnOnDevices(OwnPolicy):
                 minimal=state.preferences.fetch_minimal_work,
             ),
         )  # fmt: skip
-        saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
-        # where nobody can be asked nothing helps but an event, or a wait that ends
-        least = FETCH_PERIOD if more.project is not None else TROUBLE_PERIOD
-        wait = max(least, 0.5 * gpu_available(state) * (saturated - low))
-        look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
-        state.next_fetch = min(state.next_fetch, look)
+        first = more.project
+        requests = {} if first is None else self._in_time(first, as_told(more.requests, outlook))
+        others = {i: self._in_time(i, as_told(each, outlook)) for i, each in more.others.items()}
         reasons = named(more.reasons, [p.description.id for p in state.projects])
         note_reasons(state, reasons)
-        asked = FetchPlan(
-            more.project,
-            {} if more.project is None else self._in_time(more.project, as_told(more.requests, outlook)),
-            {i: self._in_time(i, as_told(each, outlook)) for i, each in more.others.items()},
-            reasons,
-        )
-        return together(plan, asked)
+        # where nobody can be asked nothing helps but an event, or a wait that ends
+        wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
+        saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
+        wait = max(wait, 0.5 * gpu_available(state) * (saturated - low))
+        look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
+        state.next_fetch = min(state.next_fetch, look)
+        return together(plan, FetchPlan(first if requests else None, requests, others, reasons))
 
     def _in_time(self, i: int, requests: Mapping[str, WorkRequest]) -> dict[str, WorkRequest]:
         """Return a project's requests for GPU work, no larger than what can be in time."""
-        return {
-            kind: gpu_request_in_time(
+        found: dict[str, WorkRequest] = {}
+        for kind, request in requests.items():
+            fitting = gpu_request_in_time(
                 request,
                 [job for job in self.state.jobs if job.project == i and job.gpu == kind],
                 instances=self.limits[i].usable_count(self.devices, kind),
+                idle=self.outlook.devices[kind].idle_now if kind in self.outlook.devices else 0.0,
                 available=gpu_available(self.state),
                 told=self.correction(i),
             )
-            for kind, request in requests.items()
-        }
+            if fitting is not None:
+                found[kind] = fitting
+        return found
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what fetch of CPU work looks at."""
