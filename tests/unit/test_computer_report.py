@@ -172,11 +172,25 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     assert simulating.main(["--from", str(own), "--anonymise", str(own)]) == 2
     assert own.read_text(encoding="utf-8") == text
     capsys.readouterr()
-    for option, name in (("--log", "."), ("--log", "none/x"), ("--picture", "none/x.svg")):
+    for option, name, said in (
+        ("--log", ".", "cannot be written"),
+        ("--log", "none/x", "cannot be written"),
+        ("--picture", "none/x.svg", "there is no folder"),
+    ):
         assert simulating.main([str(own), option, str(tmp_path / name)]) == 2
-        assert "cannot be written" in capsys.readouterr().err
+        assert said in capsys.readouterr().err
     assert simulating.main([str(own), "--window", "2:3", "--report", str(tmp_path / "r.html")]) == 2
     assert "the scenario ends on day 2" in capsys.readouterr().err
+
+
+def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+    text = LAPTOP.read_text(encoding="utf-8").replace('"30 d"', '"1 d"')
+    own = tmp_path / "own.toml"
+    own.write_text(
+        text.replace('"laptop"', "'a $\\bad$'").replace('"climate"', "'$\\frac{$'"), encoding="utf-8"
+    )
+    assert simulating.main([str(own), "--picture", str(tmp_path / "p.svg")]) == 0
+    assert simulating.main([str(own), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
 
 
 def test_the_page_says_what_its_colours_mean() -> None:

@@ -16,7 +16,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.advice import Advisor, Limits, Step
 from cobblestone.simulator.advice_report import MOST_SEEDS, as_data, as_text, draw_advice
 from cobblestone.simulator.host_tables import hosts_for
-from cobblestone.simulator.picture import load_matplotlib
+from cobblestone.simulator.picture import require_picture
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.sweep.backends import open_backend
 
@@ -55,9 +55,9 @@ def advise_command(
     except CobblestoneError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
+    typer.echo(json.dumps(as_data(steps), indent=2) if as_json else as_text(steps))
     if picture is not None:
         draw_advice(steps, picture, title=title)
-    typer.echo(json.dumps(as_data(steps), indent=2) if as_json else as_text(steps))
 
 
 def _advise(
@@ -72,9 +72,7 @@ def _advise(
 ) -> tuple[list[Step], str]:
     """Return the steps, and a title for their picture."""
     if picture is not None:
-        if picture.suffix not in (".svg", ".png", ".pdf"):
-            raise ConfigError(f"picture = {str(picture)!r}: the name must end in .svg, .png or .pdf")
-        load_matplotlib()  # if it is missing, that is said before the work
+        require_picture(picture)
     scenario = read_scenario(scenario_file)
     if not (hosts or scenario.hosts):
         raise ConfigError(f"{scenario_file}: says nothing of hosts; write hosts = 100 or use --hosts")

@@ -203,7 +203,9 @@ def _population(
     from cobblestone.simulator.population_report import as_data, as_text, draw_population
 
     if options.picture is not None:
-        _check_suffix(options.picture)
+        from cobblestone.simulator.picture import require_picture
+
+        require_picture(options.picture)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     tables = {seed: hosts_for(hosts, seed=seed) for seed in seeds}
     for table in tables.values():
@@ -351,7 +353,9 @@ def _record(
     from cobblestone.simulator.recording import Timeline
 
     if picture is not None:
-        _check_suffix(picture)
+        from cobblestone.simulator.picture import require_picture
+
+        require_picture(picture)
     timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
     if log is None:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
@@ -365,11 +369,6 @@ def _record(
         with _writing(picture):
             draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
-
-
-def _check_suffix(picture: Path) -> None:
-    if picture.suffix not in (".svg", ".png", ".pdf"):
-        raise ConfigError(f"picture = {str(picture)!r}: the name must end in .svg, .png or .pdf")
 
 
 def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cobblestone.simulator.advice import METRICS, Step
-from cobblestone.simulator.picture import load_matplotlib
+from cobblestone.simulator.picture import literal, load_matplotlib
 
 #: As many seeds as the command takes.
 MOST_SEEDS = 100
@@ -111,6 +111,6 @@ def draw_advice(steps: Sequence[Step], path: Path, *, title: str) -> None:
         rivals = f" (undecided: or {', '.join(step.rivals)})" if step.rivals else ""
         axes.set_title(f"{step.name}: {step.choice.label}{rivals}", fontsize=10)
         axes.grid(alpha=0.25)
-    fig.suptitle(title, fontsize=11)
+    fig.suptitle(literal(title), fontsize=11)
     fig.savefig(path, dpi=120)
     plt.close(fig)

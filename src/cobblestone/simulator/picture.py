@@ -29,6 +29,20 @@ def load_matplotlib() -> Any:
     return plt
 
 
+def require_picture(path: Path) -> None:
+    """Raise :class:`ConfigError`, before the work, if no picture can be written there."""
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise ConfigError(f"picture = {str(path)!r}: the name must end in .svg, .png or .pdf")
+    if not path.parent.is_dir():
+        raise ConfigError(f"picture = {str(path)!r}: there is no folder {str(path.parent)!r}")
+    load_matplotlib()
+
+
+def literal(name: str) -> str:
+    """Return a name as text for a picture: between two dollar signs there would be a formula."""
+    return name.replace("$", r"\$")
+
+
 def colour(index: int) -> str:
     """Return a colour for a project: hues that differ from their neighbours, light and dark in turn; none is near `MISS`."""
     import colorsys
@@ -53,10 +67,12 @@ def draw_timeline(timeline: Timeline, scenario: Scenario, path: Path, *, title: 
     _bars(top, timeline.spells, low, high, [devices.index(_device(s.gpu, s.slot)) for s in timeline.spells])
     _bars(bottom, timeline.spells, low, high, None)
     _ends(bottom, timeline.finishes, low, high)
-    top.set_yticks(range(len(devices)), devices)
+    top.set_yticks(range(len(devices)), [literal(each) for each in devices])
     top.set_ylim(len(devices) - 0.4, -0.6)
-    top.set_title(title, loc="left", fontsize=11)
-    bottom.set_yticks(range(lanes), [p.name for p in scenario.projects], fontsize=8 if lanes > 12 else 9)
+    top.set_title(literal(title), loc="left", fontsize=11)
+    bottom.set_yticks(
+        range(lanes), [literal(p.name) for p in scenario.projects], fontsize=8 if lanes > 12 else 9
+    )
     bottom.set_ylim(lanes - 0.4, -0.6)
     bottom.set_xlim(low / DAY, high / DAY)
     bottom.set_xlabel(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from cobblestone.simulator.metrics import compute_metrics
-from cobblestone.simulator.picture import colour, load_matplotlib
+from cobblestone.simulator.picture import colour, literal, load_matplotlib
 from cobblestone.simulator.population import PopulationRun
 from cobblestone.simulator.scenario import DAY, HOUR, Scenario
 from cobblestone.simulator.shared_project import Tally
@@ -296,6 +296,6 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     fate.legend(fontsize=8, ncols=len(parts), loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
     fate.invert_yaxis()
     first = next(iter(results.values()))[0]
-    fig.suptitle(f"{scenario.name}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
+    fig.suptitle(f"{literal(scenario.name)}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
     fig.savefig(path, dpi=120)
     plt.close(fig)
