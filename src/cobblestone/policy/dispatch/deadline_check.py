@@ -26,42 +26,39 @@ class BookedJob(NamedTuple):
 class Workload:
     """The jobs in progress on a host, as the server believes them to be, in order of deadline."""
 
-    __slots__ = ("_jobs", "_late", "_soonest", "_total", "ncpus")
+    __slots__ = ("_jobs", "_soonest", "_total", "ncpus")
 
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
-        self._jobs = sorted(jobs, key=_job_deadline)
-        self._total = sum([job.remaining for job in self._jobs])
-        self._soonest = self._jobs[0].deadline if self._jobs else float("inf")
-        if self._total <= self._soonest:
-            self._late = [-1.0] * len(self._jobs)
-        else:
-            self._late = _finish_times(self._jobs, self.ncpus)
+        booked = sorted(jobs, key=_job_deadline)
+        self._total = sum([job.remaining for job in booked])
+        self._soonest = booked[0].deadline if booked else float("inf")
+        latest = [job.deadline for job in booked]
+        if self._total > self._soonest:  # else one processor alone would do it all before the first deadline
+            latest = _latest_ends(booked, self.ncpus)
+        self._jobs = [  #: by deadline, with the latest end that each may have
+            (job.deadline, job.remaining, end) for job, end in zip(booked, latest, strict=True)
+        ]
 
     def admits(self, candidate: BookedJob) -> bool:
         """Tell whether the candidate would be in time and leave everybody no worse off."""
         if self._total + candidate.remaining <= min(self._soonest, candidate.deadline):
-            return True  # one processor alone would do it all before the first deadline
-        jobs = [(job.deadline, job.remaining, late) for job, late in zip(self._jobs, self._late, strict=True)]
-        insort(jobs, (candidate.deadline, candidate.remaining, -1.0), key=_by_deadline)
-        booked = [0.0] * self.ncpus
-        for deadline, remaining, late in jobs:
-            first = booked.index(min(booked))
-            booked[first] += remaining
-            allowed = late if late >= 0.0 else deadline
-            if booked[first] > allowed:
+            return True  # one processor alone
+        jobs = self._jobs.copy()
+        insort(jobs, (candidate.deadline, candidate.remaining, candidate.deadline), key=_deadline)
+        booked = [0.0] * self.ncpus  # a heap: when each processor is free
+        for _, remaining, latest in jobs:
+            end = booked[0] + remaining
+            if end > latest:
                 return False
+            heapreplace(booked, end)
         return True
 
     def add(self, job: BookedJob) -> None:
         """Book a job that is sent.  Those that are in time stay so if :meth:`admits` said yes."""
-        position = len(self._jobs)
-        while position > 0 and self._jobs[position - 1].deadline > job.deadline:
-            position -= 1
-        self._jobs.insert(position, job)
-        self._late.insert(position, -1.0)
+        insort(self._jobs, (job.deadline, job.remaining, job.deadline), key=_deadline)
         self._total += job.remaining
-        self._soonest = self._jobs[0].deadline
+        self._soonest = self._jobs[0][0]
 
 
 def all_in_time(jobs: Iterable[BookedJob], *, ncpus: int) -> bool:
@@ -82,10 +79,7 @@ def too_many(begun: Iterable[BookedJob], others: Iterable[BookedJob], *, ncpus: 
     jobs that have begun and have later ones are looked at again.
     """
     begun = sorted(begun, key=_job_deadline)
-    allowed = [
-        late if late >= 0.0 else job.deadline
-        for job, late in zip(begun, _finish_times(begun, ncpus), strict=True)
-    ]
+    latest = _latest_ends(begun, ncpus)
     candidates = list(others)
     found = [False] * len(candidates)
     booked = [0.0] * ncpus  # a heap: when each processor is free
@@ -99,18 +93,18 @@ def too_many(begun: Iterable[BookedJob], others: Iterable[BookedJob], *, ncpus: 
         if end <= deadline:
             trial = booked.copy()
             heapreplace(trial, end)
-            if _stay_in_time(trial, begun[passed:], allowed[passed:]):
+            if _stay_in_time(trial, begun[passed:], latest[passed:]):
                 booked = trial
                 continue
         found[number] = True
     return found
 
 
-def _stay_in_time(booked: list[float], jobs: Iterable[BookedJob], allowed: Iterable[float]) -> bool:
+def _stay_in_time(booked: list[float], jobs: Iterable[BookedJob], latest: Iterable[float]) -> bool:
     booked = booked.copy()
-    for job, latest in zip(jobs, allowed, strict=True):
+    for job, last in zip(jobs, latest, strict=True):
         end = booked[0] + job.remaining
-        if end > latest:
+        if end > last:
             return False
         heapreplace(booked, end)
     return True
@@ -120,16 +114,16 @@ def _job_deadline(job: BookedJob) -> float:
     return job.deadline
 
 
-def _by_deadline(entry: tuple[float, float, float]) -> float:
+def _deadline(entry: tuple[float, float, float]) -> float:
     return entry[0]
 
 
-def _finish_times(jobs: list[BookedJob], ncpus: int) -> list[float]:
-    """Return the finish time of each job that is late already, -1 for the others."""
-    booked = [0.0] * ncpus
-    late: list[float] = []
+def _latest_ends(jobs: list[BookedJob], ncpus: int) -> list[float]:
+    """Return when each job has to end: by its deadline, or if it is late already, no later than it would now."""
+    booked = [0.0] * ncpus  # a heap: when each processor is free
+    latest: list[float] = []
     for job in jobs:
-        first = booked.index(min(booked))
-        booked[first] += job.remaining
-        late.append(booked[first] if booked[first] > job.deadline else -1.0)
-    return late
+        end = booked[0] + job.remaining
+        heapreplace(booked, end)
+        latest.append(max(job.deadline, end))
+    return latest

@@ -128,7 +128,7 @@ def judge_report(
             elapsed_time=elapsed_time,
             received_time=now,
         ),
-        record=None if record == context.record else record,
+        record=None if record is context.record or record == context.record else record,
         reasons=(*(() if failure is None else (failure,)), *exit_reasons, *reasons),
     )
 
