@@ -486,13 +486,12 @@ def test_jobs_whose_files_do_not_come_fill_no_buffer() -> None:
 def test_a_project_whose_job_has_put_itself_off_is_asked_for_no_more_of_its_kind() -> None:
     """Its app waits for something that others of it would wait for, too."""
     play = Play([P], {"p": once(job("a"))}, devices=ONE, preferences=SMALL)
-    play.run(60.0)
     del play.running["a"]
     play.servers = {"p": endless("p")}
-    play.tell(JobDeferred(60.0, "a", 2 * HOUR), JobProgressed(60.0, ()))
-    count = len(asked(play))
     play.core.state.by_id["a"].raw = 1.0  # it fills no buffer
-    play.run(2 * HOUR)
+    play.tell(JobDeferred(0.0, "a", 2 * HOUR))
+    count = len(asked(play))
+    play.run(2 * HOUR - 60.0)
     assert len(asked(play)) == count
     play.run(3 * HOUR)
     assert len(asked(play)) > count
