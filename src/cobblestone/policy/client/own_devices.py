@@ -19,7 +19,6 @@ from typing import Any
 from cobblestone.policy.client import report_times
 from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import LONGEST, ClientState, FetchPlan, Job, Phase, Project
@@ -62,13 +61,8 @@ PACKING = ("wait.cpus", "wait.memory", "wait.swap", "wait.project", "wait.app")
 class OwnOnDevices(OwnPolicy):
     """CS3 and WF3, with everything that a real computer has."""
 
-    memory: DevicesMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory, made in _new_memory
-
-    def _new_memory(self) -> DevicesMemory:
-        return DevicesMemory()
-
-    def _recall(self, plain: Any) -> DevicesMemory:
-        return from_plain(DevicesMemory, plain)
+    remembers = DevicesMemory
+    memory: DevicesMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
 
     def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""

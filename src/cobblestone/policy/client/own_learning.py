@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from cobblestone.policy.client.app_history import AppHistory
 from cobblestone.policy.client.availability import ABSURD_GAP
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.state import NEVER, Job
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.own_memory import OwnMemory, ProjectMemory
@@ -31,7 +29,8 @@ SAME_WEIGHT = 0.01
 class OwnLearning(Published):
     """What our own policy knows, and what it takes deadlines and shares for by it."""
 
-    memory: OwnMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory, made in _new_memory
+    remembers = OwnMemory
+    memory: OwnMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
 
     def __init__(
         self,
@@ -52,12 +51,6 @@ class OwnLearning(Published):
     def name(self) -> str:
         """The name to make it by."""
         return f"own {self.choice}"
-
-    def _new_memory(self) -> OwnMemory:
-        return OwnMemory()
-
-    def _recall(self, plain: Any) -> OwnMemory:
-        return from_plain(OwnMemory, plain)
 
     def refit(self) -> None:
         """Look anew at projects and preferences."""

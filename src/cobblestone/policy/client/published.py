@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.backoff import rpc_backoff_2007
@@ -41,6 +41,7 @@ class Published:
     today's statistics, or a number.
     """
 
+    remembers: ClassVar[type[PublishedMemory]] = PublishedMemory  #: a derived policy's is wider
     memory: PublishedMemory
     debts: Accounting
     state: ClientState
@@ -75,7 +76,7 @@ class Published:
         """Work for a client."""
         self.state = state
         self.explain = explain
-        self.memory = self._new_memory() if memory is None else self._recall(memory)
+        self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
         polled = self.faults.wall_time_to_latest
         self.debts = (
             PolledAccounting(state, self.memory.debts, literally=self.ways.every_poll)
@@ -88,12 +89,6 @@ class Published:
             )
         )
         self.refit()
-
-    def _new_memory(self) -> PublishedMemory:
-        return PublishedMemory()
-
-    def _recall(self, plain: Any) -> PublishedMemory:
-        return from_plain(PublishedMemory, plain)
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 

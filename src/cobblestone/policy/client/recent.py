@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from cobblestone.policy.client import report_times
 from cobblestone.policy.client.backoff import rpc_backoff
@@ -64,6 +64,7 @@ class RecentMemory(RecMemory):
 class Recent:
     """The family of today's clients.  ``availability``: a number, or None to learn it from statistics."""
 
+    remembers: ClassVar[type[RecentMemory]] = RecentMemory  #: a derived policy's is wider
     memory: RecentMemory
     state: ClientState
     reports_all = False
@@ -85,7 +86,7 @@ class Recent:
     def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
         self.state = state
-        self.memory = RecentMemory() if memory is None else from_plain(RecentMemory, memory)
+        self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
         self.refit()
         if memory is None:  # else they are as they were stored
             self.watch.expect_all(state.jobs)
