@@ -108,8 +108,8 @@ def draw_advice(steps: Sequence[Step], path: Path, *, title: str) -> None:
             alpha = 0.35 if i == step.chosen else 0.12
             axes.axvspan(i - 0.35, i + 0.35, color="#e9c46a", alpha=alpha, linewidth=0)
         axes.set_xticks(list(places), labels, fontsize=7)
-        rivals = f" (undecided: or {', '.join(step.rivals)})" if step.rivals else ""
-        axes.set_title(f"{step.name}: {step.choice.label}{rivals}", fontsize=10)
+        rivals = f"\n(undecided: or {', '.join(step.rivals)})" if step.rivals else ""
+        axes.set_title(f"{step.name}: {step.choice.label}{rivals}", fontsize=9)
         axes.grid(alpha=0.25)
     fig.suptitle(literal(title), fontsize=11)
     fig.savefig(path, dpi=120)
