@@ -119,3 +119,9 @@ def test_the_interval_is_students() -> None:
     found = estimate([1.0, 2.0, 3.0])
     assert (found.mean, found.half_width) == (pytest.approx(2.0), pytest.approx(4.303 / 3**0.5, rel=1e-3))
     assert estimate([5.0]).half_width == 0.0
+
+
+def test_what_is_no_result_is_passed_over_whatever_its_bytes(tmp_path: Path) -> None:
+    keep = tmp_path / "kept.jsonl"
+    keep.write_bytes(b'\xda\xff\x00\n{"key": "1", "result": 2}\n[1]\n{"key": "2", "res')
+    assert read_results(keep) == {"1": 2}

@@ -12,11 +12,11 @@ from cobblestone.sweep.backends import Backend
 
 
 def read_results(path: Path, *, code: str = "") -> dict[str, Any]:
-    """Return the kept results of this code by key; a last line cut off by an interruption is ignored."""
+    """Return the kept results of this code by key; what is no result of ours, such as a line cut off, is ignored."""
     found: dict[str, Any] = {}
     if not path.exists():
         return found
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             entry = json.loads(line)
             if entry.get("code", "") == code:
