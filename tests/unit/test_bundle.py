@@ -25,7 +25,7 @@ from cobblestone.launcher import cobblestone_runtime
 from cobblestone.launcher.wasm import DESCRIPTION_FILE, STARTS_LAUNCHER, bundle_description
 from cobblestone.sdk import bundle
 from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.bundle import TARGETS, Target, bundle_command, pack
+from cobblestone.sdk.bundle import TARGETS, Target, bundle_command, fetch_interpreter, pack
 
 LINUX, WINDOWS = TARGETS["x86_64-pc-linux-gnu"], TARGETS["windows_x86_64"]
 PROGRAM = "import sys\nopen('out', 'w').write(sys.executable)\n"
@@ -456,3 +456,14 @@ def test_on_windows_the_library_speaks_to_the_native_launcher(
     about = side.job_info()
     assert (about["workunit_name"], about["arguments"]) == ("wu_1", {"k": "a b", "n": "3"})
     slot.memory.close()
+
+
+def test_an_interpreter_that_cannot_be_fetched_is_told_with_its_cause_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", (tmp_path / "nothing").as_uri())
+    with pytest.raises(
+        ConfigError, match=r"(?s)cpython-3\.12-linux-x86_64-gnu.*UV_PYTHON_INSTALL_MIRROR"
+    ) as problem:
+        fetch_interpreter(tmp_path, TARGETS["x86_64-pc-linux-gnu"], "3.12")
+    assert len(str(problem.value).splitlines()) == 2

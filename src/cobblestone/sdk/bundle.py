@@ -186,7 +186,7 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
         folder = Path(temporary)
         target = TARGETS[platform]
-        root = _fetch_interpreter(folder, target, python)
+        root = fetch_interpreter(folder, target, python)
         library, version = target.library(root)
         packages = library / "site-packages"
         try:
@@ -203,12 +203,22 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         return pack(root, target), modules
 
 
-def _fetch_interpreter(folder: Path, target: Target, python: str) -> Path:
+def fetch_interpreter(folder: Path, target: Target, python: str) -> Path:
+    """Let uv fetch a relocatable Python for a platform into a folder.  Raises ConfigError."""
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
         raise ConfigError("--bundle needs uv, which fetches the interpreters: pip install uv")
     words = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(folder / "pythons")]
-    run([*words, f"cpython-{python}-{target.uv}"], "uv could not fetch the interpreter")
+    name = f"cpython-{python}-{target.uv}"
+    try:
+        run([*words, name], f"uv could not fetch the interpreter {name}")
+    except ConfigError as problem:
+        first, *causes = str(problem).splitlines()
+        cause = f" ({causes[-1].strip()})" if causes else ""
+        raise ConfigError(
+            f"{first}{cause}\nWithout a way to its source, name a mirror in UV_PYTHON_INSTALL_MIRROR, or another version of"
+            " Python (--bundle-python)."
+        ) from None
     found = [
         path for path in (folder / "pythons").glob("cpython-*") if path.is_dir() and not path.is_symlink()
     ]
