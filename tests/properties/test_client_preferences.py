@@ -39,8 +39,10 @@ preferences = st.builds(
         if each.name.endswith(("_pct", "_limit", "_cpu_usage"))
         else figures
         for each in fields(ComputingPreferences)
-        if each.type in ("bool", "float")
+        if each.type in ("bool", "float") and each.name != "cpu_scheduling_period_minutes"
     },
+    # a slice of no length is refused
+    cpu_scheduling_period_minutes=st.integers(7, 10**6).map(lambda n: n / 64),
     max_ncpus=st.integers(0, 64),
     hours=hours,
     network_hours=hours,
