@@ -13,7 +13,8 @@ import pytest
 from cobblestone.sweep.grid import read_results
 
 SWEEP = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as this may be one, ignores it
 from pathlib import Path
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
