@@ -194,13 +194,15 @@ make_venv() {
     "$python" -m venv --clear .venv || fail "$python cannot make a virtual environment in .venv" "Its message is above."
 }
 
+# A list names everything that is needed, so pip takes it as it is and resolves nothing (--no-deps): what the index offers today
+# makes no difference.  Nothing is built either, since a build would take today's tools.
 install_requirements() { # install_requirements SET
     if installed "$1"; then return; fi
     if [ "$1" != dev ] && installed dev; then return; fi # dev contains the others, in the same versions
     say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
-    pip install -qq --require-hashes --requirement "requirements/$1.txt" ||
+    pip install -qq --no-deps --require-hashes --only-binary :all: --requirement "requirements/$1.txt" ||
         fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?"
-    key_of "requirements/$1.txt" >".venv/.installed-$1"
+    changed=$1
 }
 
 install_cobblestone() {
@@ -209,6 +211,14 @@ install_cobblestone() {
     pip install -qq --no-build-isolation --no-deps --editable . ||
         fail "pip could not install cobblestone itself from $(pwd)" "Its message is above."
     printf '%s\n' "$key" >.venv/.installed-self
+}
+
+# After Cobblestone itself, so that its own requirements are looked at, too.
+check_requirements() {
+    [ -n "$changed" ] || return 0
+    pip check >.venv/.check || fail "the packages in .venv do not fit together" "$(cat .venv/.check)" \
+        "Packages of an earlier list may be left in it. Remove it with \`make clean\` and try again."
+    key_of "requirements/$changed.txt" >".venv/.installed-$changed"
 }
 
 # ----------------------------------------------------------------------------------------------------
@@ -228,5 +238,7 @@ collect_packages
 [ -n "$python" ] || fail "there is no Python 3.11 or newer here" \
     "Install one and say where it is: make PYTHON=/path/to/python3 ..."
 make_venv
+changed=""
 install_requirements "$set_of_packages"
 install_cobblestone
+check_requirements
