@@ -101,7 +101,7 @@ launchers: ## compile the native launcher for all platforms, and note its hashes
 
 lock: ## pin the requirements again (LOCK_ARGS=--upgrade takes newer ones)
 	@tools/setup.sh check
-	@tools/lock.sh $(LOCK_ARGS)
+	$(BIN)/python -m tools.lock $(LOCK_ARGS)
 
 clean: ## remove .venv and whatever the tools left here
 	rm -rf .venv dist build coverage src/cobblestone/site .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demo
