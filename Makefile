@@ -27,7 +27,7 @@ AGAIN := --last-failed --last-failed-no-failures none
 .PHONY: help demo check test test-root bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a whole project in minutes: server, two BOINC clients, a real computation (ARGS=--keep leaves it running; --whole-family; --browser)
 	@tools/setup.sh $(if $(findstring --whole-family,$(ARGS)),family,$(if $(findstring --browser,$(ARGS)),browser,demo))
