@@ -362,12 +362,14 @@ def _json_nans(value: Json) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------ tables and text
 
 _NAN = frozenset({"nan", "NaN", "NAN"})
-# Possessive (``++``): what was read as digits is not tried again as something else, so time grows with the length alone.
-_PLAIN = r"(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
+# Time grows with the length alone: what follows a run of digits is neither a digit nor anything that may follow a part of the
+# run, so each shorter run is given up after one character, and a word is read twice at most.
+# (Possessive quantifiers would say so themselves, but Python before 3.11.5 gets them wrong: it takes "3e" for a number.)
+_PLAIN = r"(?:\d+(?:\.\d*|)|\.\d+)(?:[eEdD][+-]?\d+|)"
 _SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
 _NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
 # A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
-_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*+|\S")
+_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*|\S")
 _LONGEST_INTEGER = 1000
 
 
