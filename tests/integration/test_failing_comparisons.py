@@ -44,6 +44,7 @@ WAYS = {
     "SystemExit": lambda: raises(SystemExit(3)),
     "KeyboardInterrupt": lambda: raises(KeyboardInterrupt()),
     "process died": lambda: os._exit(9),
+    "killed from outside": lambda: os.kill(os.getpid(), 9),
     "took longer": lambda: time.sleep(60),
     "UnicodeError": lambda: raises(UnicodeError("\\ud800\\0")),
     "is not iterable": lambda: None,
@@ -157,6 +158,45 @@ def test_whatever_a_comparison_raises_holds_its_own_jobs_until_it_is_mended(
     world.settle()
     assert world.query(f"SELECT DISTINCT validate_state {unjudged}") == [(1,)]
     assert world.query("SELECT DISTINCT assimilate_state FROM workunit") == [(2,)]
+
+
+KILLED = '''
+"""A kind whose process is killed while it reads an answer, until the file ``mended`` lies beside it."""
+
+import os
+from pathlib import Path
+
+from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+
+
+class Killed(ReadsOutputs):
+    name = syntax = "killed"
+
+    def parse(self, text):
+        return {}
+
+    def refusal(self, options, files, limits):
+        if files["out"] == b"first" and not Path(__file__).with_name("mended").exists():
+            os.kill(os.getpid(), 9)
+
+    def differences(self, options, a, b, limits):
+        return ()
+'''
+
+
+def test_a_process_that_somebody_kills_is_not_the_affair_of_the_host_whose_answer_it_read(
+    make_world: Callable[..., World], tmp_path: Path
+) -> None:
+    with installed_kind(tmp_path / "site", "killed", "Killed", KILLED):
+        world = make_world(checks={"max_attempts": 5})
+        world.add_jobs(world.add_app(quorum=2, comparison=ComparisonRule(kind="killed")))
+        before = compute(world, lambda app, which: (b"first", b"second")[which])
+        assert standing(world) == before
+        assert world.query("SELECT validate_state FROM result") == [(0,), (0,)]
+        (tmp_path / "site" / "mended").touch()
+        world.now += 61
+        world.settle()
+        assert world.query("SELECT validate_state FROM result") == [(1,), (1,)]
 
 
 ODD = '''
