@@ -146,7 +146,9 @@ def test_whatever_a_comparison_raises_holds_its_own_jobs_until_it_is_mended(
     for name, (id_, *state, problem) in found.items():
         assert state == [0, 1], (cases[name], state, problem)
         assert cases[name] in problem
-        assert cases[name] in str(ApiClient(world).get(f"/explain/workunits/{id_}")["reasons"])
+        explained = str(ApiClient(world).get(f"/explain/workunits/{id_}")["reasons"])
+        assert cases[name] in explained
+        assert "Nothing is to be done" not in explained
     unjudged = "FROM result r JOIN app a ON a.id = r.app_id WHERE a.name <> 'good'"
     assert world.query(f"SELECT DISTINCT validate_state, outcome, granted_credit {unjudged}") == [(0, 1, 0.0)]
     figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))
@@ -158,6 +160,57 @@ def test_whatever_a_comparison_raises_holds_its_own_jobs_until_it_is_mended(
     world.settle()
     assert world.query(f"SELECT DISTINCT validate_state {unjudged}") == [(1,)]
     assert world.query("SELECT DISTINCT assimilate_state FROM workunit") == [(2,)]
+
+
+POISON = """
+import os, time
+
+
+def same(one, other):
+    read = [paths["out"].read_text() for paths in (one, other)]
+    if "poison" in read:
+        WHAT
+    return read[0] == read[1]
+"""
+
+
+GOOD_OR_NOT = [("poison", "good", "good"), ("good", "poison", "good"), ("good", "good", "poison")]
+RAISES = "raise ValueError('poison')"
+FAILURES = [(RAISES, answers, together) for answers in GOOD_OR_NOT for together in (2, 3)]
+FAILURES += [(what, GOOD_OR_NOT[0], 2) for what in ("return None", "time.sleep(60)", "os._exit(9)")]
+
+
+@pytest.mark.parametrize(("what", "answers", "together"), FAILURES)
+def test_an_output_at_which_a_comparison_fails_holds_no_job_and_is_no_hosts_fault(
+    make_world: Callable[..., World], what: str, answers: tuple[str, ...], together: int
+) -> None:
+    """Two results or three are judged at first; the third comes to them, or to the canonical one, later."""
+    world = make_world(checks={"timeout": 1, "max_attempts": 1})
+    (world.ctx.folder.root / "check.py").write_text(POISON.replace("WHAT", what))
+    rule = ComparisonRule(kind="python", options={"function": "check.py:same"})
+    rules = ReplicationRules(min_quorum=2, target_nresults=3)
+    world.add_jobs(world.add_app(rules=rules, comparison=rule))
+    hosts = [world.host(world.user(user), p_ncpus=8) for user in ("alice", "bob", "carol")]
+    for host in hosts:
+        host.rpc(ask=1e5)
+    world.now += 150
+    poisoned = answers.index("poison")
+    before: list[tuple[object, ...]] = []
+    for number, (host, answer) in enumerate(zip(hosts, answers, strict=True), start=1):
+        (name,) = host.new_results()
+        host.rpc(reports=[host.finish(name, answer.encode())])
+        if number in (together, poisoned + 1):
+            before = standing(world)
+        if number >= together:
+            world.settle()
+    states = [(5 if answer == "poison" else 1,) for answer in answers]  # too late, valid
+    assert world.query("SELECT validate_state FROM result WHERE sent_time > 0 ORDER BY host_id") == states
+    assert world.query("SELECT assimilate_state, handler_problem FROM workunit") == [(2, "")]
+    assert standing(world)[poisoned] == before[poisoned]
+    (report,) = world.query(
+        "SELECT report FROM result_text t JOIN result r ON r.id = t.result_id WHERE validate_state = 5"
+    )
+    assert "comparison failed" in str(report)
 
 
 KILLED = '''

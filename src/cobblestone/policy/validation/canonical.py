@@ -14,6 +14,7 @@ Known differences, each because the original loses work or repeats it:
 * A result that could not be looked at for a passing reason becomes INIT again, and the target is not raised
   because of it; the original marks it INCONCLUSIVE and may never look again.
 * If the canonical outputs cannot be read any more, later results are TOO_LATE.
+* So is a result whose comparison with the canonical one failed: that says nothing about it.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ class ValidationReport:
     matches: frozenset[Pair] = frozenset()  #: compared pairs that agree, in either order
     differences: Mapping[Pair, Reason] = field(
         default_factory=dict[Pair, Reason]
-    )  #: the others: where they differ
+    )  #: others: where they differ
+    undecided: Mapping[Pair, Reason] = field(
+        default_factory=dict[Pair, Reason]
+    )  #: the rest, which could not be compared: why
 
 
 @value(kw_only=True)
@@ -90,6 +94,7 @@ class ValidationDecision:
     newly_valid: tuple[ResultId, ...] = ()  #: credit is due
     newly_invalid: tuple[ResultId, ...] = ()  #: disagree with the canonical result
     unusable: tuple[ResultId, ...] = ()  #: outputs missing or malformed
+    undecided: tuple[ResultId, ...] = ()  #: cannot be compared with the canonical result
     reasons: tuple[Reason, ...] = ()
 
 
@@ -183,14 +188,14 @@ class _DecisionBuilder:
     valid: list[ResultId] = field(default_factory=list[ResultId])
     invalid: list[ResultId] = field(default_factory=list[ResultId])
     unusable: list[ResultId] = field(default_factory=list[ResultId])
+    undecided: list[ResultId] = field(default_factory=list[ResultId])
     postponed: list[ResultId] = field(default_factory=list[ResultId])
 
     def matches(self, one: ResultId, other: ResultId) -> bool:
         return (one, other) in self.report.matches or (other, one) in self.report.matches
 
     def difference(self, one: ResultId, other: ResultId) -> Reason:
-        differences = self.report.differences
-        return differences.get((one, other)) or differences.get((other, one)) or phrase("they differ")
+        return _of_pair(self.report.differences, one, other) or phrase("they differ")
 
     def add(self, effect: ValidationEffect, code: str, sentence: str, **values: Value) -> None:
         self.effects.append(effect)
@@ -212,9 +217,12 @@ class _DecisionBuilder:
             self.add(effect, "unusable", "{result} is not usable: {problem}", result=name, problem=problem)
 
     def settle(self, result_id: ResultId, state: ValidateState, canonical_id: ResultId) -> None:
-        """Mark a result as agreeing with the canonical one or not."""
+        """Mark a result as agreeing with the canonical one or not, or as one of which nobody can say."""
         name, canonical = self.name(result_id), self.name(canonical_id)
-        if state is ValidateState.VALID:
+        undecided = _of_pair(self.report.undecided, canonical_id, result_id)
+        if undecided is not None:
+            self.leave(result_id, undecided)
+        elif state is ValidateState.VALID:
             self.valid.append(result_id)
             self.add(
                 MarkValid(result_id=result_id),
@@ -234,6 +242,17 @@ class _DecisionBuilder:
                 difference=self.difference(canonical_id, result_id),
             )
 
+    def leave(self, result_id: ResultId, problem: Reason) -> None:
+        """Close a result that cannot be compared with the canonical one, which is not its host's fault."""
+        self.undecided.append(result_id)
+        self.add(
+            MarkTooLate(result_id=result_id),
+            "too_late",
+            "{result} cannot be compared with the canonical result: {problem}",
+            result=self.name(result_id),
+            problem=problem,
+        )
+
     def name(self, result_id: ResultId) -> str:
         for result in self.view.results:
             if result.id == result_id:
@@ -249,11 +268,16 @@ class _DecisionBuilder:
             newly_valid=tuple(self.valid),
             newly_invalid=tuple(self.invalid),
             unusable=tuple(self.unusable),
+            undecided=tuple(self.undecided),
             reasons=tuple(self.reasons),
         )
 
 
 _UNUSABLE = phrase("its outputs cannot be used")
+
+
+def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> Reason | None:
+    return reasons.get((one, other)) or reasons.get((other, one))
 
 
 def _is_viable(result: Result) -> bool:
@@ -370,12 +394,6 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
                 OutputCheck(result_id=result.id, usable=False, problem=canonical.problem, transient=True)
             )
         else:
-            builder.add(
-                MarkTooLate(result_id=result.id),
-                "too_late",
-                "{result} cannot be compared with the canonical result: {problem}",
-                result=result.name,
-                problem=canonical.problem or _UNUSABLE,
-            )
+            builder.leave(result.id, canonical.problem or _UNUSABLE)
     only_postponed = bool(builder.postponed) and len(builder.postponed) == len(stragglers)
     return builder.decision(next_check=_retry(builder.view, now) if only_postponed else now)

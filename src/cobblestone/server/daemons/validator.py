@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import structlog
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import CobblestoneError, StoreError
-from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.errors import CobblestoneError, JobError, StoreError
+from cobblestone.domain.ids import ResultId, WorkunitId
+from cobblestone.domain.reasons import Reason, phrase, sayable
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.policy.validation.agreement import kind_named
 from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
+    Pair,
     ValidationReport,
     pairs_to_compare,
     results_to_check,
@@ -35,7 +38,7 @@ from cobblestone.server.daemons.project_work import (
 )
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
-from cobblestone.server.daemons.workers import WorkerFailedError, Workers
+from cobblestone.server.daemons.workers import WorkerFailedError, WorkerKilledError, Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
@@ -163,10 +166,13 @@ class Validator:
         )
         try:
             return await self._workers.call(validate, task, app=app.name)
-        except WorkerFailedError:
-            if kind_named(app.comparison.kind, comparison_kinds()).project_function(app.comparison.options):
-                raise
-            return await self._without_unreadable(app, task)
+        except WorkerKilledError:
+            raise
+        except JobError as error:
+            kind = kind_named(app.comparison.kind, comparison_kinds())
+            if isinstance(error, WorkerFailedError) and not kind.project_function(app.comparison.options):
+                return await self._without_unreadable(app, task)
+            return await self._one_by_one(app, task, error)
 
     async def _without_unreadable(self, app: App, task: ValidationTask) -> ValidationReport:
         """Compare once more after time, memory or the process itself did not last.
@@ -195,6 +201,54 @@ class Validator:
         )
         report = await self._workers.call(validate, rest, app=app.name)
         return replace(report, checked=(*report.checked, *bad))
+
+    async def _one_by_one(self, app: App, task: ValidationTask, failure: JobError) -> ValidationReport:
+        """Compare each result with itself, and then each pair, in calls of their own after a comparison has failed.
+
+        What fails again stays undecided, which harms no host and lets the others find their quorum.
+
+        Raises:
+            JobError: the failure, if every result fails with itself: the comparison must be mended.
+        """
+        checked: list[OutputCheck] = []
+        problems: dict[ResultId, Reason] = {}
+        for result in task.results:
+            id_ = result.result_id
+            alone = await self._try(app, replace(task, results=(result,), pairs=((id_, id_),)))
+            if isinstance(alone, Reason):
+                problems[id_] = alone
+                checked.append(OutputCheck(result_id=id_, usable=True))
+            else:
+                checked += alone.checked
+        if len(problems) == len(task.results):
+            raise failure
+        reports: list[ValidationReport] = []
+        undecided: dict[Pair, Reason] = {}
+        for pair in task.pairs:
+            found = problems.get(pair[0]) or problems.get(pair[1])
+            if found is None:
+                two = tuple(result for result in task.results if result.result_id in pair)
+                found = await self._try(app, replace(task, results=two, pairs=(pair,), credit_function=""))
+            if isinstance(found, Reason):
+                undecided[pair] = found
+            else:
+                reports.append(found)
+        log.warning("comparison_undecided", app=app.name, pairs=sorted(undecided), error=str(failure))
+        return ValidationReport(
+            checked=tuple(checked),
+            matches=frozenset(chain.from_iterable(report.matches for report in reports)),
+            differences=dict(chain.from_iterable(report.differences.items() for report in reports)),
+            undecided=undecided,
+        )
+
+    async def _try(self, app: App, task: ValidationTask) -> ValidationReport | Reason:
+        """Compare, or say why that fails."""
+        try:
+            return await self._workers.call(validate, task, app=app.name)
+        except WorkerKilledError:
+            raise
+        except JobError as error:
+            return phrase("the comparison failed: {problem}", problem=sayable(str(error)))
 
     def _decide(self, tx: Transaction, *, id_: WorkunitId, report: ValidationReport) -> None:
         # Read again: a report may have come in, an operator cancelled, or another validator been faster.

@@ -149,7 +149,10 @@ def explain_workunit(
     if not views:
         raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
     view = views[0]
-    reasons = [*_handler_failed(db, view.workunit), *_state_of(view, now)]
+    reasons = _state_of(view, now)
+    failing = list(_handler_failed(db, view.workunit))
+    if failing:  # "nothing is to be done" would not be true
+        reasons = [*failing, *(each for each in reasons if each.code != "next_look")]
     unsent = [result for result in view.results if result.server_state is ServerState.UNSENT]
     if not unsent:
         return WorkunitExplanation(view=view, reasons=tuple(reasons))

@@ -84,7 +84,8 @@ _SUCCESSES = {
         N_("Too late"),
         "idle",
         N_(
-            "The task came back when its workunit was finished already, so it could not be compared any more."
+            "The result could not be compared with its workunit's answer: it came too late, or the comparison failed. That is"
+            " no fault of the computer."
         ),
     ),
 }

@@ -137,12 +137,13 @@ def apply_decisions(
 
 
 def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, ValidationDecision]]) -> None:
-    """Keep why results were found invalid or unusable."""
+    """Keep why results were found invalid, unusable, or not to be compared."""
     for view, decision in decided:
-        if not decision.newly_invalid and not decision.unusable:
+        told = {*decision.newly_invalid, *decision.unusable, *decision.undecided}
+        if not told:
             continue
         for result in view.results:
-            if result.id in decision.newly_invalid or result.id in decision.unusable:
+            if result.id in told:
                 about = [entry for entry in decision.reasons if entry.values.get("result") == result.name]
                 add_reasons(tx, result.id, about)
 
