@@ -107,6 +107,23 @@ async def test_the_same_job_continues_from_its_checkpoint_after_it_was_told_to_q
     assert ended.cpu_time >= 7.0
 
 
+async def test_what_starts_a_job_loads_no_libraries_that_the_job_has_left(world: World) -> None:
+    """They would run outside of the sandbox.  The program itself still finds its libraries beside it."""
+    program = """
+        for name in ("libcap.so.2", "libcap-ng.so.0", "libselinux.so.1", "libsmartcols.so.1"):
+            open(name, "w").write("no library")
+        if os.path.exists("again"):
+            open(resolve("out"), "w").write(os.environ["LD_LIBRARY_PATH"])
+            finish()
+        open("again", "w").close()
+        """
+    assert (await world.run(world.spec(program))).ending is Ending.RESTART
+    world.events.clear()
+    ended = await world.run(world.spec(program))
+    assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
+    assert ended.outputs[0].path.read_text() == f"../../projects/{world.project_dir.name}:.:../.."
+
+
 async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -> None:
     spec = world.spec(
         """

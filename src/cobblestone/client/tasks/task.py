@@ -65,6 +65,8 @@ from cobblestone.wire.task_messages import (
 )
 
 MAX_KILL_ROUNDS = 50
+_WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
+"""The last before the job's program: what starts the sandbox would load its libraries, too, and so be the job's outside of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,8 @@ class RunningTask:
         )
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
+        if not spec.in_container:  # the engine is a program of the system, not of the project
+            words = ["/bin/sh", "-c", _WITH_LIBRARIES, "job", _library_path(spec, environment), *words]
         wrapped = self.sandbox.wrap(room, words)
         self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
@@ -487,12 +491,15 @@ def _job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: P
     """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
     kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
     kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
-    if spec.in_container:  # the engine is a program of the system, not of the project
-        return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)}
+    return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
+
+
+def _library_path(spec: TaskSpec, environment: Mapping[str, str]) -> str:
+    """Return where a job's program looks for libraries."""
     libraries = [
         f"../../projects/{spec.project_dir.name}",
         ".",
         "../..",
         environment.get("LD_LIBRARY_PATH", ""),
     ]
-    return {**kept, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
+    return ":".join(filter(None, libraries))
