@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.client_tasks import FAST, World, open_to_other_accounts, open_world
 
+from cobblestone.client.sandbox.sandbox import SandboxChoice
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
@@ -23,6 +24,7 @@ from cobblestone.client.tasks.description import (
     TrickleUp,
     UploadWanted,
 )
+from cobblestone.client.tasks.processes import tasks_of_account
 from cobblestone.policy.client.task_exit import Ending
 
 pytestmark = pytest.mark.anyio
@@ -344,27 +346,87 @@ async def test_a_job_over_its_time_limit_is_ended(world: World) -> None:
     assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
 
 
-async def test_a_fork_bomb_stays_below_its_number_of_processes(world: World) -> None:
+@pytest.mark.parametrize("grouped", [True, False], ids=["as-it-comes", "no-control-groups"])
+@pytest.mark.parametrize("begin", ["os.fork() or time.sleep(600)", "threading.Thread(target=wait).start()"])
+@pytest.mark.parametrize("bubblewrap", ["always", "never"])
+async def test_a_fork_bomb_stays_below_its_number_of_processes(
+    tmp_path: Path, bubblewrap: str, begin: str, grouped: bool
+) -> None:
+    open_to_other_accounts(tmp_path)
+    async with open_world(
+        tmp_path,
+        choice=SandboxChoice(bubblewrap=bubblewrap, control_groups=grouped),
+        timing=replace(FAST, measure=60.0),  # the client looks too rarely
+    ) as world:
+        spec = world.spec(
+            f"""
+            import threading
+            done = threading.Event()
+            def wait():
+                done.wait(600)
+            made = 0
+            for _ in range(200):
+                try:
+                    {begin}
+                    made += 1
+                except (OSError, RuntimeError):
+                    break
+            open(resolve("out"), "w").write(str(made))
+            done.set()
+            finish()
+            """,
+            limits=Limits(processes=40),
+        )
+        ended = await world.run(spec)
+        assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
+        assert 30 < int(ended.outputs[0].path.read_text()) < 40
+        assert not world.living()
+
+
+async def test_a_fork_bomb_that_goes_on_is_ended_with_all_of_its_processes(world: World) -> None:
     spec = world.spec(
         """
-        made = 0
-        for _ in range(200):
+        for _ in range(9):  # 512 processes, if nothing kept them down
             try:
-                if os.fork() == 0:
-                    time.sleep(600)
-                made += 1
+                os.fork()
             except OSError:
-                break
-        open(resolve("out"), "w").write(str(made))
-        finish()
+                pass
+        time.sleep(600)
+        """,
+        limits=Limits(processes=40, elapsed_seconds=2.0),
+    )
+    await world.runner.start(spec, 0)
+    await world.until_true(lambda: len(world.living()) > 20)
+    ended = await world.until(Ended)
+    assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
+    assert not world.living()
+
+
+async def test_the_client_sees_too_many_processes_where_the_system_counts_none(world: World) -> None:
+    """Also those that have left their session and lost their parent; a last bound of the whole account can be taken off."""
+    around = world.runner.around
+    around.sandbox = replace(around.sandbox, control_groups=None, counting=None)
+    spec = world.spec(
+        """
+        import resource
+        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        open("soft", "w").write(str(soft))
+        resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+        if os.fork() == 0:
+            os.setsid()
+            for _ in range(50):
+                if os.fork() == 0:
+                    break
+            else:
+                sys.exit()
+        time.sleep(600)
         """,
         limits=Limits(processes=40),
     )
     ended = await world.run(spec)
-    if ended.ending is Ending.FINISHED:  # the system refused
-        assert int(ended.outputs[0].path.read_text()) < 40
-    else:  # the client saw it
-        assert "allowed are 40" in ended.text
+    assert ended.ending is Ending.ABORTED
+    assert ended.text.endswith("processes and threads, allowed are 40")
+    assert 40 <= int(world.read("soft")) < 40 + tasks_of_account(os.geteuid()) + 1000
     assert not world.living()
 
 

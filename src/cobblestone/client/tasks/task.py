@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cobblestone.client.host.containers import CONTAINERS_FOLDER
+from cobblestone.client.sandbox.bounds import MEASURE_SECONDS, POLL_SECONDS
 from cobblestone.client.sandbox.control_groups import JobGroup
 from cobblestone.client.sandbox.sandbox import (
     SYSTEM_PATH,
     Room,
     Sandbox,
     Wrapped,
+    bound_account,
     set_priority,
     set_resource_limits,
 )
@@ -73,8 +75,8 @@ _WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec
 class Timing:
     """Seconds."""
 
-    poll: float = 1.0  #: between two looks at each job
-    measure: float = 10.0  #: between two measurements of memory, processes and disk
+    poll: float = POLL_SECONDS  #: between two looks at each job
+    measure: float = MEASURE_SECONDS  #: between two measurements of memory, processes and disk
     grace: float = 60.0  #: to obey an order to quit or abort
     linger: float = (
         30.0  #: a process that stays so long after its finish file is ended; its work counts all the same
@@ -107,7 +109,7 @@ class RunningTask:
         self.number = number
         self.around = surroundings
         sandbox = surroundings.sandbox
-        self.sandbox = replace(sandbox, bubblewrap="") if spec.in_container else sandbox
+        self.sandbox = sandbox.outside() if spec.in_container else sandbox
         self.folder = SlotFolder(surroundings.data_dir / "slots" / str(number), surroundings.sandbox.account)
         self.process: JobProcess
         self.segment: Segment | None = None
@@ -148,6 +150,7 @@ class RunningTask:
             project_dir=spec.project_dir,
             needs_network=spec.needs_network,
             uses_gpu=spec.uses_gpu,
+            processes=spec.limits.processes,
         )
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
@@ -168,7 +171,6 @@ class RunningTask:
                 slot=self.folder.path,
                 stderr=stderr,
                 environment=_job_environment(spec, environment, around.data_dir),
-                account=wrapped.account,
                 prepare=self._set_limits,
             )
         finally:
@@ -192,7 +194,11 @@ class RunningTask:
         if self.group:
             self.group.add(pid)
         set_priority(pid, self.spec.niceness)
-        set_resource_limits(pid, disk_bytes=self.spec.limits.disk_bytes)
+        limits, account = self.spec.limits, self.sandbox.account
+        set_resource_limits(pid, disk_bytes=limits.disk_bytes)
+        counted = self.sandbox.counting is not None or (self.group and self.group.enforces_processes)
+        if limits.processes > 0 and not counted:
+            bound_account(pid, account.uid if account else os.geteuid(), more=limits.processes)
 
     # -- each second
 
@@ -431,8 +437,8 @@ class RunningTask:
         if 0 < limits.disk_bytes < disk_usage:
             text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
             self.end_for_good(Abort(exit_status=EXIT_DISK_LIMIT, text=text))
-        if 0 < limits.processes < len(usage.pids):
-            text = f"has {len(usage.pids)} processes, allowed are {limits.processes}"
+        if 0 < limits.processes < usage.threads:
+            text = f"has {usage.threads} processes and threads, allowed are {limits.processes}"
             self.end_for_good(Abort(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
     def reread(self, init: InitData) -> None:
