@@ -196,9 +196,14 @@ class RunningTask:
         set_priority(pid, self.spec.niceness)
         limits, account = self.spec.limits, self.sandbox.account
         set_resource_limits(pid, disk_bytes=limits.disk_bytes)
-        counted = self.sandbox.counting is not None or (self.group and self.group.enforces_processes)
-        if limits.processes > 0 and not counted:
+        if limits.processes > 0 and not self.is_counted:
             bound_account(pid, account.uid if account else os.geteuid(), more=limits.processes)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the system itself keeps the job to its number of processes."""
+        grouped = self.group is not None and self.group.enforces_processes
+        return grouped or self.sandbox.counting is not None
 
     # -- each second
 
@@ -437,7 +442,9 @@ class RunningTask:
         if 0 < limits.disk_bytes < disk_usage:
             text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
             self.end_for_good(Abort(exit_status=EXIT_DISK_LIMIT, text=text))
-        if 0 < limits.processes < usage.threads:
+        if (
+            0 < limits.processes < usage.threads and not self.is_counted
+        ):  # keepers of sandboxes may be beyond it
             text = f"has {usage.threads} processes and threads, allowed are {limits.processes}"
             self.end_for_good(Abort(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
