@@ -147,10 +147,8 @@ def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(t
         detect_sandbox(SandboxChoice(bubblewrap="always"), tmp_path, environment=nowhere)
 
 
+@pytest.mark.root
 def test_a_client_that_is_root_demands_an_account_that_can_reach_its_data(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        assert detect_sandbox(SandboxChoice(), tmp_path, environment=ENVIRONMENT).account is None
-        return
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(ConfigError, match="cannot reach the data directory"):

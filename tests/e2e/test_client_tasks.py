@@ -307,6 +307,25 @@ async def test_a_job_over_its_memory_limit_fails_with_the_family_s_number(world:
     assert "memory" in ended.text
 
 
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+async def test_files_that_a_sandbox_keeps_in_memory_count_as_the_job_s_memory(
+    tmp_path: Path, folder: str
+) -> None:
+    async with open_world(tmp_path, choice=SandboxChoice(bubblewrap="always", control_groups=False)) as world:
+        spec = world.spec(
+            f"""
+            with open({folder!r} + "/fill", "wb") as file:
+                for _ in range(80):
+                    file.write(bytes(1_000_000))
+            time.sleep(600)
+            """,
+            limits=Limits(memory_bytes=6e7),
+        )
+        ended = await world.run(spec)
+        assert (ended.exit_status, ended.ending) == (198, Ending.ABORTED)
+        assert "of memory, allowed are 60.0 MB" in ended.text
+
+
 async def test_a_job_that_fills_the_disk_fails_with_the_family_s_number(world: World) -> None:
     spec = world.spec(
         """

@@ -17,7 +17,6 @@ from tests.helpers.wasm_slot import (
     COPY,
     FOREVER,
     LIBRARY,
-    STEPS,
     WasmSlot,
     module,
     native_launcher,

@@ -29,7 +29,7 @@ class Bound:
 
     name: str
     holder: Holder
-    means: str  #: what holds it
+    means: str  #: what holds it; empty: nothing
     remark: Reason | None = (
         None  #: for the volunteer: that it does not hold at every moment, why, and what can be done
     )
@@ -131,9 +131,9 @@ def _reach(bubblewrap: bool, account: bool) -> tuple[Bound, Bound]:
     files = (
         Bound("files of others", Holder.SYSTEM, "an account of their own")
         if account
-        else Bound("files of others", Holder.NOBODY, "nothing")
+        else Bound("files of others", Holder.NOBODY, "")
     )
-    return Bound("network", Holder.NOBODY, "nothing"), files
+    return Bound("network", Holder.NOBODY, ""), files
 
 
 def _remains(bubblewrap: bool, grouped: bool) -> Bound:

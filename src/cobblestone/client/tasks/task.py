@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cobblestone.client.host.containers import CONTAINERS_FOLDER
 from cobblestone.client.sandbox.bounds import MEASURE_SECONDS, POLL_SECONDS
 from cobblestone.client.sandbox.control_groups import JobGroup
 from cobblestone.client.sandbox.sandbox import (
-    SYSTEM_PATH,
     Room,
     Sandbox,
     Wrapped,
@@ -33,10 +31,12 @@ from cobblestone.client.tasks.description import (
     TrickleUp,
     UploadWanted,
 )
+from cobblestone.client.tasks.environment import job_environment, with_libraries
 from cobblestone.client.tasks.processes import (
     NOTHING,
     JobProcess,
     TreeUsage,
+    files_in_memory,
     marked_processes,
     read_processes,
     send,
@@ -67,8 +67,6 @@ from cobblestone.wire.task_messages import (
 )
 
 MAX_KILL_ROUNDS = 50
-_WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
-"""The last before the job's program: what starts the sandbox would load its libraries, too, and so be the job's outside of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +152,7 @@ class RunningTask:
         )
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
-        if not spec.in_container:  # the engine is a program of the system, not of the project
-            words = ["/bin/sh", "-c", _WITH_LIBRARIES, "job", _library_path(spec, environment), *words]
-        wrapped = self.sandbox.wrap(room, words)
+        wrapped = self.sandbox.wrap(room, with_libraries(spec, environment, words))
         self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
         self.segment = None if segment is None else Segment(segment)
@@ -170,7 +166,7 @@ class RunningTask:
                 wrapped.argv,
                 slot=self.folder.path,
                 stderr=stderr,
-                environment=_job_environment(spec, environment, around.data_dir),
+                environment=job_environment(spec, environment, around.data_dir),
                 prepare=self._set_limits,
             )
         finally:
@@ -428,6 +424,9 @@ class RunningTask:
 
     def measured(self, usage: TreeUsage, disk_usage: float) -> None:
         """Take what the system measures of the job, and end it when it is over its limits."""
+        if self.sandbox.bubblewrap:  # what is mapped of these files counts already
+            files = files_in_memory(usage.pids - {self.process.pid})
+            usage = replace(usage, resident=max(usage.resident, files))
         self.usage, self.measured_elapsed = usage, self.elapsed
         self.disk_usage = disk_usage
         smoothed = self.working_set_smoothed
@@ -498,21 +497,3 @@ class RunningTask:
             web_graphics_url=self.graphics[0],
             remote_desktop_addr=self.graphics[1],
         )
-
-
-def _job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
-    """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
-    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
-    kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
-    return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
-
-
-def _library_path(spec: TaskSpec, environment: Mapping[str, str]) -> str:
-    """Return where a job's program looks for libraries."""
-    libraries = [
-        f"../../projects/{spec.project_dir.name}",
-        ".",
-        "../..",
-        environment.get("LD_LIBRARY_PATH", ""),
-    ]
-    return ":".join(filter(None, libraries))
