@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.client_tasks import ENVIRONMENT, open_to_other_accounts, open_world
 
+from cobblestone.client.sandbox.bounds import Holder
 from cobblestone.client.sandbox.control_groups import find_control_groups
 from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
 from cobblestone.client.tasks.description import OutputFile
@@ -112,9 +113,28 @@ def test_what_is_in_force_is_said_in_words(tmp_path: Path) -> None:
     ]
     assert words[0].startswith("Jobs run under bubblewrap")
     assert any("account" in each for each in words)
-    assert any("enforces" in each for each in words)
-    without = detect_sandbox(SandboxChoice(control_groups=False), tmp_path, environment=ENVIRONMENT).report
-    assert any("The client itself watches memory and number of processes" in each.text() for each in without)
+    assert any(each.startswith("The system enforces: number of processes and threads") for each in words)
+    without = detect_sandbox(SandboxChoice(control_groups=False), tmp_path, environment=ENVIRONMENT)
+    held = {each.name: each.holder for each in without.bounds}
+    assert held["number of processes and threads"] is Holder.SYSTEM
+    assert held["memory"] is Holder.CLIENT
+    assert any("memory is looked at every 10 seconds only" in each.text() for each in without.report)
+
+
+def test_a_number_of_processes_that_nothing_enforces_is_said_with_what_helps(tmp_path: Path) -> None:
+    open_to_other_accounts(tmp_path)
+    nowhere = {"PATH": str(tmp_path)}
+    found = detect_sandbox(SandboxChoice(control_groups=False), tmp_path, environment=nowhere)
+    (said,) = [each.text() for each in found.report if each.code == "processes_watched"]
+    assert "unshare and prlimit are not installed (package util-linux)" in said
+    assert "cobblestone client unit" in said
+    (bound,) = [each for each in found.bounds if each.name == "number of processes and threads"]
+    assert bound.as_json() == {
+        "bound": "number of processes and threads",
+        "held_by": "client",
+        "means": "a look every 10 s",
+        "remark": said,
+    }
 
 
 def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(tmp_path: Path) -> None:
@@ -122,14 +142,13 @@ def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(t
     open_to_other_accounts(tmp_path)
     report = detect_sandbox(SandboxChoice(), tmp_path, environment=nowhere).report
     assert "it is not installed (package bubblewrap)" in report[0].text()
+    assert "can use the network" in report[0].text()
     with pytest.raises(ConfigError, match="under bubblewrap only, but it is not installed"):
         detect_sandbox(SandboxChoice(bubblewrap="always"), tmp_path, environment=nowhere)
 
 
+@pytest.mark.root
 def test_a_client_that_is_root_demands_an_account_that_can_reach_its_data(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        assert detect_sandbox(SandboxChoice(), tmp_path, environment=ENVIRONMENT).account is None
-        return
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(ConfigError, match="cannot reach the data directory"):
@@ -164,6 +183,29 @@ def test_version_2_groups_hold_the_client_beside_the_jobs(tmp_path: Path) -> Non
     assert job.enforces_memory
     (ours / "slot-4" / "memory.events").write_text("low 0\noom 1\noom_kill 3\n")
     assert job.out_of_memory_kills() == 3
+
+
+def test_groups_that_another_account_has_left_are_not_ours(tmp_path: Path) -> None:
+    open_to_other_accounts(tmp_path)
+    root = tmp_path / "tree"
+    for controller in ("memory", "pids"):
+        (root / controller).mkdir(parents=True)
+        (root / controller / "cgroup.procs").touch()
+    own = "2:pids:/\n1:memory:/\n0::/\n"
+    made = find_control_groups(tmp_path, root=root, own=own)
+    assert made is not None
+    assert set(made.folders) == {"memory", "pids"}
+    made.folders["pids"].chmod(0o555)
+    was_root = os.geteuid() == 0
+    try:
+        if was_root:
+            os.seteuid(65534)
+            made.folders["memory"].stat()  # it can be reached
+        found = find_control_groups(tmp_path, root=root, own=own)
+    finally:
+        if was_root:
+            os.seteuid(0)
+    assert found is None if was_root else found and set(found.folders) == {"memory"}
 
 
 def test_no_controllers_means_no_groups(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.client_tasks import FAST, World, open_to_other_accounts, open_world
 
+from cobblestone.client.sandbox.sandbox import SandboxChoice
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
@@ -105,6 +106,23 @@ async def test_the_same_job_continues_from_its_checkpoint_after_it_was_told_to_q
     assert world.events[0] == Started(spec.name, 3, world.events[0].pid, True)  # type: ignore[union-attr]  # a start
     assert ended.outputs[0].path.read_text() == "7.000000"
     assert ended.cpu_time >= 7.0
+
+
+async def test_what_starts_a_job_loads_no_libraries_that_the_job_has_left(world: World) -> None:
+    """They would run outside of the sandbox.  The program itself still finds its libraries beside it."""
+    program = """
+        for name in ("libcap.so.2", "libcap-ng.so.0", "libselinux.so.1", "libsmartcols.so.1"):
+            open(name, "w").write("no library")
+        if os.path.exists("again"):
+            open(resolve("out"), "w").write(os.environ["LD_LIBRARY_PATH"])
+            finish()
+        open("again", "w").close()
+        """
+    assert (await world.run(world.spec(program))).ending is Ending.RESTART
+    world.events.clear()
+    ended = await world.run(world.spec(program))
+    assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
+    assert ended.outputs[0].path.read_text() == f"../../projects/{world.project_dir.name}:.:../.."
 
 
 async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -> None:
@@ -260,7 +278,7 @@ async def test_failures_say_what_happened(world: World, program: str, status: in
 async def test_cpu_time_of_ended_jobs_stays_counted(world: World) -> None:
     spec = world.spec(
         """
-        while time.process_time() < 0.5:
+        while time.process_time() < 1.0:
             pass
         open(resolve("out"), "w").write("x")
         finish()
@@ -269,8 +287,8 @@ async def test_cpu_time_of_ended_jobs_stays_counted(world: World) -> None:
     assert world.runner.cpu_seconds() == 0.0
     await world.runner.start(spec, 0)
     ended = await world.until(Ended)
-    assert world.runner.cpu_seconds() >= 0.4  # partly estimated under bubblewrap
-    assert ended.cpu_time >= 0.4
+    assert world.runner.cpu_seconds() >= 0.7  # partly estimated under bubblewrap
+    assert ended.cpu_time >= 0.7
     assert world.runner.views() == {}
 
 
@@ -287,6 +305,25 @@ async def test_a_job_over_its_memory_limit_fails_with_the_family_s_number(world:
     ended = await world.run(spec)
     assert (ended.exit_status, ended.ending) in ((198, Ending.FAILED), (198, Ending.ABORTED))
     assert "memory" in ended.text
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+async def test_files_that_a_sandbox_keeps_in_memory_count_as_the_job_s_memory(
+    tmp_path: Path, folder: str
+) -> None:
+    async with open_world(tmp_path, choice=SandboxChoice(bubblewrap="always", control_groups=False)) as world:
+        spec = world.spec(
+            f"""
+            with open({folder!r} + "/fill", "wb") as file:
+                for _ in range(80):
+                    file.write(bytes(1_000_000))
+            time.sleep(600)
+            """,
+            limits=Limits(memory_bytes=6e7),
+        )
+        ended = await world.run(spec)
+        assert (ended.exit_status, ended.ending) == (198, Ending.ABORTED)
+        assert "of memory, allowed are 60.0 MB" in ended.text
 
 
 async def test_a_job_that_fills_the_disk_fails_with_the_family_s_number(world: World) -> None:
@@ -327,28 +364,91 @@ async def test_a_job_over_its_time_limit_is_ended(world: World) -> None:
     assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
 
 
-async def test_a_fork_bomb_stays_below_its_number_of_processes(world: World) -> None:
+@pytest.mark.parametrize("grouped", [True, False], ids=["as-it-comes", "no-control-groups"])
+@pytest.mark.parametrize("begin", ["os.fork() or time.sleep(600)", "threading.Thread(target=wait).start()"])
+@pytest.mark.parametrize("bubblewrap", ["always", "never"])
+async def test_a_fork_bomb_stays_below_its_number_of_processes(
+    tmp_path: Path, bubblewrap: str, begin: str, grouped: bool
+) -> None:
+    open_to_other_accounts(tmp_path)
+    async with open_world(
+        tmp_path,
+        choice=SandboxChoice(bubblewrap=bubblewrap, control_groups=grouped),
+        timing=replace(FAST, measure=60.0),  # the client looks too rarely
+    ) as world:
+        spec = world.spec(
+            f"""
+            import threading
+            done = threading.Event()
+            def wait():
+                done.wait(600)
+            made = 0
+            for _ in range(200):
+                try:
+                    {begin}
+                    made += 1
+                except (OSError, RuntimeError):
+                    break
+            open(resolve("out"), "w").write(str(made))
+            done.set()
+            finish()
+            """,
+            limits=Limits(processes=40),
+        )
+        ended = await world.run(spec)
+        assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
+        assert 30 < int(ended.outputs[0].path.read_text()) < 40
+        assert not world.living()
+
+
+async def test_a_fork_bomb_that_goes_on_is_ended_with_all_of_its_processes(world: World) -> None:
     spec = world.spec(
         """
-        made = 0
-        for _ in range(200):
+        for _ in range(9):  # 512 processes, if nothing kept them down
             try:
-                if os.fork() == 0:
-                    time.sleep(600)
-                made += 1
+                os.fork()
             except OSError:
-                break
-        open(resolve("out"), "w").write(str(made))
-        finish()
+                pass
+        time.sleep(600)
         """,
-        limits=Limits(processes=40),
+        limits=Limits(processes=40, elapsed_seconds=2.0),
     )
-    ended = await world.run(spec)
-    if ended.ending is Ending.FINISHED:  # the system refused
-        assert int(ended.outputs[0].path.read_text()) < 40
-    else:  # the client saw it
-        assert "allowed are 40" in ended.text
+    await world.runner.start(spec, 0)
+    await world.until_true(lambda: len(world.living()) > 20)
+    ended = await world.until(Ended)
+    assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
     assert not world.living()
+
+
+async def test_the_client_sees_too_many_processes_where_the_system_counts_none(tmp_path: Path) -> None:
+    """Also those that have left their session and lost their parent; a last bound of the whole account can be taken off."""
+    open_to_other_accounts(tmp_path)
+    async with open_world(tmp_path, bubblewrap="never") as world:
+        around = world.runner.around
+        around.sandbox = replace(around.sandbox, control_groups=None, counting=None)
+        spec = world.spec(
+            """
+            import resource
+            soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+            open("soft", "w").write(f"{soft} {hard}")
+            resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+            if os.fork() == 0:
+                os.setsid()
+                for _ in range(50):
+                    if os.fork() == 0:
+                        break
+                else:
+                    sys.exit()
+            time.sleep(600)
+            """,
+            limits=Limits(processes=40),
+        )
+        ended = await world.run(spec)
+        assert ended.ending is Ending.ABORTED
+        assert ended.text.endswith("processes and threads, allowed are 40")
+        soft, hard = map(int, world.read("soft").split())
+        assert 40 <= soft < hard
+        assert not world.living()
 
 
 async def test_trickles_go_both_ways(world: World) -> None:

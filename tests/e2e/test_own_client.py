@@ -224,6 +224,15 @@ GARBAGE = (
 )
 
 
+def test_its_status_says_of_every_bound_of_a_job_who_keeps_it(own: Callable[..., OwnClient]):
+    found = own().ask("status")
+    held = {each["bound"]: each["held_by"] for each in found["bounds"]}
+    assert held["number of processes and threads"] == held["size of single files, core dumps"] == "system"
+    remarks = [each["remark"] for each in found["bounds"] if each["remark"]]
+    assert remarks
+    assert set(remarks) <= set(found["sandbox"])
+
+
 def test_garbage_and_crowds_on_its_port_do_not_disturb_it(own: Callable[..., OwnClient]):
     client = own()
     rng = random.Random(3)

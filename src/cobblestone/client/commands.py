@@ -90,6 +90,7 @@ async def status(client: Client, given: Arguments) -> object:
         "transfers": sum(1 for _ in client.transfers.listed()),
         "disk": {"used": used, "allowed": allowed},
         "sandbox": client.conditions.sandbox_report(),
+        "bounds": [each.as_json() for each in client.conditions.sandbox.bounds],
         "because": client.conditions.sentences(),
     }
 

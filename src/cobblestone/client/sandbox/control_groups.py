@@ -147,8 +147,9 @@ def _version_1(root: Path, paths: Mapping[str, str], name: str) -> ControlGroups
                 with suppress(OSError):
                     if (parent / "cgroup.procs").exists():
                         folder.mkdir(exist_ok=True)
-                        folders[controller] = folder
-                        break
+                        if os.access(folder, os.W_OK, effective_ids=True):  # another account may have left it
+                            folders[controller] = folder
+                            break
     return ControlGroups(1, folders) if folders else None
 
 

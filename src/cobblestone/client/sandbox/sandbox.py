@@ -9,10 +9,12 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cobblestone.client.sandbox.bounds import Bound, job_bounds, sentences
 from cobblestone.client.sandbox.control_groups import ControlGroups, JobGroup, find_control_groups
+from cobblestone.client.tasks.processes import tasks_of_account
 from cobblestone.client.tasks.slot_files import Account
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.reasons import Reason, reason
@@ -33,6 +35,8 @@ _GPU_DEVICES = (
     "/dev/kfd",
 )
 _TRIAL_SECONDS = 10
+_FORK = ("unshare", "--fork", "true")
+"""Begins one process more, without trying again as some shells do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ class Room:
     project_dir: Path
     needs_network: bool = False
     uses_gpu: bool = False
+    processes: int = 0  #: how many processes and threads the job may have; 0: as many as it likes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,6 @@ class Wrapped:
     """How to start a job, and what it sees."""
 
     argv: list[str]
-    account: Account | None  #: to be taken on before the command line starts
     boinc_dir: Path
     project_dir: Path
     client_pid: int
@@ -76,24 +80,23 @@ class Sandbox:
     account: Account | None = None
     control_groups: ControlGroups | None = None
     visible: tuple[Path, ...] = ()
-    report: tuple[Reason, ...] = field(default=())
+    counting: tuple[str, ...] | None = None
+    """Words that give a job a count of processes of its own; none where bubblewrap does.  None: not to be had, or not needed."""
+    bounds: tuple[Bound, ...] = ()
+    report: tuple[Reason, ...] = ()
 
     def wrap(self, room: Room, argv: Sequence[str]) -> Wrapped:
         """Wrap a job's command line, whose first word is relative to the slot."""
+        if self.counting is not None and room.processes > 0:
+            argv = [*self.counting, *_at_most(room.processes), *argv]
         if not self.bubblewrap:
             return Wrapped(
-                argv=list(argv),
-                account=self.account,
+                argv=[*_drop(self.account), *argv],
                 boinc_dir=room.slot.parent.parent,
                 project_dir=room.project_dir,
                 client_pid=os.getpid(),
             )
         slot, project = INSIDE / "slots" / room.slot.name, INSIDE / "projects" / room.project_dir.name
-        drop = (
-            ["setpriv", f"--reuid={self.account.uid}", f"--regid={self.account.gid}", "--clear-groups"]
-            if self.account
-            else []
-        )
         command = [
             *_bubblewrap(self.bubblewrap, self.visible),
             *_open_folders(INSIDE, slot.parent, project.parent),
@@ -108,12 +111,14 @@ class Sandbox:
             "--chdir",
             str(slot),
             "--",
-            *([*drop, "--no-new-privs", "--"] if drop else []),
+            *_drop(self.account, "--no-new-privs"),
             *argv,
         ]
-        return Wrapped(
-            argv=command, account=None, boinc_dir=INSIDE, project_dir=project, client_pid=CLIENT_PID_INSIDE
-        )
+        return Wrapped(argv=command, boinc_dir=INSIDE, project_dir=project, client_pid=CLIENT_PID_INSIDE)
+
+    def outside(self) -> Sandbox:
+        """Return what is left for jobs that start engines of containers: these need accounts and files of the system."""
+        return replace(self, bubblewrap="", counting=None)
 
     @property
     def hides_signals(self) -> bool:
@@ -181,12 +186,26 @@ def set_priority(pid: int, niceness: int | None) -> None:
 
 
 def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
-    """No single file larger than the job's disk bound, no core dumps."""
+    """No single file larger than the job's disk bound, no core dumps; ended first when the computer has no memory left."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         if disk_bytes > 0:
             bound = min(int(disk_bytes), 2**62)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (bound, bound))
+
+
+def bound_account(pid: int, uid: int, *, more: int) -> None:
+    """Let a job begin no process once its account has so many more than now: a last resort, which counts what is not the job's.
+
+    Programs that need more may raise it again, such as engines of containers.
+    """
+    with suppress(OSError, ValueError):
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NPROC)
+        most = tasks_of_account(uid) + more
+        if soft == resource.RLIM_INFINITY or most < soft:
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (most, hard))
 
 
 def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mapping[str, str]) -> Sandbox:
@@ -199,13 +218,54 @@ def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mappin
             "above it is closed to others. Install bubblewrap, or move the data directory (for example to /var/lib/cobblestone)."
         )
     groups = find_control_groups(data_dir) if choice.control_groups else None
+    grouped = set(groups.folders) if groups else set[str]()
+    counting, uncounted = None, ""
+    if "pids" not in grouped:
+        counting, uncounted = _find_counting(program, account, choice.visible, environment)
+    bounds = job_bounds(
+        bubblewrap=bool(program),
+        account=account is not None,
+        groups=grouped,
+        counted=counting is not None,
+        why_not_counted=uncounted,
+    )
     return Sandbox(
         bubblewrap=program,
         account=account,
         control_groups=groups,
         visible=choice.visible,
-        report=(bubblewrap_report, account_report, *_limits_report(groups)),
+        counting=counting,
+        bounds=bounds,
+        report=(bubblewrap_report, account_report, *sentences(bounds)),
     )
+
+
+def _at_most(processes: int) -> list[str]:
+    """Return the words that bound the processes and threads of what follows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    allowed = processes if most == resource.RLIM_INFINITY else min(processes, most)
+    return ["prlimit", f"--nproc={allowed}:{allowed}", "--"]
+
+
+def _find_counting(
+    program: str, account: Account | None, visible: Sequence[Path], environment: Mapping[str, str]
+) -> tuple[tuple[str, ...] | None, str]:
+    """Try whether a job's processes can be counted apart from all others and bounded: the words that do it, or None and why not.
+
+    The system counts apart in each user namespace.  Bubblewrap makes one unless root has started it.  Kernels older than 5.14
+    count all processes of an account instead: there the client alone and the trial are more than the trial may have.
+    """
+    path = environment.get("PATH", SYSTEM_PATH)
+    if not all(shutil.which(each, path=path) for each in ("unshare", "prlimit")):
+        return None, "unshare and prlimit are not installed (package util-linux)"
+    counting = () if program and account is None else ("unshare", "--user", "--map-current-user", "--")
+    start = [*_as_job(program, account, visible), *counting]
+    # With what keeps its sandbox there are two processes, so a third one may begin; and where one is allowed, no second one.
+    if problem := _try([*start, *_at_most(3), *_FORK]):
+        return None, f"in a user namespace jobs get no count of their own ({problem})"
+    if not _try([*start, *_at_most(1), *_FORK]):
+        return None, "the system does not keep to the bound of a user namespace"
+    return counting, ""
 
 
 def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
@@ -240,12 +300,12 @@ def _find_bubblewrap(
     if choice.bubblewrap == "never":
         return "", reason(
             "sandbox_off",
-            "Jobs run without a sandbox, as you chose: they can see your files and the network.",
+            "Jobs run without a sandbox, as you chose: they can use the network and see what their account may see.",
         )
     program = shutil.which("bwrap", path=environment.get("PATH", SYSTEM_PATH)) or ""
-    problem = (
-        _trial(program, account, choice.visible) if program else "it is not installed (package bubblewrap)"
-    )
+    problem = "it is not installed (package bubblewrap)"
+    if program:
+        problem = _try([*_as_job(program, account, choice.visible), "true"])
     if not problem:
         return program, reason(
             "sandboxed",
@@ -254,23 +314,18 @@ def _find_bubblewrap(
     if choice.bubblewrap == "always":
         raise ConfigError(f"Jobs are to run under bubblewrap only, but {problem}.")
     return "", reason(
-        "no_sandbox", "Jobs run without a sandbox: bubblewrap is not used, since {problem}.", problem=problem
+        "no_sandbox",
+        "Jobs run without a sandbox, so that they can use the network and see what their account may see: bubblewrap is not "
+        "used, since {problem}.",
+        problem=problem,
     )
 
 
-def _trial(program: str, account: Account | None, visible: Sequence[Path]) -> str:
-    drop = (
-        ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
-        if account
-        else []
-    )
+def _try(line: Sequence[str]) -> str:
+    """Run a command line that ends at once; what is wrong with it, or nothing."""
     try:
         subprocess.run(
-            [*_bubblewrap(program, visible), "--unshare-net", "--", *drop, "true"],
-            capture_output=True,
-            check=True,
-            timeout=_TRIAL_SECONDS,
-            env={"PATH": SYSTEM_PATH},
+            line, capture_output=True, check=True, timeout=_TRIAL_SECONDS, env={"PATH": SYSTEM_PATH}
         )
     except subprocess.CalledProcessError as error:
         lines = bytes(error.stderr).decode(errors="replace").strip().splitlines()
@@ -278,6 +333,19 @@ def _trial(program: str, account: Account | None, visible: Sequence[Path]) -> st
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried ({error})"
     return ""
+
+
+def _as_job(program: str, account: Account | None, visible: Sequence[Path]) -> list[str]:
+    """Return the words that start a trial as jobs are started."""
+    sandbox = [*_bubblewrap(program, visible), "--unshare-net", "--"] if program else []
+    return [*sandbox, *_drop(account)]
+
+
+def _drop(account: Account | None, *more: str) -> list[str]:
+    """Return the words that take on an account's rights; limits are set before, since they may not be afterwards."""
+    if account is None:
+        return []
+    return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", *more, "--"]
 
 
 def _reachable(folder: Path, account: Account) -> bool:
@@ -295,34 +363,3 @@ def _reachable(folder: Path, account: Account) -> bool:
         if not open_to:
             return False
     return True
-
-
-def _limits_report(groups: ControlGroups | None) -> tuple[Reason, ...]:
-    enforced = sorted(groups.folders) if groups else []
-    watched = [name for name in ("memory", "pids") if name not in enforced]
-    words = {"memory": "memory", "pids": "number of processes"}
-    found: list[Reason] = []
-    if groups:
-        found.append(
-            reason(
-                "control_groups",
-                "The system enforces limits of {what} (control groups, version {version}).",
-                what=" and ".join(words[each] for each in enforced),
-                version=groups.version,
-            )
-        )
-    if watched:
-        found.append(
-            reason(
-                "watched",
-                "The client itself watches {what} of jobs every ten seconds: control groups cannot be used here.",
-                what=" and ".join(words[each] for each in watched),
-            )
-        )
-    found.append(
-        reason(
-            "files",
-            "The system enforces the size of single files; the client watches the space of slots and the run time.",
-        )
-    )
-    return tuple(found)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cobblestone.client.tasks.slot_files import Account
-
 SLOT_VARIABLE = "COBBLESTONE_SLOT"
 """Marks all processes of a job, also those that left their session or lost their parent."""
+_MARK = f"\0{SLOT_VARIABLE}=".encode()
 _GATE = 'read -r go && exec "$@" </dev/null'
 """The shell waits until limits are set, and ends if we die before: so no process of a job ever runs without its limits."""
+_FOLDERS_IN_MEMORY = ("/", "/dev", "/run", "/tmp")  # noqa: S108  # inside of the sandbox
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -28,6 +28,7 @@ class ProcessFacts:
     cpu_seconds: float  #: its own and that of ended children
     resident: float
     virtual: float
+    threads: int
     is_zombie: bool
 
 
@@ -39,9 +40,10 @@ class TreeUsage:
     cpu_seconds: float
     resident: float
     virtual: float
+    threads: int  #: of all of them; each process has at least one
 
 
-NOTHING = TreeUsage(frozenset(), 0.0, 0.0, 0.0)
+NOTHING = TreeUsage(frozenset(), 0.0, 0.0, 0.0, 0)
 
 
 def read_processes() -> dict[int, ProcessFacts]:
@@ -56,6 +58,7 @@ def read_processes() -> dict[int, ProcessFacts]:
                     cpu_seconds=sum(map(int, fields[11:15])) / _TICKS,
                     resident=int(fields[21]) * _PAGE,
                     virtual=float(int(fields[20])),
+                    threads=int(fields[17]),
                     is_zombie=fields[0] in (b"Z", b"X"),
                 )
     return found
@@ -73,16 +76,19 @@ def _read(path: str, limit: int = 1 << 17) -> bytes:
         os.close(file)
 
 
-def usage_by_root(processes: Mapping[int, ProcessFacts], roots: Iterable[int]) -> dict[int, TreeUsage]:
-    """Return what each of the given processes uses together with its descendants."""
+def usage_by_root(
+    processes: Mapping[int, ProcessFacts], roots: Mapping[int, Collection[int]]
+) -> dict[int, TreeUsage]:
+    """Return what each of the given processes uses together with its descendants, and with further processes and theirs."""
     children: dict[int, list[int]] = {}
     for pid, facts in processes.items():
         children.setdefault(facts.parent, []).append(pid)
     found: dict[int, TreeUsage] = {}
-    for root in roots:
+    for root, others in roots.items():
         pids: set[int] = set()
         cpu = resident = virtual = 0.0
-        waiting = [root]
+        threads = 0
+        waiting = [root, *others]
         while waiting:
             pid = waiting.pop()
             facts = processes.get(pid)
@@ -94,20 +100,44 @@ def usage_by_root(processes: Mapping[int, ProcessFacts], roots: Iterable[int]) -
                 pids.add(pid)
                 resident += facts.resident
                 virtual += facts.virtual
-        found[root] = TreeUsage(frozenset(pids), cpu, resident, virtual)
+                threads += facts.threads
+        found[root] = TreeUsage(frozenset(pids), cpu, resident, virtual, threads)
+    return found
+
+
+def files_in_memory(pids: Collection[int]) -> int:
+    """Bytes of the files that a sandbox keeps in memory, as one of its processes sees them; no process's own size has them."""
+    for pid in pids:
+        with suppress(OSError):
+            seen = [os.statvfs(f"/proc/{pid}/root{folder}") for folder in _FOLDERS_IN_MEMORY]
+            return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in seen)
+    return 0
+
+
+def tasks_of_account(uid: int) -> int:
+    """Count the processes and threads that run under an account."""
+    found = 0
+    for pid, facts in read_processes().items():
+        with suppress(OSError):
+            found += facts.threads if Path(f"/proc/{pid}").stat().st_uid == uid else 0
+    return found
+
+
+def processes_by_slot() -> dict[str, set[int]]:
+    """Living processes by the slot that they were started for, as the mark in their environment says."""
+    found: dict[str, set[int]] = {}
+    for name in _process_names():
+        if name.isdigit():
+            with suppress(OSError):
+                _, mark, rest = (b"\0" + _read(f"/proc/{name}/environ")).partition(_MARK)
+                if mark:
+                    found.setdefault(os.fsdecode(rest.partition(b"\0")[0]), set()).add(int(name))
     return found
 
 
 def marked_processes(slot: Path) -> set[int]:
-    """Living processes that were started for this slot, by the mark in their environment."""
-    mark = f"{SLOT_VARIABLE}={slot}\0".encode()
-    found: set[int] = set()
-    for name in _process_names():
-        if name.isdigit():
-            with suppress(OSError):
-                if mark in _read(f"/proc/{name}/environ") + b"\0":
-                    found.add(int(name))
-    return found
+    """Living processes that were started for this slot."""
+    return processes_by_slot().get(str(slot), set())
 
 
 def send(pids: Collection[int], number: signal.Signals) -> None:
@@ -128,7 +158,6 @@ class JobProcess:
         slot: Path,
         stderr: int,
         environment: Mapping[str, str],
-        account: Account | None,
         prepare: Callable[[int], None],
     ) -> None:
         """Start the process; ``prepare`` gets its id and sets its limits before the program begins.  Raises OSError."""
@@ -142,9 +171,6 @@ class JobProcess:
                 cwd=slot,
                 env={**environment, SLOT_VARIABLE: str(slot)},
                 start_new_session=True,
-                user=account.uid if account else None,
-                group=account.gid if account else None,
-                extra_groups=() if account else None,
             )
             self.pid = self._popen.pid
             self.slot = slot
@@ -174,4 +200,4 @@ class JobProcess:
     def tree(self, processes: Mapping[int, ProcessFacts] | None = None) -> set[int]:
         """Return the job's living processes."""
         seen = read_processes() if processes is None else processes
-        return set(usage_by_root(seen, [self.pid])[self.pid].pids)
+        return set(usage_by_root(seen, {self.pid: ()})[self.pid].pids)

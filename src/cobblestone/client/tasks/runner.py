@@ -19,7 +19,9 @@ from cobblestone.client.tasks import slot
 from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec, TaskView
 from cobblestone.client.tasks.processes import (
     NOTHING,
+    TreeUsage,
     marked_processes,
+    processes_by_slot,
     read_processes,
     send,
     usage_by_root,
@@ -204,9 +206,14 @@ class Runner:
 
     def cpu_seconds(self) -> float:
         """CPU time that the system has counted for all jobs since this start, ended ones included."""
-        pids = [task.process.pid for task in self._tasks.values()]
-        usage = usage_by_root(read_processes(), pids) if pids else {}
+        usage = self._usage() if self._tasks else {}
         return self._ended_cpu_seconds + sum(each.cpu_seconds for each in usage.values())
+
+    def _usage(self) -> dict[int, TreeUsage]:
+        """Return what the jobs use, by their main processes; what has lost its parent is known by its mark."""
+        marked = processes_by_slot()
+        roots = {task.process.pid: marked.get(str(task.folder.path), set()) for task in self._tasks.values()}
+        return usage_by_root(read_processes(), roots)
 
     async def run(self) -> None:
         """Watch all jobs until cancelled."""
@@ -231,7 +238,7 @@ class Runner:
         tasks = list(self._tasks.values())
         if not tasks:
             return
-        usage = usage_by_root(read_processes(), [task.process.pid for task in tasks])
+        usage = self._usage()
         for task in tasks:
             disk = await asyncio.to_thread(task.folder.disk_usage)
             if task.spec.name in self._tasks:

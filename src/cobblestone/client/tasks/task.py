@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cobblestone.client.host.containers import CONTAINERS_FOLDER
+from cobblestone.client.sandbox.bounds import MEASURE_SECONDS, POLL_SECONDS
 from cobblestone.client.sandbox.control_groups import JobGroup
 from cobblestone.client.sandbox.sandbox import (
-    SYSTEM_PATH,
     Room,
     Sandbox,
     Wrapped,
+    bound_account,
     set_priority,
     set_resource_limits,
 )
@@ -31,10 +31,12 @@ from cobblestone.client.tasks.description import (
     TrickleUp,
     UploadWanted,
 )
+from cobblestone.client.tasks.environment import job_environment, with_libraries
 from cobblestone.client.tasks.processes import (
     NOTHING,
     JobProcess,
     TreeUsage,
+    files_in_memory,
     marked_processes,
     read_processes,
     send,
@@ -71,8 +73,8 @@ MAX_KILL_ROUNDS = 50
 class Timing:
     """Seconds."""
 
-    poll: float = 1.0  #: between two looks at each job
-    measure: float = 10.0  #: between two measurements of memory, processes and disk
+    poll: float = POLL_SECONDS  #: between two looks at each job
+    measure: float = MEASURE_SECONDS  #: between two measurements of memory, processes and disk
     grace: float = 60.0  #: to obey an order to quit or abort
     linger: float = (
         30.0  #: a process that stays so long after its finish file is ended; its work counts all the same
@@ -105,7 +107,7 @@ class RunningTask:
         self.number = number
         self.around = surroundings
         sandbox = surroundings.sandbox
-        self.sandbox = replace(sandbox, bubblewrap="") if spec.in_container else sandbox
+        self.sandbox = sandbox.outside() if spec.in_container else sandbox
         self.folder = SlotFolder(surroundings.data_dir / "slots" / str(number), surroundings.sandbox.account)
         self.process: JobProcess
         self.segment: Segment | None = None
@@ -146,10 +148,11 @@ class RunningTask:
             project_dir=spec.project_dir,
             needs_network=spec.needs_network,
             uses_gpu=spec.uses_gpu,
+            processes=spec.limits.processes,
         )
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
-        wrapped = self.sandbox.wrap(room, words)
+        wrapped = self.sandbox.wrap(room, with_libraries(spec, environment, words))
         self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
         self.segment = None if segment is None else Segment(segment)
@@ -163,8 +166,7 @@ class RunningTask:
                 wrapped.argv,
                 slot=self.folder.path,
                 stderr=stderr,
-                environment=_job_environment(spec, environment, around.data_dir),
-                account=wrapped.account,
+                environment=job_environment(spec, environment, around.data_dir),
                 prepare=self._set_limits,
             )
         finally:
@@ -188,7 +190,16 @@ class RunningTask:
         if self.group:
             self.group.add(pid)
         set_priority(pid, self.spec.niceness)
-        set_resource_limits(pid, disk_bytes=self.spec.limits.disk_bytes)
+        limits, account = self.spec.limits, self.sandbox.account
+        set_resource_limits(pid, disk_bytes=limits.disk_bytes)
+        if limits.processes > 0 and not self.is_counted:
+            bound_account(pid, account.uid if account else os.geteuid(), more=limits.processes)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the system itself keeps the job to its number of processes."""
+        grouped = self.group is not None and self.group.enforces_processes
+        return grouped or self.sandbox.counting is not None
 
     # -- each second
 
@@ -413,6 +424,9 @@ class RunningTask:
 
     def measured(self, usage: TreeUsage, disk_usage: float) -> None:
         """Take what the system measures of the job, and end it when it is over its limits."""
+        if self.sandbox.bubblewrap:  # what is mapped of these files counts already
+            files = files_in_memory(usage.pids - {self.process.pid})
+            usage = replace(usage, resident=max(usage.resident, files))
         self.usage, self.measured_elapsed = usage, self.elapsed
         self.disk_usage = disk_usage
         smoothed = self.working_set_smoothed
@@ -427,8 +441,10 @@ class RunningTask:
         if 0 < limits.disk_bytes < disk_usage:
             text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
             self.end_for_good(Abort(exit_status=EXIT_DISK_LIMIT, text=text))
-        if 0 < limits.processes < len(usage.pids):
-            text = f"has {len(usage.pids)} processes, allowed are {limits.processes}"
+        if (
+            0 < limits.processes < usage.threads and not self.is_counted
+        ):  # keepers of sandboxes may be beyond it
+            text = f"has {usage.threads} processes and threads, allowed are {limits.processes}"
             self.end_for_good(Abort(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
     def reread(self, init: InitData) -> None:
@@ -481,18 +497,3 @@ class RunningTask:
             web_graphics_url=self.graphics[0],
             remote_desktop_addr=self.graphics[1],
         )
-
-
-def _job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
-    """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
-    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
-    kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
-    if spec.in_container:  # the engine is a program of the system, not of the project
-        return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)}
-    libraries = [
-        f"../../projects/{spec.project_dir.name}",
-        ".",
-        "../..",
-        environment.get("LD_LIBRARY_PATH", ""),
-    ]
-    return {**kept, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
