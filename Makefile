@@ -5,6 +5,8 @@ ARGS ?=
 PYTEST_ARGS ?=
 # Options for the bench of the server, e.g. BENCH_ARGS="--database postgresql --rows one,ten".
 BENCH_ARGS ?=
+# Where `make clients` gets Debian's packages, when it is not where apt gets this machine's own.
+MIRROR ?=
 # The interpreter for a new .venv, when it is not the first python3 >= 3.11 on PATH.
 PYTHON ?=
 export PYTHON
@@ -87,7 +89,7 @@ everywhere: ## apps for Windows under wine, for Linux on ARM under qemu, in cont
 clients: ## the tests with real clients under newer ones, 8.0 and the newest of Debian, unpacked beside the system's; needs mmdebstrap
 	@tools/setup.sh test
 	@status=0; for suite in trixie sid; do \
-		programs=$$(tools/newer_client.sh $$suite) || exit 1; \
+		programs=$$(tools/newer_client.sh $$suite $(MIRROR)) || exit 1; \
 		PATH="$$programs:$$PATH" $(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
 	done; exit $$status
 
