@@ -363,7 +363,8 @@ def _json_nans(value: Json) -> Iterator[str]:
 
 _NAN = frozenset({"nan", "NaN", "NAN"})
 # Possessive (``++``): what was read as digits is not tried again as something else, so time grows with the length alone.
-_PLAIN = r"(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
+# Groups are not: Python before 3.11.5 takes half of a possessive group that does not match, such as the e of "3e".
+_PLAIN = r"(?:\d++(?:\.\d*+)?|\.\d++)(?:[eEdD][+-]?\d++)?"
 _SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
 _NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
 # A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
