@@ -7,6 +7,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Where `make clients` gets Debian's packages, when it is not where apt gets this machine's own.
 MIRROR ?=
+# Interpreters for `make pythons`, instead of all that are here.
+PYTHONS ?=
 # The interpreter for a new .venv, when it is not the first python3 >= 3.11 on PATH.
 PYTHON ?=
 export PYTHON
@@ -14,6 +16,9 @@ export PYTHON
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
 SLOW := tests/conformance tests/integration tests/browser
+# What a client or server may do depends on who starts it: these are about root, or run as root besides.
+ROOT := tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 # These wait for clients most of the time, so several run side by side.
 E2E := -n 4 tests/e2e
 # Real clients, databases and browsers keep time limits of their own, which a busy machine can miss: what failed beside others
@@ -21,10 +26,10 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere clients machines clean
+.PHONY: help demo check test test-root bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a whole project in minutes: server, two BOINC clients, a real computation (ARGS=--keep leaves it running; --whole-family; --browser)
 	@tools/setup.sh $(if $(findstring --whole-family,$(ARGS)),family,$(if $(findstring --browser,$(ARGS)),browser,demo))
@@ -44,6 +49,11 @@ test: ## everything: check, and the tests with real clients, databases and brows
 		$(BIN)/pytest $(PYTEST_ARGS) $$tests || $(BIN)/pytest $(PYTEST_ARGS) $(AGAIN) $(SLOW) tests/e2e || status=1; \
 	done; \
 	exit $$status
+
+test-root: ## the few tests that need root, or that root passes differently (by sudo, where you are not root)
+	@tools/setup.sh test
+	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
+	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -n 2 $(ROOT)
 
 bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)
 	@tools/setup.sh test
@@ -93,6 +103,9 @@ clients: ## the tests with real clients under newer ones, 8.0 and the newest of 
 		PATH="$$programs:$$PATH" $(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
 	done; exit $$status
 
+pythons: ## set-up, quick tests, demo, backup and restore under every Python here that is new enough, each from nothing; a table
+	@tools/pythons.sh $(PYTHONS)
+
 machines: ## servers on machines of their own, as network namespaces: cut off, packets lost; needs root, iproute2, iptables
 	@tools/setup.sh test
 	$(BIN)/pytest $(PYTEST_ARGS) tests/machines
@@ -103,7 +116,7 @@ launchers: ## compile the native launcher for all platforms, and note its hashes
 
 lock: ## pin the requirements again (LOCK_ARGS=--upgrade takes newer ones)
 	@tools/setup.sh check
-	@tools/lock.sh $(LOCK_ARGS)
+	$(BIN)/python -m tools.lock $(LOCK_ARGS)
 
 clean: ## remove .venv and whatever the tools left here
 	rm -rf .venv dist build coverage src/cobblestone/site .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demo

@@ -6,6 +6,7 @@
 #   tools/setup.sh browser as demo, and Chromium
 #   tools/setup.sh check   cobblestone with everything for development in .venv
 #   tools/setup.sh test    as check, and the Debian packages that the tests use for real
+#   tools/setup.sh system  these packages alone
 #
 # PYTHON=/path/to/python3 chooses the interpreter for a new .venv.
 set -eu
@@ -25,7 +26,12 @@ present() { command -v "$1" >/dev/null 2>&1; }
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 find_python() {
-    for candidate in ${PYTHON:-} .venv/bin/python python3 python3.13 python3.12 python3.11 python3.14 python; do
+    if [ -n "${PYTHON:-}" ]; then
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is no Python 3.11 or newer" "$("$PYTHON" -V 2>&1)"
+        command -v "$PYTHON"
+        return
+    fi
+    for candidate in .venv/bin/python python3 python3.13 python3.12 python3.11 python3.14 python; do
         if new_enough "$candidate"; then
             command -v "$candidate"
             return
@@ -82,7 +88,7 @@ collect_packages() {
         want boinc-client client_of_boinc
         want "$chromium_packages" chromium_browser
         ;;
-    test)
+    test | system)
         want boinc-client client_of_boinc
         want boinctui present boinctui
         want libboinc-app-dev boinc_headers
@@ -184,8 +190,11 @@ installed() { # installed SET: .venv has the packages of requirements/SET.txt
 
 pip() { .venv/bin/python -m pip --disable-pip-version-check --no-input "$@"; }
 
+# The programs in .venv name its folder: in one that was moved or copied they would start another's.
+made_here() { grep -qF "$(pwd)/.venv" .venv/bin/activate; }
+
 make_venv() {
-    if new_enough .venv/bin/python; then
+    if new_enough .venv/bin/python && made_here; then
         .venv/bin/python -c 'import pip' >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 ||
             fail "the virtual environment .venv has no pip" "Remove it with \`make clean\` and try again."
         return
@@ -201,7 +210,8 @@ install_requirements() { # install_requirements SET
     if [ "$1" != dev ] && installed dev; then return; fi # dev contains the others, in the same versions
     say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
     pip install -qq --no-deps --require-hashes --only-binary :all: --requirement "requirements/$1.txt" ||
-        fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?"
+        fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?" \
+            "Some packages come late to a new Python. An older one can be named: make PYTHON=/path/to/python3.13 ..."
     changed=$1
 }
 
@@ -225,15 +235,17 @@ check_requirements() {
 
 goal=${1:-}
 case $goal in
+system) set_of_packages="" ;;
 demo | browser) set_of_packages=core ;;
 family) set_of_packages=lab ;;
 check | test) set_of_packages=dev ;;
-*) fail "tell me what for" "usage: tools/setup.sh demo|family|browser|check|test" ;;
+*) fail "tell me what for" "usage: tools/setup.sh demo|family|browser|check|test|system" ;;
 esac
 
 python=$(find_python)
 collect_packages
 [ -z "$packages" ] || install_packages
+[ "$goal" != system ] || exit 0
 [ -n "$python" ] || python=$(find_python)
 [ -n "$python" ] || fail "there is no Python 3.11 or newer here" \
     "Install one and say where it is: make PYTHON=/path/to/python3 ..."

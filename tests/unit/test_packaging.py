@@ -1,4 +1,4 @@
-"""What is installed: pins that agree with pyproject.toml, and a wheel that holds everything."""
+"""What is installed: lists of requirements that need nothing else, and a wheel that holds everything."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tools import lock
 
 import cobblestone
 
 ROOT = Path(__file__).parents[2]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PIN = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: ; (?P<marker>[^\\]+?))? \\$", re.MULTILINE
+#: What markers of requirements look at, for each Python and system that a list must serve.
+PYTHONS = ("3.11.0", "3.11.2", "3.11.14", "3.12.1", "3.13.0", "3.14.0", "3.15.0")
+SYSTEMS = (
+    {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"},
+    {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "aarch64"},
+    {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
+    {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
 )
-PYTHONS = ("3.11", "3.12", "3.13")
-
-
-def pins(name: str, python: str = "3.11") -> dict[str, str]:
-    """Names and versions in a requirements file, for a Python on Linux."""
-    environment = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
-    text = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
-    return {
-        canonicalize_name(match["name"]): match["version"]
-        for match in PIN.finditer(text)
-        if match["marker"] is None or Marker(match["marker"]).evaluate(environment)
+ENVIRONMENTS = [
+    {
+        "python_version": python.rpartition(".")[0],
+        "python_full_version": python,
+        "implementation_name": "cpython",
+        "implementation_version": python,
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_version": "",
+        **system,
     }
-
-
-def wanted(*lists: list[Any]) -> list[Requirement]:
-    return [Requirement(item) for items in lists for item in items if isinstance(item, str)]
+    for python in PYTHONS
+    for system in SYSTEMS
+]
 
 
 @pytest.mark.parametrize("name", ["core", "lab", "dev"])
@@ -50,36 +51,53 @@ def test_every_pin_has_a_hash_and_no_line_has_an_address(name: str) -> None:
     assert re.findall(r"\w+://\S*|^--?(?!-hash).*|^-.*", text, flags=re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_pins_satisfy_pyproject(python: str) -> None:
-    project, groups = PROJECT["project"], PROJECT["dependency-groups"]
-    extras = [project["optional-dependencies"][name] for name in ("postgres", "lab", "sweep")]
-    for name, lists in {
-        "core": [project["dependencies"], groups["build"]],
-        "lab": [project["dependencies"], groups["build"], project["optional-dependencies"]["lab"]],
-        "dev": [project["dependencies"], groups["build"], groups["dev"], *extras],
-    }.items():
-        pinned = pins(name, python)
-        missing = [
-            str(r) for r in wanted(*lists) if pinned.get(canonicalize_name(r.name), "0") not in r.specifier
-        ]
-        assert missing == [], f"requirements/{name}.txt is older than pyproject.toml: run `make lock`"
+@pytest.mark.parametrize("name", lock.LISTS)
+def test_a_list_names_everything_that_it_needs_on_each_python_and_system(name: str) -> None:
+    walks = [lock.walk(name, environment) for environment in ENVIRONMENTS]
+    lacking = {text for _, texts in walks for text in texts}
+    assert lacking == set(), f"requirements/{name}.txt is not closed: run `make lock`"
+    used = set[str]().union(*(used for used, _ in walks))
+    pins = {f"{canonicalize_name(match['name'])}=={match['version']}" for match in lock.pins_of(name)}
+    assert pins - used == set(), "needed by nothing"
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_all_pins_agree_so_that_one_environment_serves_everything(python: str) -> None:
-    development = pins("dev", python)
+def test_a_list_without_a_needed_pin_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = lock.list_text("dev")
+    monkeypatch.setattr(lock, "list_text", lambda name: re.sub(r"(?m)^coverage==", "unheard-of==", text))
+    _, lacking = lock.walk("dev", ENVIRONMENTS[0])
+    assert [line.partition(" needs ")[0].partition("==")[0] for line in lacking] == ["pytest-cov"]
+
+
+def test_the_metadata_are_those_of_the_pinned_packages() -> None:
+    needs = lock.metadata()
+    assert set(needs) == {match["pin"] for match in lock.pins_of("dev")}, "run `make lock`"
+    compared = 0
+    for match in lock.pins_of("dev"):
+        installed = lock.installed_needs(match["name"], match["version"])
+        if installed is not None:
+            assert sorted(installed) == needs[match["pin"]], f"{match['pin']}: run `make lock`"
+            compared += 1
+    assert compared > 150
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda each: f"{each['python_full_version']}")
+def test_all_pins_agree_so_that_one_environment_serves_everything(environment: dict[str, str]) -> None:
+    development = lock.pinned("dev", environment)
     for name in ("core", "lab"):
-        few = pins(name, python)
+        few = lock.pinned(name, environment)
         assert {name: development.get(name) for name in few} == few
 
 
 def test_the_core_runs_server_and_client_and_brings_no_other_extra() -> None:
-    lists = PROJECT["project"]["optional-dependencies"]
-    of_client = {canonicalize_name(each.name) for each in wanted(lists["client"])}
-    others = {canonicalize_name(each.name) for each in wanted(*lists.values())} - of_client
-    assert of_client <= pins("core").keys()
-    assert others.isdisjoint(pins("core"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {
+        extra: {canonicalize_name(Requirement(line).name) for line in lines}
+        for extra, lines in project["optional-dependencies"].items()
+    }
+    others = set[str]().union(*extras.values()) - extras["client"]
+    core = lock.pinned("core", ENVIRONMENTS[0]).keys()
+    assert extras["client"] <= core
+    assert others.isdisjoint(core)
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:

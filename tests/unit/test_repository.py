@@ -201,7 +201,7 @@ def test_scripts_can_be_executed() -> None:
     scripts = [
         path for path in tracked_files() if path.read_bytes()[:2] == b"#!" and path.suffix in {"", ".sh"}
     ]
-    assert {"run", "setup.sh", "lock.sh"} <= {path.name for path in scripts}
+    assert {"run", "setup.sh"} <= {path.name for path in scripts}
     assert [name_of(path) for path in scripts if not path.stat().st_mode & 0o100] == []
 
 
