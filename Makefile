@@ -26,7 +26,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-root bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
+.PHONY: help demo check test test-root nightly bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,13 @@ test-root: ## the few tests that need root, or that root passes differently (by 
 	@tools/setup.sh test
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -n 2 $(ROOT)
+
+nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, a client killed 100 times
+	@tools/setup.sh test
+	@status=0; \
+	$(BIN)/pytest -n 2 --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/conformance tests/integration || status=1; \
+	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) tests/e2e/test_client_killed.py || status=1; \
+	exit $$status
 
 bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)
 	@tools/setup.sh test

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.decisions import Decisions
@@ -79,7 +80,7 @@ def figures(run: PopulationRun) -> list[float]:
     return found
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=times(12), deadline=None)
 @given(world=worlds(), policy=st.sampled_from(POLICIES), seed=st.integers(0, 1000))
 def test_looks_that_are_left_out_would_have_changed_nothing(
     world: Scenario, policy: PolicyChoice, seed: int
