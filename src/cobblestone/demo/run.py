@@ -225,7 +225,8 @@ def _report(console: Console, project_folder: Path, members: list[Member], url: 
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
     console.print("\n[bold]The answer[/]")
     console.print(facts["answer"], highlight=False)
-    console.print(f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n", highlight=False)
+    files = f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n"
+    console.print(files, highlight=False, markup=False, soft_wrap=True)
     table = Table(title="Credit", title_justify="left")
     for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
         table.add_column(column, justify="left" if column == "volunteer" else "right")
