@@ -32,18 +32,25 @@ MARKED_FOLDERS = ("e2e", "browser", "bench")
 
 # The caller's proxies, locale, time zone and settings must not reach a test or a process that it starts.
 
+FOREIGN = (
+    *("COBBLESTONE_", "LC_", "LANGUAGE", "PG", "PYTHON"),
+    "GIT",  # where a hook runs the tests, of git's own choice; GITHUB_ACTIONS makes a terminal of everything, as do:
+    *("FORCE_COLOR", "PY_COLORS", "TTY_"),
+)
+
 
 def scrub_environment() -> None:
     """Give this process, and so all its children, the same surroundings on every machine."""
     for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name.startswith(("COBBLESTONE_", "LC_", "PG")):
+        if name == "PYTHONDONTWRITEBYTECODE" and os.geteuid() == 0:
+            continue  # files of root's would be left in somebody's checkout
+        if name.lower().endswith("_proxy") or name.startswith(FOREIGN):
             del os.environ[name]
     home = tempfile.mkdtemp(prefix="cobblestone-tests-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for name in ("CONFIG", "DATA", "STATE"):
         os.environ[f"XDG_{name}_HOME"] = str(Path(home, name.lower()))
     os.environ.update(LANG="C.UTF-8", TZ="UTC", NO_COLOR="1", COLUMNS="120", NO_PROXY="*")
-    os.environ.pop("FORCE_COLOR", None)
     time.tzset()
 
 
