@@ -15,7 +15,7 @@ if [ "${1:-}" = --with-newest-pip ]; then
 fi
 results=$(mktemp -d "${TMPDIR:-/tmp}/cobblestone-pythons-XXXXXX")
 
-version_of() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11)) or print(sys.version.split()[0])' 2>/dev/null; }
+version_of() { "$1" -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.version.split()[0])' 2>/dev/null; }
 
 candidates() {
     for folder in $(printf '%s' "$PATH" | tr ' :' '? ') "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin; do

@@ -27,7 +27,8 @@ new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/
 
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
-        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is no Python 3.11 or newer" "$("$PYTHON" -V 2>&1)"
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is no Python 3.11 or newer that you can run" \
+            "Leave PYTHON out, or name another: make PYTHON=/path/to/python3 ..."
         command -v "$PYTHON"
         return
     fi

@@ -19,7 +19,7 @@ NAMES = ("out", "r.json", "r.csv", "r.tsv", "r.txt", "r.npy", "r.npz", "r.zip", 
 
 def npy_with_header(header: str, data: bytes = b"", *, version: int = 1) -> bytes:
     """Return an array file with any header."""
-    text = header.encode("utf-8")
+    text = header.encode("utf-8", "surrogatepass")
     length = struct.pack("<H" if version == 1 else "<I", len(text) & 0xFFFF if version == 1 else len(text))
     return b"\x93NUMPY" + bytes((version, 0)) + length + text + data
 
@@ -76,6 +76,8 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "digits in a table": ("r.csv", lambda: b"1" * 100_000 + b"x,2\n"),
     "signs and points": ("r.txt", lambda: b"+.-." * 50_000),
     "exponents in a row": ("r.txt", lambda: b"1e+1" * 50_000),
+    "numbers that end too early": ("r.txt", lambda: b"-3e 1e+ 2.d 1.5D- .e3 +.5e " * 10_000),
+    "signed digits and a letter": ("r.txt", lambda: (b"+" + b"1" * 1000 + b"e") * 200),
     "a long exponent": ("r.txt", lambda: b"1e" + b"9" * 200_000),
     "a number of many digits": ("r.json", lambda: b'{"x": ' + b"1" * 200_000 + b"}"),
     "lists, packed": ("r.json", lambda: gzip.compress(b"[" + b"[]," * 4_000_000 + b"1]")),

@@ -15,13 +15,17 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import example, given
 from tests.helpers.effort import times
-from tests.helpers.hostile_outputs import HOSTILE, RULES, mutants
+from tests.helpers.hostile_outputs import HOSTILE, NAMES, RULES, mutants, npy_of
 
+from cobblestone.domain.reasons import sayable_reason
 from cobblestone.domain.work import OutputSpec
 from cobblestone.ops.settings import ChecksSection
-from cobblestone.policy.validation.agreement import compare, parse_comparison, usable
+from cobblestone.policy.validation.agreement import compare, kind_named, parse_comparison, usable
+from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS
 from cobblestone.server.daemons.workers import Workers
 
 MANY = 3_000
@@ -42,7 +46,107 @@ def look_at(name: str, one: bytes, other: bytes, rules: Sequence[str] = RULES) -
             again = compare(rule, {name: other}, {name: one})
             assert agreement.match is again.match
             assert all(len(reason.text()) < 10_000 for reason in agreement.reasons)
+            assert all(sayable_reason(reason) == reason for reason in agreement.reasons)
             assert agreement.match or one != other
+
+
+def test_every_kind_that_compares_by_itself_is_tried_here() -> None:
+    rules = [parse_comparison(text) for text in RULES]
+    own_functions = {"python"}  # which fail as they like, see tests/integration/test_failing_comparisons.py
+    assert {rule.kind for rule in rules} == COMPARISON_KINDS.keys() - own_functions
+    assert not any(kind_named(rule.kind).project_function(rule.options) for rule in rules)
+
+
+BEGUN = (
+    "-3e",
+    "1e+",
+    "2.d",
+    "1.5D-",
+    ".e3",
+    "+.5e",
+    "1e999999999",
+    "-1e-999999999",
+    "nan",
+    "-inf",
+    "Infinity",
+    "iNf",
+)
+WORDS = st.sampled_from(
+    (*BEGUN, "9" * 4299, "9" * 4301, "1" * 5000 + ".5", "\\ud800", "\ud83d", "\0", "\ufeff")
+) | st.text("0123456789.+-eEdDnaifNIF_ ", max_size=12)
+TEXTS = st.lists(
+    WORDS | st.sampled_from(("\n", "\n\n", "\r", ",", ";", "\t", '"', "|", "=", "(")), max_size=20
+).map("".join)
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+JSON = st.recursive(
+    st.sampled_from(
+        (
+            "NaN",
+            "-Infinity",
+            "1e999999999",
+            "-0",
+            "9" * 4299,
+            "9" * 4301,
+            "1e5",
+            "true",
+            '"\\ud800"',
+            '"\\u0000"',
+        )
+    )
+    | st.integers().map(str)
+    | WORDS,  # which are mostly no JSON
+    lambda inner: (
+        st.lists(inner, max_size=4).map(lambda parts: f"[{','.join(parts)}]")
+        | st.lists(inner, max_size=3).map(
+            lambda parts: "{" + ",".join(f'"{n}\\udfff": {part}' for n, part in enumerate(parts)) + "}"
+        )
+        | st.tuples(st.sampled_from((3, 190, 210, 5000)), inner).map(
+            lambda deep: "[" * deep[0] + deep[1] + "]" * deep[0]
+        )
+    ),
+    max_leaves=8,
+)
+LONG_LINES = st.tuples(WORDS, st.integers(1, 3000), TEXTS).map(lambda parts: parts[0] * parts[1] + parts[2])
+ARRAYS = st.builds(
+    npy_of,
+    st.sampled_from(
+        (
+            "<f8",
+            "<i8",
+            ">u8",
+            "<c16",
+            "<f2",
+            "|b1",
+            "<U2",
+            "|S8",
+            "<M8[ns]",
+            "|O",
+            "<f16",
+            "\ud800",
+            [("a", "<f8")],
+        )
+    ),
+    st.sampled_from(
+        ("(1,)", "()", "(1,1)", "(0,)", "(2,)", "(-1,)", "(True,)", "1", "(1e999,)", "(" + "9" * 4301 + ",)")
+    ),
+    st.binary(max_size=20),
+    order=st.booleans(),
+)
+OUTPUTS = (TEXTS | JSON | LONG_LINES).map(as_bytes) | st.binary(max_size=60) | ARRAYS
+
+
+@given(name=st.sampled_from(NAMES), one=OUTPUTS, other=OUTPUTS | st.none())
+@example(name="r.csv", one=b"n,2.d,-3e\n1,2,3\n", other=b"n,2.d,-3e\n1,2,3.0000001\n")
+@example(name="r.txt", one=b"-3e\n", other=b"-3.0\n")
+def test_no_kind_of_comparison_raises_whatever_volunteers_send(
+    name: str, one: bytes, other: bytes | None
+) -> None:
+    look_at(name, one, one + b" " if other is None else other)
 
 
 @pytest.fixture(scope="module")

@@ -262,8 +262,6 @@ def test_texts_agree_token_by_token(a: str, b: str):
         ("alpha 1", "beta 1", "line 1, column 1: 'alpha' and 'beta'"),
         ("chr100001", "chr100002", "line 1, column 1: 'chr100001' and 'chr100002'"),
         ("1.2.3", "1.2.4", "line 1, column 1: '1.2.3' and '1.2.4'"),
-        ("3e", "4e", "line 1, column 1: '3e' and '4e'"),
-        ("-3.e+", "-3.d+", "line 1, column 2: '3.e' and '3.d'"),
         ("1e400", "1e500", "line 1, column 1: '1e400' and '1e500'"),
         ("1 2", "1 2 3", "line 1, column 5: the line ends and 3"),
         ("1 2 3", "1 2", "line 1, column 5: 3 and the line ends"),

@@ -33,8 +33,8 @@ PROGRAM = "import sys\nopen('out', 'w').write(sys.executable)\n"
 INTERPRETER = f"""#!/bin/sh
 echo "$0" >>found
 case "$*" in
-"-I -m cobblestone_runtime"*) shift 3; exec {sys.executable} -I {launcher.__path__[0]}/cobblestone_runtime.py "$@" ;;
-*) exec {sys.executable} "$@" ;;
+"-I -m cobblestone_runtime"*) shift 3; exec "{sys.executable}" -I "{launcher.__path__[0]}/cobblestone_runtime.py" "$@" ;;
+*) exec "{sys.executable}" "$@" ;;
 esac
 """
 #: Does nothing more: what is looked at is done by then.

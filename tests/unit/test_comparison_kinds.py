@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.helpers.api_client import ApiClient
+from tests.helpers.installed_kind import installed_kind
 from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
@@ -50,20 +50,10 @@ class Words(ReadsOutputs):
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package as an installer would leave it: its code, and its metadata with the entry point."""
-    site = tmp_path / "site"
-    metadata = site / "words-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "words.py").write_text(MODULE)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: words\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[cobblestone.comparisons]\nwords = words:Words\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))  # for the worker processes
-    comparison_kinds.cache_clear()
-    yield
-    comparison_kinds.cache_clear()
-    sys.modules.pop("words", None)
+def installed(tmp_path: Path) -> Iterator[None]:
+    """A package with a kind of its own."""
+    with installed_kind(tmp_path / "site", "words", "Words", MODULE):
+        yield
 
 
 def test_a_built_in_kind_is_known_without_packages() -> None:

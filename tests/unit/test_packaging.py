@@ -51,6 +51,16 @@ def test_every_pin_has_a_hash_and_no_line_has_an_address(name: str) -> None:
     assert re.findall(r"\w+://\S*|^--?(?!-hash).*|^-.*", text, flags=re.MULTILINE) == []
 
 
+def test_what_is_installed_from_a_list_does_not_depend_on_the_day() -> None:
+    """pip must look for nothing beyond the list (``--no-deps``), and build nothing, which takes the newest tools."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tools").glob("*.sh")]
+    texts += [(ROOT / "Makefile").read_text(encoding="utf-8"), (ROOT / ".ci/run").read_text(encoding="utf-8")]
+    commands = re.findall(r"pip install (?:\\\n|.)*?--requirement", "\n".join(texts))
+    assert len(commands) == 1
+    wanted = {"--no-deps", "--require-hashes", "--only-binary :all:"}
+    assert [command for command in commands if not all(word in command for word in wanted)] == []
+
+
 @pytest.mark.parametrize("name", lock.LISTS)
 def test_a_list_names_everything_that_it_needs_on_each_python_and_system(name: str) -> None:
     walks = [lock.walk(name, environment) for environment in ENVIRONMENTS]

@@ -206,14 +206,6 @@ def test_scripts_can_be_executed() -> None:
     assert [name_of(path) for path in scripts if not path.stat().st_mode & 0o100] == []
 
 
-def test_no_group_of_a_pattern_is_possessive() -> None:
-    # Python before 3.11.5 takes what the beginning of such a group matched, where the whole of it does not match
-    group = re.compile(r"(?<!\\)\)[?*+]\+[^=+\w ]|\(\?>")
-    assert group.search("(?:e[+-]?d)" + '?+"')
-    sources = [(name_of(path), path.read_text(encoding="utf-8")) for path in modules("src/")]
-    assert lines_with(group, sources) == []
-
-
 IMPURE = '''"""A rule that looks at its watch and throws dice."""
 
 from __future__ import annotations

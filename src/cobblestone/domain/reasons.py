@@ -75,6 +75,25 @@ def sayable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
 
 
+def sayable_reason(given: Reason) -> Reason:
+    """Return a reason of somebody's program as databases and pages take it.
+
+    Raises whatever it raises when it is put into words, for example because its sentence names a value that it lacks.
+    """
+    values = {name: _sayable_value(each) for name, each in given.values.items()}
+    said = Reason(sayable(given.code), sayable(given.sentence), values)
+    said.text()
+    return said
+
+
+def _sayable_value(given: object) -> Value:
+    if isinstance(given, Reason):
+        return sayable_reason(given)
+    if given is None or type(given) in (int, float, bool):
+        return cast("Value", given)
+    return sayable(str(given))
+
+
 def restored(code: str, sentence: str, values: Mapping[str, Any]) -> Reason:  # as JSON has them
     """Make a reason of what was stored of it (`Reason.plain_values`)."""
     return Reason(code, sentence, {name: _restored_value(each) for name, each in values.items()})

@@ -21,7 +21,7 @@ MAX_DEPTH = 40
 
 _TAG = re.compile(
     # Most elements hold no other ones: each is one match.
-    r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*+)</(?P=leaf)>"
+    r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*)</(?P=leaf)>"
     r"|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
     r"|<!--.*?(?:-->|\Z)"
     r"|<\?[^>]*>"

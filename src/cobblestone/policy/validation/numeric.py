@@ -115,7 +115,7 @@ def nan_places(document: Document, where: Words) -> Iterator[Reason]:
             )
         case TextDocument():
             lines = _counted(document.lines)
-            tokens = ((number, match) for number, line in lines for match in _TOKEN.finditer(line))
+            tokens = ((number, match) for number, line in lines for match in TOKEN.finditer(line))
             places = (_line_and_column(n, t.start() + 1) for n, t in tokens if _is_nan(t.group()))
         case ArrayDocument():
             values = document.values if document.kind == "number" else ()
@@ -362,13 +362,15 @@ def _json_nans(value: Json) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------ tables and text
 
 _NAN = frozenset({"nan", "NaN", "NAN"})
-# Possessive (``++``): what was read as digits is not tried again as something else, so time grows with the length alone.
-# Groups are not: Python before 3.11.5 takes half of a possessive group that does not match, such as the e of "3e".
-_PLAIN = r"(?:\d++(?:\.\d*+)?|\.\d++)(?:[eEdD][+-]?\d++)?"
+# Time grows with the length alone: what follows a run of digits is neither a digit nor anything that may follow a part of the
+# run, so each shorter run is given up after one character, and a word is read twice at most.
+# (Possessive quantifiers would say so themselves, but Python before 3.11.5 gets them wrong: it takes "3e" for a number.)
+_PLAIN = r"(?:\d+(?:\.\d*|)|\.\d+)(?:[eEdD][+-]?\d+|)"
 _SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
 _NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
 # A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
-_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*+|\S")
+TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*|\S")
+"""What lines of text are made of: numbers, words and other characters."""
 _LONGEST_INTEGER = 1000
 
 
@@ -377,8 +379,8 @@ def _counted(items: Sequence[_Item]) -> Iterator[tuple[int, _Item]]:
     return enumerate(items, start=1)
 
 
-def _as_number(text: str) -> int | float | None:
-    """Value of a number in a text; Fortran's exponent letter D is understood."""
+def as_number(text: str) -> int | float | None:
+    """Value of a cell or token, if it is a number; Fortran's exponent letter D is understood."""
     if _NUMBER.fullmatch(text) is None:
         return None
     if len(text) < _LONGEST_INTEGER and text.lstrip("+-").isdecimal():
@@ -397,12 +399,12 @@ def _words_agree(a: str, b: str, tolerance: Tolerance) -> bool:
     """Whether two cells or tokens agree: as numbers if both are, else as text."""
     if a == b and not _is_nan(a):
         return True
-    x, y = _as_number(a), _as_number(b)
+    x, y = as_number(a), as_number(b)
     return x is not None and y is not None and tolerance.agree(x, y)
 
 
 def _word_difference(where: Words, place: Words, a: str, b: str, tolerance: Tolerance) -> Reason:
-    x, y = _as_number(a), _as_number(b)
+    x, y = as_number(a), as_number(b)
     if x is None or y is None:
         return _values_differ(where, place, repr(a), repr(b))
     return _numbers_differ(where, place, x, y, tolerance)
@@ -413,7 +415,7 @@ def _table_differences(
 ) -> Iterator[Reason]:
     if len(a.rows) != len(b.rows):
         yield _sizes_differ(where, phrase("the table"), phrase("rows"), len(a.rows), len(b.rows))
-    names = a.rows[0] if a.rows and not any(map(_as_number_or_empty, a.rows[0])) else []
+    names = a.rows[0] if a.rows and not any(map(_is_number_or_empty, a.rows[0])) else []
     for line, x, y in zip(a.lines, a.rows, b.rows, strict=False):
         if len(x) != len(y):
             yield _sizes_differ(where, phrase("line {line}", line=line), phrase("columns"), len(x), len(y))
@@ -423,8 +425,8 @@ def _table_differences(
                 yield _word_difference(where, _line_and_column(line, i + 1, name), cell, other, tolerance)
 
 
-def _as_number_or_empty(cell: str) -> bool:
-    return not cell or _as_number(cell) is not None
+def _is_number_or_empty(cell: str) -> bool:
+    return not cell or as_number(cell) is not None
 
 
 def _text_differences(
@@ -438,7 +440,7 @@ def _text_differences(
 
 
 def _line_differences(a: str, b: str, tolerance: Tolerance, where: Words, number: int) -> Iterator[Reason]:
-    for x, y in zip_longest(_TOKEN.finditer(a), _TOKEN.finditer(b)):
+    for x, y in zip_longest(TOKEN.finditer(a), TOKEN.finditer(b)):
         present = x or y  # the other one is missing: its line has ended
         if present is None:
             return

@@ -20,6 +20,6 @@ def comparison_kinds() -> dict[str, ComparisonKind]:
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         try:
             installed[entry.name] = entry.load()()
-        except Exception:
+        except (Exception, SystemExit):
             log.exception("comparison_kind_not_loaded", kind=entry.name, source=entry.value)
     return installed | COMPARISON_KINDS

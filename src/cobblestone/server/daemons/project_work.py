@@ -14,7 +14,7 @@ import resource
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from typing import Any
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.reasons import Reason, joined, phrase, sayable
+from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.validation.agreement import (
     DEFAULT_LIMITS,
@@ -32,7 +32,7 @@ from cobblestone.policy.validation.agreement import (
     missing_output,
     usable,
 )
-from cobblestone.policy.validation.archives import ReadLimits
+from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.store.work.uploads import StoredOutput, output_content
@@ -220,13 +220,12 @@ class _Comparison:
                 transient=True,
                 problem=phrase("{problem}", problem=str(error)),
             )
-        kinds = comparison_kinds()
-        kind_named(task.rule.kind, kinds)
         try:
-            problem = usable(task.rule, files, task.specs, limits=task.limits, kinds=kinds)
-        except Exception as error:  # noqa: BLE001  # a reader that chokes on an output says so of this output alone
-            what = sayable(f"{type(error).__name__}: {str(error)[:200]}")
-            problem = phrase("its outputs cannot be read: {problem}", problem=what)
+            with _blamed_on(task.rule.kind):
+                problem = usable(task.rule, files, task.specs, limits=task.limits, kinds=comparison_kinds())
+                problem = problem and sayable_reason(problem)
+        except MalformedOutput as error:
+            problem = unreadable(error.why)
         if problem is not None:
             return OutputCheck(result_id=result.result_id, usable=False, problem=problem)
         self._files[result.result_id] = files
@@ -238,10 +237,11 @@ class _Comparison:
         kinds = comparison_kinds()
         reference = kind_named(task.rule.kind, kinds).project_function(task.rule.options)
         if not reference:
-            agreement = compare(
-                task.rule, self._files[one], self._files[other], limits=task.limits, kinds=kinds
-            )
-            return None if agreement.match else joined(agreement.reasons)
+            with _blamed_on(task.rule.kind):
+                agreement = compare(
+                    task.rule, self._files[one], self._files[other], limits=task.limits, kinds=kinds
+                )
+                return None if agreement.match else sayable_reason(joined(agreement.reasons))
         function = project_function(task.project_folder, reference)
         outcome = _call(function, self._paths(one), self._paths(other))
         if not isinstance(outcome, bool):
@@ -296,6 +296,22 @@ def assimilate(task: AssimilationTask) -> float | None:
             ),
         )
     return float(answer) if isinstance(answer, int | float) and not isinstance(answer, bool) else None
+
+
+def unreadable(why: Reason | str) -> Reason:
+    """Say that outputs cannot be read, which makes them unusable."""
+    return phrase("its outputs cannot be read: {problem}", problem=why)
+
+
+@contextlib.contextmanager
+def _blamed_on(kind: str) -> Generator[None]:
+    """Have what a kind of comparison raises blamed on the kind: it says nothing about the outputs that it was given."""
+    try:
+        yield
+    except (CobblestoneError, MemoryError):  # these say what is wrong
+        raise
+    except BaseException as error:
+        raise JobError(f"The comparison {kind} failed:\n{_short_traceback(error)}") from error
 
 
 def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:

@@ -14,7 +14,6 @@ import structlog
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.ids import WorkunitId
-from cobblestone.domain.reasons import phrase
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.policy.validation.agreement import kind_named
@@ -28,7 +27,12 @@ from cobblestone.policy.validation.canonical import (
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.storage import bring_outputs
-from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
+from cobblestone.server.daemons.project_work import (
+    ResultOutputs,
+    ValidationTask,
+    unreadable,
+    validate,
+)
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
 from cobblestone.server.daemons.workers import WorkerFailedError, Workers
@@ -167,27 +171,30 @@ class Validator:
     async def _without_unreadable(self, app: App, task: ValidationTask) -> ValidationReport:
         """Compare once more after time, memory or the process itself did not last.
 
-        Each result is read by itself first: one with which that happens again cannot be read, and that is its host's affair.
+        Each result is read by itself first: one with which that happens again cannot be read, and while others can, that is its
+        host's affair.  If none can, it is rather the server's: a disk that does not answer, or limits that are too tight.
 
         Raises:
-            WorkerFailedError: they can all be read, but not compared.
+            WorkerFailedError: they can all be read, but not compared, or none can be read.
         """
-        unreadable: list[OutputCheck] = []
+        bad: list[OutputCheck] = []
         for result in task.results:
             alone = replace(task, results=(result,), pairs=(), credit_function="")
             try:
                 await self._workers.call(validate, alone, app=app.name)
             except WorkerFailedError as error:
-                problem = phrase("its outputs cannot be read: {problem}", problem=str(error))
-                unreadable.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
-        bad = {found.result_id for found in unreadable}
+                problem = unreadable(str(error))
+                bad.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
+                if len(bad) == len(task.results):
+                    raise
+        bad_ids = {found.result_id for found in bad}
         rest = replace(
             task,
-            results=tuple(result for result in task.results if result.result_id not in bad),
-            pairs=tuple(pair for pair in task.pairs if bad.isdisjoint(pair)),
+            results=tuple(result for result in task.results if result.result_id not in bad_ids),
+            pairs=tuple(pair for pair in task.pairs if bad_ids.isdisjoint(pair)),
         )
         report = await self._workers.call(validate, rest, app=app.name)
-        return replace(report, checked=(*report.checked, *unreadable))
+        return replace(report, checked=(*report.checked, *bad))
 
     def _decide(self, tx: Transaction, *, id_: WorkunitId, report: ValidationReport) -> None:
         # Read again: a report may have come in, an operator cancelled, or another validator been faster.

@@ -37,7 +37,10 @@ def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationRe
         return None
     try:
         return _compared_by_checksum(app, view, outputs)
-    except Exception:  # a kind that is not there, or fails: the worker will say so of this workunit alone
+    except (
+        Exception,
+        SystemExit,
+    ):  # a kind that is not there, or fails: the worker will say so of this workunit alone
         log.exception("comparison_by_checksum_failed", workunit=view.workunit.name)
         return None
 

@@ -64,6 +64,10 @@ class WorkerFailedError(JobError):
     """A call took too long or too much memory, or its process died: the function itself said nothing."""
 
 
+class WorkerKilledError(JobError):
+    """Somebody else ended a call's process, such as a system that runs out of memory: that says nothing about the call."""
+
+
 class Workers:
     """Runs functions in worker processes."""
 
@@ -92,6 +96,7 @@ class Workers:
 
         Raises:
             WorkerFailedError: it took too long or too much memory, or its process died.
+            WorkerKilledError: its process was killed by somebody else.
             JobError: it failed.
             asyncio.CancelledError: the workers are closed.
         """
@@ -235,6 +240,7 @@ class _Process:
 
         Raises:
             WorkerFailedError: the process died, or ran out of memory.
+            WorkerKilledError: somebody else killed it.
             JobError: the function failed.
         """
         self._n_calls += 1
@@ -279,7 +285,12 @@ class _Process:
                     raise EOFError
             return pipe.recv()
         except (EOFError, OSError) as error:
+            stopped_by_us = self._stopped
             self.stop()
+            if process.exitcode == -signal.SIGKILL and not stopped_by_us:
+                raise WorkerKilledError(
+                    "Its process was killed from outside, as systems do that run out of memory."
+                ) from error
             raise WorkerFailedError(
                 f"Its process died (exit code {process.exitcode}); perhaps it used too much memory."
             ) from error

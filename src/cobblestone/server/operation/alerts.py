@@ -69,14 +69,14 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Proj
             yield ProjectWarning(code=f"waiting_for_{name}", text=text)
     if figures.parked:
         text = (
-            f"{figures.parked} jobs are parked, because the project's own function failed on them. `cobblestone explain"
-            " workunit ID` says how; `cobblestone workunit retry ID` calls it again."
+            f"{figures.parked} jobs are parked, because a comparison or the project's own function failed on them. `cobblestone"
+            " explain workunit ID` says how; `cobblestone workunit retry ID` tries again."
         )
         yield ProjectWarning(code="jobs_parked", text=text)
     if figures.called_again:
         text = (
-            f"The project's own function failed on {figures.called_again} jobs and is called again. `cobblestone explain"
-            " workunit ID` says how."
+            f"A comparison or the project's own function failed on {figures.called_again} jobs and is tried again. `cobblestone"
+            " explain workunit ID` says how."
         )
         yield ProjectWarning(code="function_fails", text=text)
     if figures.backlog_seconds > watch.max_backlog_seconds:

@@ -13,10 +13,10 @@ from itertools import chain, islice
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId, WorkunitId
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.ids import HostId
+from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
-from cobblestone.domain.work import Result
+from cobblestone.domain.work import Result, Workunit
 from cobblestone.policy.dispatch.host_status import HostStatus, host_status
 from cobblestone.policy.dispatch.job_refusals import for_submitter
 from cobblestone.policy.dispatch.reach import Shortage, shortage
@@ -113,22 +113,24 @@ def explain_host(
     )
 
 
-def _function_failed(db: Database, workunit_id: WorkunitId) -> Iterator[Reason]:
-    """Say that the project's own function fails on a workunit."""
-    found = lifecycle.handler_failure(db, workunit_id)
+def _handler_failed(db: Database, workunit: Workunit) -> Iterator[Reason]:
+    """Say that a comparison, or the project's own function, fails on a workunit."""
+    found = lifecycle.handler_failure(db, workunit.id)
+    what = phrase("Its validation") if workunit.need_validate else phrase("Its assimilation")
     if found is not None and found.parked:
         yield reason(
             "parked",
-            "The project's own function failed {count} times, so the job waits: {problem} Mend the function, then: cobblestone"
-            " workunit retry {id}",
+            "{what} failed {count} times, so the job waits: {problem} Once that is mended: cobblestone workunit retry {id}",
+            what=what,
             count=found.n_failures,
             problem=found.problem,
-            id=workunit_id,
+            id=workunit.id,
         )
     elif found is not None:
         yield reason(
             "function_failed",
-            "The project's own function failed {count} times and is called again: {problem}",
+            "{what} failed {count} times and is tried again: {problem}",
+            what=what,
             count=found.n_failures,
             problem=found.problem,
         )
@@ -147,7 +149,7 @@ def explain_workunit(
     if not views:
         raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
     view = views[0]
-    reasons = [*_function_failed(db, view.workunit.id), *_state_of(view, now)]
+    reasons = [*_handler_failed(db, view.workunit), *_state_of(view, now)]
     unsent = [result for result in view.results if result.server_state is ServerState.UNSENT]
     if not unsent:
         return WorkunitExplanation(view=view, reasons=tuple(reasons))

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
+from cobblestone.domain.reasons import sayable
 from cobblestone.domain.states import BatchState
 from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.credit.history import day_of
@@ -150,7 +151,7 @@ def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem:
     """Try the project's function on a workunit again only after ``until``; count the failure, and keep what it said."""
     tx.execute(
         "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1, handler_problem = ? WHERE id = ?",
-        (until, problem[:MAX_PROBLEM], workunit_id),
+        (until, sayable(problem[:MAX_PROBLEM]), workunit_id),
     )
 
 
