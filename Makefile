@@ -5,6 +5,8 @@ ARGS ?=
 PYTEST_ARGS ?=
 # Options for the bench of the server, e.g. BENCH_ARGS="--database postgresql --rows one,ten".
 BENCH_ARGS ?=
+# Where `make clients` gets Debian's packages, when it is not where apt gets this machine's own.
+MIRROR ?=
 # Interpreters for `make pythons`, instead of all that are here.
 PYTHONS ?=
 # The interpreter for a new .venv, when it is not the first python3 >= 3.11 on PATH.
@@ -24,7 +26,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-root bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
+.PHONY: help demo check test test-root nightly bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +54,13 @@ test-root: ## the few tests that need root, or that root passes differently (by 
 	@tools/setup.sh test
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -n 2 $(ROOT)
+
+nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, a client killed 100 times
+	@tools/setup.sh test
+	@status=0; \
+	$(BIN)/pytest -n 2 --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/conformance tests/integration || status=1; \
+	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) tests/e2e/test_client_killed.py || status=1; \
+	exit $$status
 
 bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)
 	@tools/setup.sh test
@@ -97,7 +106,7 @@ everywhere: ## apps for Windows under wine, for Linux on ARM under qemu, in cont
 clients: ## the tests with real clients under newer ones, 8.0 and the newest of Debian, unpacked beside the system's; needs mmdebstrap
 	@tools/setup.sh test
 	@status=0; for suite in trixie sid; do \
-		programs=$$(tools/newer_client.sh $$suite) || exit 1; \
+		programs=$$(tools/newer_client.sh $$suite $(MIRROR)) || exit 1; \
 		PATH="$$programs:$$PATH" $(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
 	done; exit $$status
 

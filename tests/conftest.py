@@ -1,6 +1,6 @@
 """What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
 
-Options: ``--hypothesis-profile=nightly`` searches for long, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
+Options: ``--hypothesis-profile=nightly`` searches for hours, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
 integration tests on PostgreSQL too, ``--kills=100`` kills the client that often.
 """
 
@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from tests.helpers.effort import MANY
 from tests.helpers.postgres_server import PostgresServer
 
 TESTS = Path(__file__).parent
@@ -30,18 +32,25 @@ MARKED_FOLDERS = ("e2e", "browser", "bench")
 
 # The caller's proxies, locale, time zone and settings must not reach a test or a process that it starts.
 
+FOREIGN = (
+    *("COBBLESTONE_", "LC_", "LANGUAGE", "PG", "PYTHON"),
+    "GIT",  # where a hook runs the tests, of git's own choice; GITHUB_ACTIONS makes a terminal of everything, as do:
+    *("FORCE_COLOR", "PY_COLORS", "TTY_"),
+)
+
 
 def scrub_environment() -> None:
     """Give this process, and so all its children, the same surroundings on every machine."""
     for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name.startswith(("COBBLESTONE_", "LC_", "PG")):
+        if name == "PYTHONDONTWRITEBYTECODE" and os.geteuid() == 0:
+            continue  # files of root's would be left in somebody's checkout
+        if name.lower().endswith("_proxy") or name.startswith(FOREIGN):
             del os.environ[name]
     home = tempfile.mkdtemp(prefix="cobblestone-tests-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for name in ("CONFIG", "DATA", "STATE"):
         os.environ[f"XDG_{name}_HOME"] = str(Path(home, name.lower()))
     os.environ.update(LANG="C.UTF-8", TZ="UTC", NO_COLOR="1", COLUMNS="120", NO_PROXY="*")
-    os.environ.pop("FORCE_COLOR", None)
     time.tzset()
 
 
@@ -88,7 +97,24 @@ ON_A_BUILD_SERVICE = os.environ.get("CI", "") not in ("", "0", "false")
 settings.register_profile(
     "ci", max_examples=50, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
 )
-settings.register_profile("nightly", max_examples=5_000, deadline=None, print_blob=True)
+# In full, since Hypothesis begins with other settings on a build service; there, too, each night is another one.
+settings.register_profile(
+    "nightly",
+    max_examples=MANY,
+    deadline=None,
+    print_blob=True,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(TESTS.parent / ".hypothesis" / "examples"),
+    suppress_health_check=(HealthCheck.too_slow,),
+)
+#: A search takes as long as it takes; a test that still runs after this hangs.
+NIGHTLY_TIMEOUT = 3 * 3600
+
+
+def is_nightly(config: pytest.Config) -> bool:
+    return config.option.hypothesis_profile == "nightly"
+
+
 settings.load_profile("ci")
 
 
@@ -102,17 +128,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
-        seed = 20070326 if ON_A_BUILD_SERVICE else random.SystemRandom().randrange(10**9)
+        same = ON_A_BUILD_SERVICE and not is_nightly(config)
+        seed = 20070326 if same else random.SystemRandom().randrange(10**9)
         config.option.hypothesis_seed = str(seed)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"seed: --hypothesis-seed={config.option.hypothesis_seed}"
+    return f"seed: {repetition(config)}"
+
+
+def repetition(config: pytest.Config) -> str:
+    """The options that make the same run again."""
+    profile = "--hypothesis-profile=nightly " if is_nightly(config) else ""
+    return f"{profile}--hypothesis-seed={config.option.hypothesis_seed}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if terminalreporter.stats.get("failed"):
-        terminalreporter.write_line(f"repeat with --hypothesis-seed={config.option.hypothesis_seed}")
+        terminalreporter.write_line(f"repeat with {repetition(config)}")
 
 
 @pytest.fixture
@@ -141,5 +174,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in MARKED_FOLDERS:
             item.add_marker(folder)
-        if folder in TIMEOUTS and item.get_closest_marker("timeout") is None:
+        if is_nightly(config):
+            item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT), append=False)
+        elif folder in TIMEOUTS and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[folder]))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from structlog.testing import capture_logs
@@ -179,7 +180,7 @@ def test_what_is_wrong_with_an_address_is_said(postgres: PostgresServer, tmp_pat
     cases = {
         f"postgresql://cobblestone@/nowhere?host={postgres.folder}": "Create it first",
         f"postgresql://stranger@/postgres?host={postgres.folder}": "does not exist",
-        f"postgresql://cobblestone:pass@/x?host={tmp_path}": "Is PostgreSQL running",
+        f"postgresql://cobblestone:pass@/x?host={quote(str(tmp_path))}": "Is PostgreSQL running",
         "postgresql://cobblestone@127.0.0.1:1/x": "does it listen",
         "postgresql://host/x?nonsense=1": "not an address",
     }

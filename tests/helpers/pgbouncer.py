@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.helpers.postgres_server import PostgresServer
+from tests.helpers.postgres_server import SOCKETS, PostgresServer
 
 PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 DOCS = Path(__file__).parents[2] / "docs" / "postgresql.md"
@@ -27,7 +27,7 @@ class Pgbouncer:
 
     def __init__(self, server: PostgresServer, *, folder: Path | None = None) -> None:
         """``folder``: the same as another had, which was closed."""
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="cobblestone-pool-"))
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="cobblestone-pool-", dir=SOCKETS))
         self.folder.mkdir(exist_ok=True)
         user: dict[str, object] = {}
         if os.geteuid() == 0:  # it refuses to run as root

@@ -26,6 +26,8 @@ DO $$ DECLARE name text; BEGIN
     LOOP EXECUTE format('ALTER SEQUENCE %I RESTART', name); END LOOP;
 END $$
 """
+#: The name of a socket has 107 bytes at most, and stands in addresses as it is: no long or odd TMPDIR.
+SOCKETS = "/tmp"
 UNPRIVILEGED = ("postgres", "nobody")
 
 
@@ -53,7 +55,7 @@ class PostgresServer:
         follows: PostgresServer | None = None,
     ) -> None:
         """``follows``: be a standby of that server."""
-        self.folder = Path(tempfile.mkdtemp(prefix="cobblestone-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="cobblestone-pg-", dir=SOCKETS))
         self._user: dict[str, object] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             name = next(name for name in UNPRIVILEGED if _exists(name))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
@@ -297,7 +298,7 @@ def test_a_password_is_on_no_command_line():
     address = "postgresql://ada:se:cr\\et@db.example.org:5433/project?sslmode=require"
     with postgres_dump._without_password(address) as shown:
         assert "se:cr" not in shown
-        parts = dict(part.split("=", 1) for part in shown.split())
+        parts = {name: str(value) for name, value in conninfo_to_dict(shown).items()}
         assert parts["host"] == "db.example.org"
         assert parts["sslmode"] == "require"
         passfile = Path(parts["passfile"])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers.api_client import ApiClient
+from tests.helpers.effort import times
 from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.apps import App
@@ -414,7 +415,7 @@ def token(world: World) -> dict[str, str]:
 FIGURES = ["final_cpu_time", "final_elapsed_time", "fpops_cumulative", "p_fpops", "p_iops", "p_ncpus"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     reports=st.lists(
         st.tuples(

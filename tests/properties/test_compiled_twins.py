@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin import ProjectQueue
@@ -123,7 +124,7 @@ def worlds(draw: st.DrawFn) -> Scenario:
     return replace(world, duration=2 * DAY, host=host)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=times(10), deadline=None)
 @given(
     worlds(),
     st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),
@@ -158,7 +159,7 @@ def test_more_jobs_than_numbers_were_drawn_for_at_first(monkeypatch: pytest.Monk
     assert metrics_of(world, PolicyChoice(), 1) == found
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=times(2), deadline=None)
 @given(
     st.sampled_from(["CS2_WF2_WS2_JC2", "CS1_WF1_WS1_JC1", "CS2_WF2_WS1_JC2"]),
     st.booleans(),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
@@ -269,10 +270,9 @@ def agree(case: Case) -> None:
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_a_mended_choice_is_the_one_that_would_be_made_anew(part: int) -> None:
-    r = random.Random(part)
-    for _ in range(200):
-        agree(draw(r))
+def test_a_mended_choice_is_the_one_that_would_be_made_anew(part: int, rng: random.Random) -> None:
+    for _ in range(times(200)):
+        agree(draw(rng))
 
 
 def long_queue(r: random.Random) -> Case:
@@ -317,7 +317,8 @@ def long_queue(r: random.Random) -> Case:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_jobs_that_follow_each_other_are_those_that_would_be_chosen_anew(part: int) -> None:
-    r = random.Random(100 + part)
-    for _ in range(10):
-        agree(long_queue(r))
+def test_jobs_that_follow_each_other_are_those_that_would_be_chosen_anew(
+    part: int, rng: random.Random
+) -> None:
+    for _ in range(times(10)):
+        agree(long_queue(rng))

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import pytest
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU
@@ -187,10 +188,9 @@ def draw(r: random.Random) -> Case:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_run_list_is_what_looking_at_all_jobs_finds(part: int) -> None:
-    r = random.Random(part)
-    for _ in range(250):
-        case = draw(r)
+def test_a_run_list_is_what_looking_at_all_jobs_finds(part: int, rng: random.Random) -> None:
+    for _ in range(times(250)):
+        case = draw(rng)
         expected = deepcopy(case)
         found = make_device_run_list(
             case.jobs,

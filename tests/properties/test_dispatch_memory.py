@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
@@ -54,7 +55,7 @@ class Desk:
 REMEMBERS = Desk()  # for all examples: what one of them asks, others find remembered
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(150), deadline=None)
 @given(
     luck=st.randoms(use_true_random=False),
     seconds=st.sampled_from([0.0, 1.0, 5e4, 3e5]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from tests.helpers.effort import times
+
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, too_many
 
 
@@ -23,15 +25,14 @@ def draw(r: random.Random, longest: float, grid: bool) -> BookedJob:
     return BookedJob(round(deadline, -1), round(size, -1)) if grid else BookedJob(deadline, size)
 
 
-def test_both_ways_find_the_same_jobs() -> None:
-    r = random.Random(1)
+def test_both_ways_find_the_same_jobs(rng: random.Random) -> None:
     refused = 0
-    for _ in range(2000):
-        ncpus = r.choice((1, 2, 4, 16))
-        longest = 100.0 * r.choice((1.0, 5.0, 20.0)) / ncpus
-        grid = r.random() < 0.5  # many equal deadlines and times
-        begun = [draw(r, longest, grid) for _ in range(r.randint(0, 2 * ncpus))]
-        others = [draw(r, longest, grid) for _ in range(r.randint(0, 40))]
+    for _ in range(times(2000)):
+        ncpus = rng.choice((1, 2, 4, 16))
+        longest = 100.0 * rng.choice((1.0, 5.0, 20.0)) / ncpus
+        grid = rng.random() < 0.5  # many equal deadlines and times
+        begun = [draw(rng, longest, grid) for _ in range(rng.randint(0, 2 * ncpus))]
+        others = [draw(rng, longest, grid) for _ in range(rng.randint(0, 40))]
         expected = one_by_one(begun, others, ncpus)
         assert too_many(begun, others, ncpus=ncpus) == expected
         refused += sum(expected)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
@@ -116,7 +117,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return Scenario(duration=5 * DAY, host=host, projects=tuple(projects))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(scenarios(), st.sampled_from(POLICIES), st.integers(0, 1000))
 def test_the_books_balance_and_metrics_stay_in_range(
     scenario: Scenario, policy: PolicyChoice, seed: int

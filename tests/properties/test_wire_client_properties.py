@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 from tests.helpers.wire_captures import recorded, scheduler_replies
 from tests.properties.test_wire_properties import REPLY, REQUEST, damaged, in_order_of_types
 
@@ -25,7 +26,7 @@ from cobblestone.wire.web_rpc_client import (
 
 #: Making them is slow, and making a failing one smaller takes minutes.
 BIG_VALUES = settings(
-    max_examples=20,
+    max_examples=times(20),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     phases=[Phase.explicit, Phase.generate],
 )

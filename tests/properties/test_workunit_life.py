@@ -13,6 +13,7 @@ from itertools import count
 import hypothesis.strategies as st
 from hypothesis import given, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.helpers.effort import times
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.reasons import phrase
@@ -303,7 +304,7 @@ class WorkunitLife(RuleBasedStateMachine):
 
 
 TestWorkunitLife = WorkunitLife.TestCase
-TestWorkunitLife.settings = settings(max_examples=6 * settings().max_examples)
+TestWorkunitLife.settings = settings(max_examples=times(300))
 
 
 @given(patience=st.sampled_from([500.0, 1.0]))

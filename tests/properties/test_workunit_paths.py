@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, WorkunitId
 from cobblestone.domain.states import ClientState, ExitStatus, Outcome, ValidateState
@@ -117,7 +118,7 @@ class Walk:
         self.put(place, row)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(
     quorum=st.integers(1, 3),
     spare=st.integers(0, 2),

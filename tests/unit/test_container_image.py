@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 
 from cobblestone.domain.errors import JobError
 from cobblestone.launcher.container import pack_image
@@ -126,7 +127,7 @@ def test_what_no_volunteer_could_load_is_refused_with_a_sentence(
     assert mentions in str(raised.value)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60))
 @given(position=st.integers(0, 20_000), noise=st.binary(min_size=1, max_size=8), kept=st.integers(0, 20_000))
 def test_a_damaged_archive_is_packed_rightly_or_refused(
     tmp_path: Path, position: int, noise: bytes, kept: int

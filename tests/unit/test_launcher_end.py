@@ -146,9 +146,7 @@ def test_error_output_of_a_killed_launcher_is_not_lost(slot: Slot) -> None:
 
 def test_the_users_key_is_nowhere_but_in_the_clients_own_file(slot: Slot) -> None:
     assert slot.run("import cobblestone_runtime as r\nprint(r.job_info())") == 0
-    files = [
-        path for path in slot.folder.rglob("*") if path.is_file()
-    ]  # Python may keep compiled modules in a folder
+    files = [path for path in slot.folder.rglob("*") if path.is_file()]
     holders = [path.name for path in files if b"secret-of-the-user" in path.read_bytes()]
     assert holders == ["init_data.xml"]
     assert "'result_name': 'wu_1_0'" in slot.read("stdout.txt")

@@ -25,7 +25,7 @@ def test_a_test_can_reach_this_machine(host: str) -> None:
 def test_the_surroundings_are_the_same_everywhere() -> None:
     assert time.strftime("%Z", time.localtime(0)) == "UTC"
     assert {name for name in os.environ if name.lower().endswith("_proxy")} <= {"NO_PROXY"}
-    assert [name for name in os.environ if name.startswith(("COBBLESTONE_", "LC_"))] == []
+    assert [name for name in os.environ if name.startswith(("COBBLESTONE_", "LC_", "GIT"))] == []
 
 
 def test_chance_depends_on_the_printed_seed_only(rng: random.Random, request: pytest.FixtureRequest) -> None:

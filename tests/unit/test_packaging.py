@@ -118,7 +118,11 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     packed = set(zipfile.ZipFile(wheel).namelist())
 
     listing = subprocess.run(
-        ["git", "ls-files", "src"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "src"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.splitlines()
     tracked = {name.removeprefix("src/") for name in listing if (ROOT / name).exists()}
     missing = {name for name in tracked - packed if not name.endswith("/ruff.toml")}

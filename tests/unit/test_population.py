@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.effort import times
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
@@ -53,7 +54,7 @@ def tally(result: PopulationRun) -> Tally:
     return result.tallies[0]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=times(6), deadline=None)
 @given(
     quorum=st.integers(1, 3),
     extra=st.integers(0, 2),

@@ -22,8 +22,28 @@ REGISTRY_HOSTS = (
     "npmjs" + ".com",
     "crates" + ".io",
     "ana" + "conda.org",
+    "rubygems" + ".org",
+    "golang" + ".org",
+    "yarnpkg" + ".com",
+    "jsdelivr" + ".net",
+    "unpkg" + ".com",
+    "nodesource" + ".com",
     "/opt/" + "pypi",
     "/opt/" + "wheels",
+)
+#: Where distributions keep their packages; what a machine's own apt is told is the machine's affair.
+MIRROR_HOST = re.compile(
+    r"\b(?:[\w-]+\.)*(?:"
+    + "|".join(("deb" + "ian", "ub" + "untu", "fedora" + "project", "arch" + "linux"))
+    + ")"
+    r"\.(?:org|com|net)\b|://[^/\s]*\bmirrors?\b|://[^\s\"')]+/(?:deb" + r"ian|ub" + r"untu)\b",
+    re.IGNORECASE,
+)
+#: Of what runs at set-up and in the checks no line leads to another machine, whatever it would be asked for.
+SET_UP = (".ci/", "tools/", "requirements/", "Makefile")
+ELSEWHERE = re.compile(
+    r"\b(?:https?|ftp|git|ssh)://(?!127\.|localhost\b|\[::1\]|(?:[\w-]+\.)*example\.(?:org|com)\b)",
+    re.IGNORECASE,
 )
 #: Folders of one machine or person: of root, of a user, and the place where this was written.
 MACHINE_PATH = re.compile(r"(?<![\w.$}~*-])/(?:work|root|home/[a-z][\w-]*|Users/[A-Za-z][\w-]*)/[\w.]")
@@ -37,7 +57,8 @@ VAGUE_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util",
 @cache
 def tracked_files() -> tuple[Path, ...]:
     """Every file of the repository, without what is ignored."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    # git believes a copy that belongs to somebody else only if it is told so; root may look at one
+    command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files", "-z"]
     listing = subprocess.run(command, check=True, capture_output=True).stdout.decode()
     names = [name for name in listing.split("\0") if name]
     return tuple(path for name in names if (path := ROOT / name).is_file())
@@ -72,6 +93,33 @@ def lines_with(pattern: re.Pattern[str], files: list[tuple[str, str]]) -> list[s
 def test_no_file_names_a_package_registry() -> None:
     hosts = re.compile("|".join(re.escape(host) for host in REGISTRY_HOSTS), re.IGNORECASE)
     assert lines_with(hosts, text_files()) == []
+
+
+def test_no_file_names_a_mirror_of_a_distribution() -> None:
+    assert lines_with(MIRROR_HOST, text_files()) == []
+
+
+def test_set_up_and_checks_name_no_other_machine() -> None:
+    files = [(name, text) for name, text in text_files() if name.startswith(SET_UP)]
+    assert {"Makefile", ".ci/run", "tools/setup.sh", "requirements/dev.txt"} <= {name for name, _ in files}
+    assert lines_with(ELSEWHERE, files) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (MIRROR_HOST, "http://deb.deb" + "ian.org/deb" + "ian", True),
+        (MIRROR_HOST, "http://ports.ub" + "untu.com", True),
+        (MIRROR_HOST, "http://mir" + "ror.example.org/x", True),
+        (MIRROR_HOST, "http://10.0.0.1/deb" + "ian/", True),
+        (MIRROR_HOST, "Debian or Ubuntu, apt-get install boinc-client", False),
+        (ELSEWHERE, "curl https:" + "//files.example.net/tool", True),
+        (ELSEWHERE, "http://127.0.0.1:8080/", False),
+        (ELSEWHERE, "https://example.org/x", False),
+    ],
+)
+def test_an_address_of_another_machine_is_found(pattern: re.Pattern[str], text: str, found: bool) -> None:
+    assert (pattern.search(text) is not None) == found
 
 
 def test_no_file_holds_a_path_of_one_machine() -> None:

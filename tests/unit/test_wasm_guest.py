@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.domain.errors import JobError
+from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher.wasm import GUEST_FOLDER
-from cobblestone.sdk import wasm_sources
+from cobblestone.sdk import wasm_sources, wasm_toolchain
 from cobblestone.sdk.wasm_package import portable_command
 from cobblestone.sdk.wasm_sources import archive, python_files, read_wheel, vendor
 
@@ -177,3 +177,16 @@ def test_only_python_is_portable(tmp_path: Path):
         portable_command(["sh", "job.sh"], [], None)
     with pytest.raises(JobError, match=r"uses program\.py, which is not sent along"):
         portable_command(["python3", "program.py"], [], None)
+
+
+def test_without_a_folder_for_the_cache_there_is_a_clear_error_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "cache").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "program.py").write_text("print(1)\n")
+    with pytest.raises(ConfigError, match="XDG_CACHE_HOME may name another folder"):
+        python_files([tmp_path / "program.py"], None)
+    with pytest.raises(ConfigError, match="XDG_CACHE_HOME may name another folder"):
+        wasm_toolchain.zig()
+    assert wasm_toolchain.library("x86_64-pc-linux-gnu")  # is here already, and need not be kept

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import itertools
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from cobblestone.demo.display import Display, Volunteer
 from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.run import account_key, needs_the_client, submit_sunspots, tasks_of
-from cobblestone.demo.services import interruptible, prepare, run_command, service, wait_for
+from cobblestone.demo.services import finish, run_command, service, stage, wait_for
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.durable_files import write_private
@@ -49,6 +48,7 @@ class Place:
 
     name: str
     title: str
+    command: str  #: of ours, that runs it
     folder: Path
     url: str
 
@@ -77,11 +77,9 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
         raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
     begin = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(interruptible())
-        prepare(folder)
-        places = _places(folder)
-        sunspots, primes, manager, statistics = places
+    places = _places(folder)
+    sunspots, primes, manager, statistics = places
+    with stage(console, folder, {place.folder: place.command for place in places}) as stack:
         console.print("[bold]1[/]  Two projects, each with its program and its inputs …")
         batches = _projects(stack, (sunspots, primes), jobs)
         console.print("[bold]2[/]  An account manager that knows both …")
@@ -101,25 +99,28 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         for name, client in clients.items():
             console.print(f"   {name}: {client.kind}")
         curve = _follow(stack, console, batches, clients, (sunspots, primes), statistics)
-        _report(console, places, curve)
-        console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
-        if keep or console.is_terminal:
-            console.print("Everything keeps running, so that you can look at it. Stop it with Ctrl-C.")
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.pause()
+        _report(console, curve)
+        finish(
+            console,
+            begin,
+            keep=keep or console.is_terminal,
+            addresses={**{place.title: place.url for place in places}, "Alice's curves": curve.address},
+            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).",),
+        )
 
 
 def _places(folder: Path) -> tuple[Place, Place, Place, Place]:
     """Return where everything will be."""
 
-    def place(name: str, title: str) -> Place:
-        return Place(name=name, title=title, folder=folder / name, url=f"http://127.0.0.1:{free_port()}/")
+    def place(name: str, title: str, command: str) -> Place:
+        url = f"http://127.0.0.1:{free_port()}/"
+        return Place(name=name, title=title, command=command, folder=folder / name, url=url)
 
     return (
-        place("sunspots", "Sunspots"),
-        place("primes", "Primes"),
-        place("manager", "Account manager"),
-        place("statistics", "Statistics"),
+        place("sunspots", "Sunspots", "run"),
+        place("primes", "Primes", "run"),
+        place("manager", "Account manager", "manager run"),
+        place("statistics", "Statistics", "statistics run"),
     )
 
 
@@ -133,7 +134,9 @@ def _projects(stack: contextlib.ExitStack, projects: Sequence[Place], jobs: int)
     for place in projects:
         named = ("--name", place.title, "--url", place.url, "--port", _port(place))
         run_command("project", "create", str(place.folder), *named)
-        stack.enter_context(service("run", folder=place.folder, url=place.url, environment=ENVIRONMENT))
+        stack.enter_context(
+            service(*place.command.split(), folder=place.folder, url=place.url, environment=ENVIRONMENT)
+        )
         opened.append(stack.enter_context(cobblestone.connect(place.folder)))
     sunspots, primes = opened
     inputs = projects[0].folder.parent / "inputs"
@@ -174,7 +177,9 @@ def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Pla
     # Computers call, and projects are asked, each minute rather than once or twice a day: a demonstration is short.
     names = ("CONTACTS__REPEAT_SECONDS", "ACCOUNTING__ASK_SECONDS")
     often = {f"COBBLESTONE_MANAGER_{name}": "60" for name in names}
-    stack.enter_context(service("manager", "run", folder=manager.folder, url=manager.url, environment=often))
+    stack.enter_context(
+        service(*manager.command.split(), folder=manager.folder, url=manager.url, environment=often)
+    )
 
 
 def _alone(stack: contextlib.ExitStack, folder: Path, projects: Sequence[Place]) -> StockClient | OwnClient:
@@ -242,7 +247,7 @@ def _statistics(stack: contextlib.ExitStack, statistics: Place, projects: Sequen
         f"pause_seconds = 0\n{tables}",
         encoding="utf-8",
     )
-    stack.enter_context(service("statistics", "run", folder=statistics.folder, url=statistics.url))
+    stack.enter_context(service(*statistics.command.split(), folder=statistics.folder, url=statistics.url))
 
 
 def _clients(
@@ -320,8 +325,8 @@ def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> Curve | 
     return Curve(address=str(http.base_url.join(page)), totals=totals, n_steps=len(days))
 
 
-def _report(console: Console, places: Sequence[Place], curve: Curve) -> None:
-    """Print the addresses and the figures."""
+def _report(console: Console, curve: Curve) -> None:
+    """Print the figures."""
     table = Table(title="Alice, one account over two projects", title_justify="left")
     table.add_column("project")
     table.add_column("credit", justify="right")
@@ -329,12 +334,5 @@ def _report(console: Console, places: Sequence[Place], curve: Curve) -> None:
         table.add_row(title, f"{total:.2f}")
     table.add_row("all", f"{sum(curve.totals.values()):.2f}", style="bold")
     console.print(table)
-    for place in places:
-        console.print(f"{place.title:16} [link={place.url}]{place.url}[/]", highlight=False)
-    console.print(
-        f"{'Her curves':16} [link={curve.address}]{curve.address}[/] ({curve.n_steps} steps)",
-        highlight=False,
-        soft_wrap=True,
-    )
-    console.print(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).")
+    console.print(f"The statistics site has {curve.n_steps} steps of her history.")
     console.print("Bob is not on the statistics site: nobody asked him whether he wants to be shown there.")

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import platform
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ import cobblestone
 from cobblestone.demo.chromium import Tab, chromium
 from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.run import SHOWN, follow, member, needs_the_client
-from cobblestone.demo.services import interruptible, prepare, run_command, service
+from cobblestone.demo.services import finish, run_command, service, stage
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import CobblestoneError, ConfigError
@@ -77,11 +76,9 @@ def run_browser_demo(
     if importlib.util.find_spec("websockets") is None:
         raise ConfigError("To lead Chromium a further library is needed: pip install 'cobblestone[client]'")
     begin = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(interruptible())
-        prepare(folder)
+    project_folder = folder / "project"
+    with stage(console, folder, {project_folder: "run"}) as stack:
         console.print("[bold]1[/]  Creating a project, and compiling a C program to WebAssembly …")
-        project_folder = folder / "project"
         url = _create(project_folder, folder / "program")
         stack.enter_context(
             service("run", folder=project_folder, url=url, environment={**SHOWN, **KEEP_OUTPUTS})
@@ -100,11 +97,7 @@ def run_browser_demo(
         follow(console, batch, {"Alice's computer": alice.client, "The visitor's tab": tab}, url, jobs)
         answers = read_answers(project, project_folder, batch)
         _report(console, answers, read_computers(project, answers))
-        console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
-        if keep:
-            console.print("It keeps running. Stop it with Ctrl-C.")
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.pause()
+        finish(console, begin, keep=keep, addresses={"The project's page": url})
 
 
 def _create(project_folder: Path, program: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from cobblestone.demo.browser import PASSWORD
 from cobblestone.demo.display import Display, Volunteer
 from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.services import interruptible, prepare, run_command, service
+from cobblestone.demo.services import finish, run_command, service, stage
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.sdk import Batch, Project
@@ -78,11 +77,9 @@ def run_demo(
     if missing and not own_client:
         raise ConfigError(needs_the_client(missing, "Without it: --own-client."))
     begin = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(interruptible())
-        prepare(folder)
+    project_folder = folder / "project"
+    with stage(console, folder, {project_folder: "run"}) as stack:
         console.print("[bold]1[/]  Creating a project on SQLite …")
-        project_folder = folder / "project"
         port = free_port()
         url = f"http://127.0.0.1:{port}/"
         run_command(
@@ -104,11 +101,7 @@ def run_demo(
             console.print(f"   {each.name}: {each.client.kind}")
         follow(console, batch, {f"{each.name}'s computer": each.client for each in members}, url, jobs)
         _report(console, project_folder, members, url)
-        console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
-        if keep:
-            console.print("It keeps running. Stop it with Ctrl-C.")
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.pause()
+        finish(console, begin, keep=keep, addresses={"The project's page": url})
 
 
 def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
@@ -232,7 +225,8 @@ def _report(console: Console, project_folder: Path, members: list[Member], url: 
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
     console.print("\n[bold]The answer[/]")
     console.print(facts["answer"], highlight=False)
-    console.print(f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n", highlight=False)
+    files = f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n"
+    console.print(files, highlight=False, markup=False, soft_wrap=True)
     table = Table(title="Credit", title_justify="left")
     for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
         table.add_column(column, justify="left" if column == "volunteer" else "right")

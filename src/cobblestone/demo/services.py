@@ -1,18 +1,20 @@
-"""What the demonstrations start: commands of ours, and services that end with the demonstration."""
+"""What the demonstrations share: how they begin and end, commands of ours, and services that end with the demonstration."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 import httpx
+from rich.console import Console
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import environment_without_proxies
@@ -32,17 +34,65 @@ def prepare(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def interruptible() -> Generator[None, None, None]:
-    """Let SIGTERM end the demonstration as Ctrl-C does, so that nothing is left behind."""
+def stage(
+    console: Console, folder: Path, commands: Mapping[Path, str]
+) -> Generator[contextlib.ExitStack, None, None]:
+    """Make the folder anew, and yield what ends whatever was started; say then what there is to look at.
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    ``commands`` are those of ours that run the services, by folder.  SIGTERM ends the demonstration as Ctrl-C does; while it
+    ends, neither keeps it from ending the rest.
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    Raises:
+        ConfigError: the folder is not ours.
+    """
+    prepare(folder)
+    stack = contextlib.ExitStack()
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        yield
+        yield stack
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number in previous:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            stack.close()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        _say_what_is_left(console, folder, commands)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, str]) -> None:
+    """Name what can be looked at once nothing runs any more."""
+    console.print("\nNothing of the demonstration runs any more. What is left of it:")
+    console.print(f"  files and logs: {folder}", highlight=False, soft_wrap=True)
+    # `make demo` has it beside the interpreter, not on PATH
+    program = "cobblestone" if shutil.which("cobblestone") else f"{sys.executable} -m cobblestone"
+    for place, command in commands.items():
+        if place.exists():
+            again = f"{program} {command} {shlex.quote(str(place))}"
+            console.print(f"  its pages again: {again}", highlight=False, markup=False, soft_wrap=True)
+
+
+def finish(
+    console: Console, begin: float, *, keep: bool, addresses: Mapping[str, str], notes: Sequence[str] = ()
+) -> None:
+    """Say that it is done, begun at ``begin`` (monotonic).  With ``keep`` say where everything is, and stay until Ctrl-C."""
+    console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
+    if not keep:
+        console.print("Everything is stopped now; --keep (make demo ARGS=--keep) leaves it running.")
+        return
+    for title, address in addresses.items():
+        console.print(f"{title + ':':18} [link={address}]{address}[/]", highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(note)
+    with contextlib.suppress(KeyboardInterrupt):
+        console.print("Everything keeps running, so that you can look at it. Stop it with Ctrl-C.")
+        signal.pause()
 
 
 def run_command(*arguments: str) -> str:

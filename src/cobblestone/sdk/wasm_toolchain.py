@@ -9,6 +9,7 @@ A distribution that compiles its own launchers says where they are with COBBLEST
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -146,8 +147,20 @@ def _kept(name: str, make: Callable[[], bytes]) -> bytes:
             f"{name} has the SHA-256 {found}, not {expected} as it must: it was changed on the way, or the launcher's sources"
             f" in {NATIVE_FOLDER} were. Nothing was uploaded."
         )
-    write_durably(path, data)
+    with contextlib.suppress(OSError):  # whoever has no folder of their own does without the cache
+        write_durably(path, data)
     return data
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path) -> Generator[None, None, None]:
+    """Write into a folder of the cache, without which it does not go on.  Raises ConfigError: that is not possible."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"Nothing can be kept in {folder}: {error.strerror or error}. XDG_CACHE_HOME may name another folder."
+        ) from error
 
 
 # ---------------------------------------------------------------------------------------------- wheels
@@ -202,20 +215,29 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
 
 
 def zig(*, say: Say = lambda text: None) -> list[str]:
-    """Return the command of the cross compiler; it is fetched now if it was not before."""
+    """Return the command of the cross compiler; it is fetched now if it was not before.
+
+    Raises:
+        ConfigError: it cannot be fetched, or there is no place for it.
+    """
     folder = cache_folder() / "wasm" / f"ziglang-{ZIG_VERSION}"
     program = folder / "ziglang" / ("zig.exe" if os.name == "nt" else "zig")
     if not program.is_file():
         say("Fetching the cross compiler (the package ziglang, 101 MB, once) …")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="ziglang-", dir=folder.parent) as temporary:
-            fetched, unpacked = Path(temporary), Path(temporary, "unpacked")
-            with zipfile.ZipFile(fetch_wheel("ziglang", fetched)) as wheel:
-                wheel.extractall(unpacked)
-            (unpacked / "ziglang" / program.name).chmod(0o755)
-            if not folder.exists():  # another command may have been faster
-                unpacked.rename(folder)
+        with kept_in(folder.parent):
+            _unpack_compiler(folder, program.name)
     return [str(program)]
+
+
+def _unpack_compiler(folder: Path, program: str) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ziglang-", dir=folder.parent) as temporary:
+        fetched, unpacked = Path(temporary), Path(temporary, "unpacked")
+        with zipfile.ZipFile(fetch_wheel("ziglang", fetched)) as wheel:
+            wheel.extractall(unpacked)
+        (unpacked / "ziglang" / program).chmod(0o755)
+        if not folder.exists():  # another command may have been faster
+            unpacked.rename(folder)
 
 
 def compile_launcher(platform: str, *, say: Say = lambda text: None) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
@@ -65,7 +66,7 @@ def mixed(project: str, seed: int, bound: float) -> dict[str, Server]:
     return {project: answer}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=times(6), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     ncpus=st.sampled_from([1, 2, 4]),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
+from tests.helpers.effort import times
 
 from cobblestone.policy.client.core.events import (
     ContactAsked,
@@ -346,7 +347,7 @@ def test_a_wide_job_that_nothing_fits_beside_shares_the_last_processor(policy: s
 
 
 @both
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=times(10), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=4, max_size=14), st.integers(0, 1000))
 def test_no_cpu_is_idle_while_a_job_that_could_use_it_waits(
     policy: str, widths: list[int], seed: int

@@ -21,6 +21,8 @@ DCF_ENDANGERED = 90.0
 #: A job that has run for as long as its app version's last one needed has not run for longer, whatever rounding says: jobs
 #: that began together meet this again and again.
 TIE = 1.0 + 1e-9
+#: So small a part of an estimate has lost its digits: numbers near the least one are multiples of it.
+ROUNDED_AWAY = 1e-300
 
 
 def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
@@ -73,7 +75,7 @@ def total_elapsed(
     """
     if not fraction_done or fraction_done <= 0.0:
         part = elapsed / estimate if estimate > 0.0 else 0.0
-        return elapsed / -math.expm1(-part) if part > 0.0 else estimate  # also of what is rounded to nothing
+        return elapsed / -math.expm1(-part) if part > ROUNDED_AWAY else estimate
     fraction = min(1.0, fraction_done)
     by_fraction = min((elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction, LONGEST)
     if exact_fraction or elapsed > estimate * TIE:

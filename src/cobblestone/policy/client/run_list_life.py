@@ -30,14 +30,14 @@ class Need(NamedTuple):
 def need_2007(job: Job, estimate: float) -> Need:
     """Return the bound for ``remaining_2007``, of a job whose corrected estimate is ``estimate``.
 
-    With the fraction f done and the time used u it is u (1 - f) + (1 - f)^2 estimate; f does not fall, u grows by the second.
+    With the fraction f done and the time used u it is at most u (1 - f) + (1 - f)^2 estimate; f does not fall, u grows by the
+    second.  It may be less now, and rise without a second of computing: of a job that has done next to nothing for long the
+    whole time is cut at what a job may take.
     """
     if not job.running:
         return Need(job.remaining)
-    fraction = job.fraction_done or 0.0
-    if fraction <= 0.0:
-        return Need(estimate + job.done, 1.0)
-    return Need(job.remaining, max(0.0, 1.0 - fraction))
+    left = max(0.0, 1.0 - (job.fraction_done or 0.0))
+    return Need(max(job.remaining, left * (job.done + left * estimate)), left)
 
 
 def need_recent(job: Job, estimate: float, span: float) -> Need:
@@ -48,11 +48,12 @@ def need_recent(job: Job, estimate: float, span: float) -> Need:
     """
     if not job.running:
         return Need(job.remaining)
-    left = 1.0 - (job.fraction_done or 0.0)
+    fraction = job.fraction_done or 0.0
+    left = 1.0 - fraction
     young = 0.0 if job.exact_fraction else estimate - job.done
     if young > span or left >= 1.0:
         return Need(max(job.remaining, left * estimate), lasts=young)
-    odds = max(0.0, left) / (1.0 - left)
+    odds = max(0.0, left) / fraction
     return Need(max(job.remaining, left * estimate, odds * job.done), odds)
 
 

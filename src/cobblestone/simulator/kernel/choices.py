@@ -150,10 +150,8 @@ def _calm(w: World, speed: float) -> float:
         j = w.job[w.lists[JOBS, n]]
         needs, growth = j.remaining, 0.0
         if j.running:
-            part = max(j.fraction, 0.0)
-            growth = max(0.0, 1.0 - part)
-            if part <= 0.0:
-                needs, growth = j.raw * w.projects[0].dcf + j.done, 1.0
+            growth = max(0.0, 1.0 - max(j.fraction, 0.0))
+            needs = max(needs, growth * (j.done + growth * (j.raw * w.projects[0].dcf)))
         waits = before / s.ncpus if n >= s.ncpus else 0.0
         slows = steepness / s.ncpus if n >= s.ncpus else 0.0
         spare = PESSIMISM * (j.cutoff - s.core_now) - (waits + needs) / speed
