@@ -55,11 +55,12 @@ test-root: ## the few tests that need root, or that root passes differently (by 
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -n 2 $(ROOT)
 
-nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, a client killed 100 times
+nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, a client killed 100 times, every Python
 	@tools/setup.sh test
 	@status=0; \
 	$(BIN)/pytest -n 2 --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/conformance tests/integration || status=1; \
 	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) tests/e2e/test_client_killed.py || status=1; \
+	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status
 
 bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)

@@ -91,6 +91,7 @@ collect_packages() {
         ;;
     test | system)
         want boinc-client client_of_boinc
+        want git present git
         want boinctui present boinctui
         want libboinc-app-dev boinc_headers
         want bubblewrap present bwrap
