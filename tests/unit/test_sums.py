@@ -51,7 +51,7 @@ SUM = builtins.sum
     ("scenario", "policy"),
     [
         ("laptop", "own"),
-        ("mix20", "CS1_WF1_WS1_JC1"),
+        ("contradiction", "CS1_WF1_WS1_JC1"),
         ("laptop", "CS3_WF3_WS2_JC2"),
         ("laptop", "CS2_WF2_WS2_JC2"),
         ("mix20", "CS4_WF4"),
