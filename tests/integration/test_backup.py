@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
+from cobblestone.cli import run_command
 from cobblestone.domain.backups import KeysInBackup
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.work import InputFile
@@ -168,6 +169,11 @@ def _add(root: Path) -> None:
     (root / "evil.py").write_text("…")
 
 
+def _link_folder(root: Path) -> None:
+    (root / "results").rename(root.parent / "elsewhere")
+    (root / "results").symlink_to(root.parent / "elsewhere")
+
+
 def _damage(root: Path) -> None:
     manifest = json.loads((root / "manifest.json").read_text())
     manifest["files"][0]["path"] = "../outside"
@@ -185,6 +191,7 @@ def _newer(root: Path) -> None:
         (_cut, "is damaged"),
         (_lose, "keys/secret is missing"),
         (_add, "evil.py is not in the manifest"),
+        (_link_folder, "results is a link"),
         (_damage, "outside of the backup"),
         (_newer, "newer cobblestone"),
     ],
@@ -201,6 +208,23 @@ def test_a_damaged_backup_is_found_out_and_leaves_nothing(
     ):
         with pytest.raises(StoreError, match=text):
             attempt()
+    assert not (tmp_path / "x").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.of_sqlite
+def test_a_tar_file_with_a_link_is_no_backup_and_leaves_nothing(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    copy = tmp_path / "copy.tar"
+    make_backup(world.ctx.folder, copy)
+    link = tarfile.TarInfo("./merge.py")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(copy, "a") as archive:
+        archive.addfile(link)
+    for words in (["restore", "--check", str(copy)], ["restore", str(copy), str(tmp_path / "x")]):
+        assert run_command(words) == 1
+        assert "merge.py' is a link: this is not a copy that cobblestone made" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

@@ -332,6 +332,32 @@ def test_a_file_that_is_wrong_on_every_mirror_is_given_up_with_words(tmp_path: P
     among(tmp_path, check)
 
 
+NO_ADDRESSES = [
+    "http://[x/f",
+    "http://[x]/f",
+    "http://a:b/f",
+    "http://a\x01/f",
+    "http://xn--/f",
+    "nonsense",
+    "",
+]
+
+
+def test_what_is_no_address_is_passed_over_and_others_go_on(tmp_path: Path) -> None:
+    async def check(client: Client, server: FileServer) -> None:
+        server.pages["/f"] = server.pages["/g"] = [Answer(BODY)]
+        for number, url in enumerate(NO_ADDRESSES):
+            client.want(f"bad{number}", url)
+        mirrored = client.want("f", *NO_ADDRESSES, f"{server.url}/f", project="p")
+        other = client.want("g", f"{server.url}/g", project="q")
+        await client.rest()
+        assert other.status is FileStatus.PRESENT
+        assert mirrored.status is FileStatus.PRESENT
+        assert all(word in "\n".join(client.said) for word in ("is no address", "cannot be reached"))
+
+    among(tmp_path, check)
+
+
 def test_a_server_that_is_down_is_not_tried_for_each_file_and_others_go_on(tmp_path: Path) -> None:
     async def check(client: Client, server: FileServer) -> None:
         server.pages["/ok"] = [Answer(BODY)]

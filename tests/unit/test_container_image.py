@@ -127,12 +127,13 @@ def test_what_no_volunteer_could_load_is_refused_with_a_sentence(
     assert mentions in str(raised.value)
 
 
+@pytest.mark.parametrize("form", [docker_archive, oci_archive])  # with layers as they are, and packed
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60))
 @given(position=st.integers(0, 20_000), noise=st.binary(min_size=1, max_size=8), kept=st.integers(0, 20_000))
 def test_a_damaged_archive_is_packed_rightly_or_refused(
-    tmp_path: Path, position: int, noise: bytes, kept: int
+    tmp_path: Path, form: Callable[[object], dict[str, bytes]], position: int, noise: bytes, kept: int
 ):
-    data = bytearray(tar_of(docker_archive(config())))
+    data = bytearray(tar_of(form(config())))
     data[position : position + len(noise)] = noise
     path = tmp_path / "image.in"
     path.write_bytes(data[: len(data) - kept])
@@ -141,6 +142,15 @@ def test_a_damaged_archive_is_packed_rightly_or_refused(
     except JobError:
         return
     assert image.nbytes == sum(map(len, LAYERS))
+
+
+def test_a_layer_that_was_packed_and_damaged_is_told(
+    tmp_path: Path, saved: Callable[[Mapping[str, bytes]], Path]
+):
+    files = oci_archive(config())
+    name = list(files)[3]  # after the index, the configuration and the first layer
+    with pytest.raises(JobError, match="no archive that can be read"):
+        pack_image(saved({**files, name: files[name][:20] + b"\xff" * 20 + files[name][40:]}), tmp_path)
 
 
 def test_a_missing_file_and_a_plan_class_beside_it_are_refused(tmp_path: Path):

@@ -125,6 +125,8 @@ async def download(
         return await asyncio.to_thread(_finish, growing, path, info, code_key, compressed)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return Outcome(False, f"{url} cannot be reached: {error}", server_down=True)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        return Outcome(False, f"{url:.200} is no address: {error}", permanent=True, code=-224)
     except httpx.HTTPError as error:
         await asyncio.to_thread(_drop_tail, growing)
         return Outcome(False, f"{type(error).__name__} while fetching {url}: {error}")
@@ -331,6 +333,8 @@ async def upload(exchange: Exchange, file: FileRecord, path: Path, progress: Pro
         return _refusal(reply, url) or Outcome(True, nbytes=size)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return Outcome(False, f"{url} cannot be reached: {error}", server_down=True)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        return Outcome(False, f"{url:.200} is no address: {error}", permanent=True, code=-224)
     except (httpx.HTTPError, RemoteProtocolError) as error:
         return Outcome(False, f"{url}: {error}")
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -282,4 +283,8 @@ def _url(file: FileRecord) -> str:
 
 
 def _server(url: str) -> str:
-    return urlsplit(url).netloc.lower()
+    with contextlib.suppress(
+        ValueError
+    ):  # the address is a project's; what is wrong with it is said when it is asked
+        return urlsplit(url).netloc.lower() or url
+    return url

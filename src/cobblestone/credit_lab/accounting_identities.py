@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cobblestone.credit_lab.accounting_people import Project
 from cobblestone.credit_lab.accounting_projects import ProjectAccount
 from cobblestone.domain.accounting import JobState
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.account_manager.accounting import HostLimits, Meter, ReportRecord, count_contact
 from cobblestone.policy.account_manager.accounting_figure import Figure, Target, follow, shown_at, target_of
 from cobblestone.policy.account_manager.accounting_policies import (
@@ -150,7 +151,7 @@ class AccountIdentity:
 
     def granted(self) -> float:
         """Return what projects granted in truth."""
-        return sum(each.total for each in self.projects.values() if each is not None)
+        return float_sum(each.total for each in self.projects.values() if each is not None)
 
 
 def new_account(projects: dict[int, ProjectAccount | None], *, starter: float, now: float) -> AccountIdentity:

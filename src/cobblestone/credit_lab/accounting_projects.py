@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from cobblestone.credit_lab.accounting_people import Project
 from cobblestone.domain.accounting import JobState
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.policy.account_manager.accounting_policies import DaySums, JobAnswer
 
@@ -106,7 +107,7 @@ class ProjectAccount:
     def sums_since(self, day: int, *, now: float) -> list[DaySums]:
         """Return the days from ``day`` on that have something, and today with what is pending."""
         today = int(now // DAY)
-        pending = sum(job.expected * (1.0 if job.reported <= now else 0.5) for job in self.open)
+        pending = float_sum(job.expected * (1.0 if job.reported <= now else 0.5) for job in self.open)
         days = sorted({each for each in (*self.final_by_day, *self.revoked_by_day) if each >= day} | {today})
         return [
             DaySums(

@@ -11,6 +11,7 @@ from cobblestone.api_schema import accounting as schema
 from cobblestone.credit_lab.accounting_identities import WAYS
 from cobblestone.credit_lab.accounting_simulation import TICK, Outcome, Person
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.simulator.picture import load_matplotlib
 
@@ -120,8 +121,8 @@ def _gain(pairs: Sequence[tuple[Person, Person]], last: int) -> Gain:
 
 
 def _ratio(pairs: Sequence[tuple[Person, Person]], way: str, tick: int) -> float:
-    honest = sum(twin.shown[way][tick] for _, twin in pairs)
-    return sum(cheat.shown[way][tick] for cheat, _ in pairs) / honest if honest else 0.0
+    honest = float_sum(twin.shown[way][tick] for _, twin in pairs)
+    return float_sum(cheat.shown[way][tick] for cheat, _ in pairs) / honest if honest else 0.0
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:

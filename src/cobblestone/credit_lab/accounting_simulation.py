@@ -21,6 +21,7 @@ from cobblestone.credit_lab.accounting_identities import (
 )
 from cobblestone.credit_lab.accounting_people import ATTACKS, Attack, Computer, Habit, Project, draw_computer
 from cobblestone.credit_lab.accounting_projects import Job, ProjectAccount, answers_now
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,
     DAY,
@@ -270,11 +271,11 @@ class Person:
     # -- what is seen -----------------------------------------------------------------------------------
 
     def _note(self, working: bool, *, now: float) -> None:
-        self.granted.append(sum(account.granted() for account in self.accounts))
-        self.shown["estimate"].append(sum(sum(each.estimates.values()) for each in self.accounts))
+        self.granted.append(float_sum(account.granted() for account in self.accounts))
+        self.shown["estimate"].append(float_sum(float_sum(each.estimates.values()) for each in self.accounts))
         for way in WAYS:
             before = self.shown[way][-1] if self.shown[way] else 0.0
-            shown = sum(account.ways[way].shown(now) for account in self.accounts)
+            shown = float_sum(account.ways[way].shown(now) for account in self.accounts)
             self.shown[way].append(shown)
             confirmed = any(account.ways[way].target.final > 0 for account in self.accounts)
             if shown > before + 0.005 or not working or not confirmed:

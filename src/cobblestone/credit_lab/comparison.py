@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from cobblestone.credit_lab.figures import Replay
 from cobblestone.credit_lab.population import OWN_BUILD, Cheat, PopulationOptions, Sample, synthetic_log
 from cobblestone.credit_lab.replay import replay
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.credit.cobblestone import DEPLOYED
 from cobblestone.policy.credit.system import CreditSystem
 
@@ -98,8 +99,8 @@ def _lines(sample: Sample, done: Replay) -> list[_Line]:
 
 
 def _level(lines: Sequence[_Line]) -> float:
-    worth = sum(line.worth for line in lines)
-    return sum(line.paid for line in lines) / worth if worth else 0.0
+    worth = float_sum(line.worth for line in lines)
+    return float_sum(line.paid for line in lines) / worth if worth else 0.0
 
 
 def spread(values: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ from cobblestone.credit_lab.figures import MODES, NO_CLAIM, Replay, ReplayOption
 from cobblestone.credit_lab.joblog import OUTCOMES, JobLog
 from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.sums import float_sum
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.credit.registry import CREDIT_SYSTEMS
 from cobblestone.policy.credit.system import CreditSystem
@@ -33,7 +34,7 @@ def summary(log: JobLog, done: Replay) -> dict[str, Any]:  # Any: JSON
         "system": done.system,
         "unit": done.unit.per_gflops_day,
         "results": log.length,
-        "granted": float(sum(done.granted)),
+        "granted": float(float_sum(done.granted)),
         **{
             name: [
                 {"id": id_, "total": whole, "average": average, "average_time": time}

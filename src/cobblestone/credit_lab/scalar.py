@@ -18,6 +18,7 @@ from cobblestone.credit_lab.figures import (
 from cobblestone.credit_lab.joblog import ERROR, FIGURES, SENT, TRICKLE, VALID, JobLog
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.credit.book import (
     CreditBook,
     Entry,
@@ -156,7 +157,7 @@ class Run:
             self.version_facts.setdefault(version, (columns["app_id"][line], gpu))
             self.book.versions.setdefault(version, VersionStatistics())
         result_id = columns["result_id"][line]
-        messages = sum(credit for _, credit in self.provisional.get(result_id, ()))
+        messages = float_sum(credit for _, credit in self.provisional.get(result_id, ()))
         return ClaimInput(
             result_id=ResultId(result_id),
             host_id=host_id,
@@ -211,7 +212,7 @@ class Run:
         if not messages:
             return
         times = self.columns["time"]
-        amount = sum(credit for _, credit in messages)
+        amount = float_sum(credit for _, credit in messages)
         self.granted[line] = -amount
         moment = common_moment([(credit, times[place]) for place, credit in messages])
         self.totals.correct(self._owners(line), credit=-amount, granted_time=moment, now=now)

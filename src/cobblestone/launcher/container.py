@@ -13,6 +13,7 @@ import json
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def pack_image(source: Path, folder: Path) -> Image:
         raise JobError(
             f"--container: {source} does not exist. (The current folder is {Path.cwd()}.)"
         ) from None
-    except (OSError, tarfile.TarError, EOFError, RecursionError) as error:
+    except (OSError, tarfile.TarError, zlib.error, EOFError, RecursionError, OverflowError) as error:
         raise JobError(f"--container: {source} is no archive that can be read: {error}. {_HOW}") from error
 
 

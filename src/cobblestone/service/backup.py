@@ -12,17 +12,16 @@ import hashlib
 import os
 import secrets
 import shutil
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 import msgspec
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.durable_files import sync_folder, write_durably
+from cobblestone.service.tar_files import MODES, pack_folder, unpack_folder
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.maintenance.snapshot import (
     check_dump,
@@ -39,9 +38,7 @@ MANIFEST = "manifest.json"
 DUMP = "database.dump"
 """The rows of a PostgreSQL database; a SQLite database has its own name."""
 FORMAT = 1
-CHUNK = 1 << 20
 ATTEMPTS = 3
-_TAR_MODES: dict[str, Literal["w", "w:gz"]] = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
 
 Report = Callable[[str, float], None]
 """Is told what is being done, and the part of it that is done (0 to 1)."""
@@ -133,9 +130,9 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
     if target.exists():
         raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    tar_mode = _TAR_MODES.get(target.suffix)
+    packed = target.suffix in MODES
     # The folder of a tar file is made beside the service, where hard links are possible.
-    beside = contents.root.parent if tar_mode else target.parent
+    beside = contents.root.parent if packed else target.parent
     working = beside / f".backup-{secrets.token_hex(6)}"
     try:
         working.mkdir(mode=0o700)
@@ -155,8 +152,8 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
             database="postgresql" if address else "sqlite" if kind.schema else "",
         )
         write_durably(working / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
-        if tar_mode:
-            _pack(working, target, tar_mode)
+        if packed:
+            pack_folder(working, target)
         else:
             working.rename(target)
         sync_folder(target.parent)
@@ -286,20 +283,6 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _pack(working: Path, target: Path, mode: Literal["w", "w:gz"]) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as handle:
-            with tarfile.open(fileobj=handle, mode=mode) as archive:
-                archive.add(working, arcname=".")
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 # -- reading ---------------------------------------------------------------------------------------------
 
 
@@ -372,13 +355,9 @@ def _unpack(source: Path, working: Path) -> None:
         shutil.copytree(source, working, symlinks=True)
         return
     try:
-        with tarfile.open(source) as archive:
-            working.mkdir(mode=0o700)
-            archive.extractall(working, filter="data")
+        unpack_folder(source, working)
     except FileNotFoundError as error:
         raise ConfigError(f"There is no {source}.") from error
-    except tarfile.TarError as error:
-        raise StoreError(f"{source} is not a tar file that can be read: {error}.") from error
 
 
 def check_backup(
@@ -391,6 +370,9 @@ def check_backup(
         StoreError: it is damaged.
     """
     shown = name or root
+    for path in root.rglob("*"):
+        if path.is_symlink():  # none is made, and one to a folder elsewhere would lead there
+            raise StoreError(f"{shown}: {path.relative_to(root)} is a link: a backup has none.")
     manifest = _read_manifest(root, shown)
     done = 0
     for entry in manifest.files:
@@ -398,7 +380,7 @@ def check_backup(
         if parts.is_absolute() or ".." in parts.parts:
             raise StoreError(f"{shown}: the manifest names {entry.path!r}, which lies outside of the backup.")
         path = root / parts
-        if not path.is_file() or path.is_symlink():
+        if not path.is_file():
             raise StoreError(f"{shown}: {entry.path} is missing.")
         if path.stat().st_size != entry.nbytes or _sha256(path) != entry.sha256:
             raise StoreError(f"{shown}: {entry.path} is damaged: its content is not what the manifest says.")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.population import PopulationRun, require_population
 from cobblestone.simulator.population_report import hosts_view, view_of
@@ -329,7 +330,7 @@ def at_most(point: Point, metric: str, limit: float) -> Demand:
     """Ask a point that a part of the results is surely not above ``limit``; the metric ``due`` says of how many."""
     found = estimate([value - limit for value in point.runs[metric]])
     if not any(point.runs[metric]):
-        found = replace(found, half_width=NEVER_SEEN / max(1.0, sum(point.runs["due"])))
+        found = replace(found, half_width=NEVER_SEEN / max(1.0, float_sum(point.runs["due"])))
     return Demand(found, surely=True)
 
 

@@ -10,6 +10,7 @@ import random
 from typing import Literal
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.simulator.streams import exponential
 
@@ -118,7 +119,7 @@ class OnOff:
         part = self.fraction
         if self.trace:
             length = self.trace_length or self.trace[-1][1]
-            part = sum(end - start for start, end in self.trace) / length
+            part = float_sum(end - start for start, end in self.trace) / length
         if self.has_hours:
             part *= self.hours_on / DAY * (5.0 / 7.0 if self.weekdays_only else 1.0)
         return part

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.scenario import DAY, HostModel, OnOff, Scenario
 from cobblestone.simulator.streams import Streams
@@ -347,11 +348,11 @@ class HostRun:
 
     def recompute(self) -> None:
         """Work out speeds and the time to the next end of a task; call after starting and stopping."""
-        cpus = sum([t.cpus for t in self.running])
+        cpus = float_sum([t.cpus for t in self.running])
         slow = on_gpu = 1.0
         if cpus > self.host.ncpus:
             # GPU jobs keep their part of the CPUs, the others share what is left
-            gpu = sum([t.cpus for t in self.running if t.gpu])
+            gpu = float_sum([t.cpus for t in self.running if t.gpu])
             on_gpu = min(1.0, self.host.ncpus / gpu) if gpu else 1.0
             slow = max(0.0, self.host.ncpus - gpu) / (cpus - gpu) if cpus > gpu else 1.0
         finish = NEVER

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.simulator.scenario import Scenario
 from cobblestone.simulator.task import Task
@@ -57,7 +58,7 @@ class Books:
         count = len(self.scenario.projects)
         host = self.scenario.host
         self.projects = [ProjectBook() for _ in range(count)]
-        self.peak = host.ncpus * host.flops + sum(g.count * g.flops for g in host.gpus)
+        self.peak = host.ncpus * host.flops + float_sum(g.count * g.flops for g in host.gpus)
         self._running = [0] * count
         self._idle_since = [0.0] * count
         self.idle_squares = [0.0] * count
@@ -131,7 +132,7 @@ class Books:
     def imbalance(self) -> float:
         """Return by which part of the delivered FLOPs the books fail to balance; 0 but for rounding."""
         sides = (
-            sum(p.used + p.late + p.failed + p.lost + p.unfinished + p.rounding for p in self.projects),
+            float_sum(p.used + p.late + p.failed + p.lost + p.unfinished + p.rounding for p in self.projects),
             self.peak * self.available - self.idle,
         )
         scale = max(self.peak * self.available, 1.0)
@@ -142,7 +143,7 @@ class Books:
         if self.available <= 0.0:
             return 0.0
         n = len(self.projects)
-        waiting = sum(math.sqrt(s / self.available) for s in self.idle_squares)
+        waiting = float_sum(math.sqrt(s / self.available) for s in self.idle_squares)
         x = waiting / (n * self.scenario.preferences.slice_seconds * n)
         return 1.0 - 1.0 / (x + 1.0)
 
@@ -176,22 +177,23 @@ class Metrics:
 def compute_metrics(books: Books) -> Metrics:
     """Work the figures of merit out of the books."""
     projects = books.projects
-    used = sum(p.used for p in projects)
-    wasted = sum(p.late + p.failed + p.lost for p in projects)
+    used = float_sum(p.used for p in projects)
+    wasted = float_sum(p.late + p.failed + p.lost for p in projects)
     total = used + wasted + books.idle
     got = [p.used + p.late + p.failed + p.lost for p in projects]
-    everything = sum(got)
+    everything = float_sum(got)
     shares = [p.share for p in books.scenario.projects]
-    share_sum = sum(shares)
+    share_sum = float_sum(shares)
     violation = 0.0
     if everything > 0.0:
         violation = (
-            sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True)) / everything
+            float_sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True))
+            / everything
         )
     met = sum(p.met for p in projects)
     missed = sum(p.missed for p in projects)
     reported = met + missed + sum(p.errors for p in projects)
-    tail = sum(p.unfinished_late for p in projects)
+    tail = float_sum(p.unfinished_late for p in projects)
     return Metrics(
         idleness=books.idle / total if total > 0 else 0.0,
         waste=wasted / total if total > 0 else 0.0,
@@ -200,8 +202,10 @@ def compute_metrics(books: Books) -> Metrics:
         share_violation_normalised=violation / 2.0,
         rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
         missed=missed / max(1, met + missed),
-        turnaround=sum(p.turnaround for p in projects) / max(1, reported),
-        unfinished=sum(p.unfinished for p in projects) / books.delivered if books.delivered > 0 else 0.0,
+        turnaround=float_sum(p.turnaround for p in projects) / max(1, reported),
+        unfinished=float_sum(p.unfinished for p in projects) / books.delivered
+        if books.delivered > 0
+        else 0.0,
         waste_with_tail=(wasted + tail) / (total + tail) if total + tail > 0 else 0.0,
         given_up=sum(p.given_up for p in projects) / max(1, reported),
         jobs=float(met),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.ids import HostId, UserId
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
@@ -250,7 +251,9 @@ def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel])
     for project in scenario.projects:
         for app in project.apps:
             # added up over hosts: the fast ones decide how many jobs there are
-            rate = sum(host.ncpus * job_speed(app, host) for host in hosts) / max(app.sizes.average, 1e-12)
+            rate = float_sum(host.ncpus * job_speed(app, host) for host in hosts) / max(
+                app.sizes.average, 1e-12
+            )
             jobs = min(scenario.duration * rate, project.server.daily_quota * cpus * days)
             if app.weight > 0 and jobs > MAX_JOBS:
                 seconds = cpus / rate
@@ -280,7 +283,7 @@ def _close(
         open_flops = project.close()
         books = [each.projects[i] for each in books_of_hosts]
         reported = sum(b.met + b.missed + b.errors for b in books)
-        flops = sum(b.used + b.late + b.failed for b in books)
+        flops = float_sum(b.used + b.late + b.failed for b in books)
         booked = project.tally.reported_flops + open_flops
         if reported != project.tally.reported or abs(flops - booked) > TOLERANCE * max(flops, 1.0):
             raise SimulationFault(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.metrics import compute_metrics
 from cobblestone.simulator.picture import colour, literal, load_matplotlib
 from cobblestone.simulator.population import PopulationRun
@@ -66,7 +67,7 @@ def view_of(tally: Tally, duration: float) -> ProjectView:
     return ProjectView(
         workunits_per_day=tally.done / (duration / DAY),
         gflops=tally.needed_flops / duration / 1e9,
-        turnaround=sum(turnarounds) / max(1, count),
+        turnaround=float_sum(turnarounds) / max(1, count),
         turnaround_95=turnarounds[min(count - 1, int(0.95 * count))] if count else 0.0,
         result_turnaround=tally.result_seconds / max(1, tally.reported),
         late=tally.late / max(1, tally.reported),
@@ -128,21 +129,22 @@ def hosts_view(run: PopulationRun) -> HostsView:
     """Work the hosts' figures of merit out of their books."""
     each = [compute_metrics(books) for books in run.books]
     projects = [p for books in run.books for p in books.projects]
-    used = sum(p.used for p in projects)
-    wasted = sum(p.late + p.failed + p.lost for p in projects)
-    idle = sum(books.idle for books in run.books)
+    used = float_sum(p.used for p in projects)
+    wasted = float_sum(p.late + p.failed + p.lost for p in projects)
+    idle = float_sum(books.idle for books in run.books)
     total = max(used + wasted + idle, 1.0)
     met, missed = sum(p.met for p in projects), sum(p.missed for p in projects)
     reported = met + missed + sum(p.errors for p in projects)
     return HostsView(
         idleness=idle / total,
         waste=wasted / total,
-        share_violation=sum(m.share_violation for m in each) / len(each),
-        monotony=sum(m.monotony for m in each) / len(each),
+        share_violation=float_sum(m.share_violation for m in each) / len(each),
+        monotony=float_sum(m.monotony for m in each) / len(each),
         missed=missed / max(1, met + missed),
         given_up=sum(p.given_up for p in projects) / max(1, reported),
         rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
-        unfinished=sum(p.unfinished for p in projects) / max(1.0, sum(b.delivered for b in run.books)),
+        unfinished=float_sum(p.unfinished for p in projects)
+        / max(1.0, float_sum(b.delivered for b in run.books)),
     )
 
 
@@ -276,9 +278,9 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
         rate = [sum(t.rpcs_by_hour.get(h, 0) for t in run.tallies) for h in hours]
         contacts.plot([h / 24.0 for h in hours], rate, color=colour(number), linewidth=0.8, label=name)
         left = 0.0
-        total = sum(t.reported_flops for t in run.tallies) or 1.0
+        total = float_sum(t.reported_flops for t in run.tallies) or 1.0
         for part, shade in zip(parts, shades, strict=True):
-            size = sum(float(getattr(t, f"{part}_flops")) for t in run.tallies) / total
+            size = float_sum(float(getattr(t, f"{part}_flops")) for t in run.tallies) / total
             fate.barh(name, size, left=left, color=shade, label=part if number == 0 else None)
             left += size
     throughput.set(title="Workunits with a canonical result", xlabel="day", ylabel="a day")

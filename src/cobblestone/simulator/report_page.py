@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import groupby
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.recording import Spell, Timeline
 from cobblestone.simulator.run import RunResult
 from cobblestone.simulator.scenario import DAY, HOUR
@@ -118,8 +119,8 @@ def _summary(result: RunResult) -> str:
 
 def _table(result: RunResult) -> str:
     books = result.books.projects
-    total = sum(b.used + b.late + b.failed + b.lost for b in books) or 1.0
-    shares = sum(p.share for p in result.scenario.projects)
+    total = float_sum(b.used + b.late + b.failed + b.lost for b in books) or 1.0
+    shares = float_sum(p.share for p in result.scenario.projects)
     head = ("project", "share", "got", "in time", "late", "given up", "other errors", "contacts")
     rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
     for project, book in zip(result.scenario.projects, books, strict=True):

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from dataclasses import field
 from typing import Literal
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.yields import WASTE_AVERSION
@@ -163,7 +164,11 @@ class ProjectModel:
             app.check(f"{where}, app {app.name!r}")
         self.server.check(where)
         require(
-            sum(a.weight for a in self.apps) > 0, where, "weight", 0, "at least one app with a weight above 0"
+            float_sum(a.weight for a in self.apps) > 0,
+            where,
+            "weight",
+            0,
+            "at least one app with a weight above 0",
         )
 
 
@@ -348,7 +353,13 @@ class Scenario:
             project.check()
             for app in project.apps:
                 self._check_devices(app, f"project {project.name!r}, app {app.name!r}")
-        require(sum(p.share for p in self.projects) > 0, "scenario", "share", 0, "at least one share above 0")
+        require(
+            float_sum(p.share for p in self.projects) > 0,
+            "scenario",
+            "share",
+            0,
+            "at least one share above 0",
+        )
         return self
 
     def _check_devices(self, app: AppModel, where: str) -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.paper.admission_2007 import Workload2007
@@ -180,7 +181,7 @@ class ProjectServer:
 
 def job_speed(app: AppModel, host: HostModel) -> float:
     """Return the FLOP/s that a job achieves on its devices."""
-    gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
+    gpu = float_sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
     return (gpu + app.cpus * host.flops) * app.efficiency
 
 
@@ -196,5 +197,5 @@ def draw_luck(task: Task, rng: random.Random) -> None:
 
 def job_peak(app: AppModel, host: HostModel) -> float:
     """Return the FLOP/s of the devices that a job occupies."""
-    gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
+    gpu = float_sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
     return gpu + app.cpus * host.flops

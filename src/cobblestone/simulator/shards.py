@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
@@ -146,5 +148,5 @@ def add_up(tallies: Sequence[Tally]) -> Tally:
             keys = sorted({key for value in values for key in value})
             setattr(total, field.name, {key: sum(value.get(key, 0) for value in values) for key in keys})
         else:
-            setattr(total, field.name, sum(values))
+            setattr(total, field.name, reduce(add, values))  # whole numbers stay so
     return total

@@ -20,6 +20,7 @@ from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.states import ClientState, ExitStatus
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import changed
 from cobblestone.domain.work import JobLimits, ReplicationRules, Workunit, result_name
 from cobblestone.policy.credit.claims import ClaimInput
@@ -332,7 +333,7 @@ class SharedProject:
 
     def close(self) -> float:
         """Return the FLOPs in reports of workunits that are not over at the end."""
-        return sum(sum(each.spent or 0.0 for each in job.replicas) for job in self.jobs.values())
+        return float_sum(float_sum(each.spent or 0.0 for each in job.replicas) for job in self.jobs.values())
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.scenario import (
     DAY,
     AppModel,
@@ -137,7 +138,7 @@ def _app(app: StateApp, summary: ClientStateSummary, gpus: dict[str, int]) -> Ap
     gpu = app.gpu_type if app.gpu_type in gpus and app.gpu_usage > 0 else ""
     usage = min(app.gpu_usage, gpus[gpu]) if gpu else 0.0
     cpus = min(app.avg_ncpus, summary.p_ncpus) if app.avg_ncpus > 0 or gpu else 1.0
-    peak = cpus * summary.p_fpops + sum(g.peak_flops for g in summary.gpus if g.type == gpu) * usage
+    peak = cpus * summary.p_fpops + float_sum(g.peak_flops for g in summary.gpus if g.type == gpu) * usage
     efficiency = min(1.0, max(0.001, app.flops / peak)) if app.flops else 1.0
     return AppModel(
         name=app.name or "app",

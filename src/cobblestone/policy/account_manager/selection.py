@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 
 DAY = 86400.0
@@ -117,7 +118,7 @@ def select_projects(
         if objection is not None:
             refused[candidate.id] = objection
             continue
-        wanted = sum(part for keyword, part in candidate.keywords.items() if keyword in wishes.yes)
+        wanted = float_sum(part for keyword, part in candidate.keywords.items() if keyword in wishes.yes)
         tie = jitter[number] if jitter else 0.0
         ranked.append((-round(wanted, 3), lag_of(candidate), tie, candidate, devices))
     ranked.sort(key=lambda each: each[:3])
@@ -306,7 +307,7 @@ def expected_work(
     expected = {choice.project_id: 0.0 for choice in selection.chosen}
     for device, rate in credit_per_second.items():
         parts = {choice.project_id: choice.covers.get(device, 0.0) for choice in selection.chosen}
-        whole = max(sum(parts.values()), MIN_SHARE)
+        whole = max(float_sum(parts.values()), MIN_SHARE)
         for project_id, part in parts.items():
             expected[project_id] += rate * seconds * part / whole
     return expected
@@ -318,8 +319,8 @@ def joining_work(balances: Iterable[tuple[float, float]], share: float) -> float
     So it begins in step, instead of getting all computers until it has caught up with the past of the others.
     """
     known = [(work, each) for work, each in balances if each > 0]
-    shares = sum(each for _, each in known)
-    return share * sum(work for work, _ in known) / shares if shares else 0.0
+    shares = float_sum(each for _, each in known)
+    return share * float_sum(work for work, _ in known) / shares if shares else 0.0
 
 
 def next_dryness(before: float, *, in_vain: bool) -> float:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.progress_trials import Trials
 
@@ -180,9 +181,9 @@ class AppHistory:
             return Need(likely=_by_estimate(estimate, used, fraction), least=0.0)
         place = bisect_right(ordered, used / estimate)
         larger = ordered[place:]
-        likely = sum(larger) / len(larger) * estimate - used if larger else LIKELY_EXCESS * used
+        likely = float_sum(larger) / len(larger) * estimate - used if larger else LIKELY_EXCESS * used
         if len(ordered) < KNOWN:
-            mean = sum(ordered) / len(ordered)
+            mean = float_sum(ordered) / len(ordered)
             return Need(likely=max(likely, _by_estimate(mean * estimate, used, fraction)), least=0.0)
         if not larger:
             return Need(likely=likely, least=LEAST_EXCESS * used)
@@ -213,7 +214,7 @@ def _trusts(truths: Sequence[Sequence[float]]) -> tuple[tuple[float, float] | No
     for seen in reversed(truths):
         if len(seen) >= TRUSTED_READINGS:
             low, high = min(seen), max(seen)
-            trust = (low, sum(seen) / len(seen)) if high <= TRUSTED_SPREAD * low else None
+            trust = (low, float_sum(seen) / len(seen)) if high <= TRUSTED_SPREAD * low else None
             above = trust if _is_true(low, high) else None
         else:
             trust = above

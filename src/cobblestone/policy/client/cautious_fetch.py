@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.app_history import KNOWN
 from cobblestone.policy.client.contact_time import busy_seconds
 from cobblestone.policy.client.core.reasons import Why, why
@@ -88,7 +89,7 @@ def fetch_in_time(
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     host = _Host(booked, remaining, interruptions, prefs, until_next_contact)
     candidates = list(projects)
-    total_share = sum([project.share for project in projects])
+    total_share = float_sum([project.share for project in projects])
     first: FetchPlan | None = None
     passed_over: dict[int, Why] = {}
     enough = _enough(projects, outcome, prefs, until_next_contact)
@@ -187,7 +188,7 @@ class _Host:
     def _missing(self) -> float:
         """Return the CPU seconds for which processors will have nothing to do before the next contact."""
         on = self.until_next_contact * min(1.0, MORE_THAN_USUAL / self.interruptions.wall_seconds(1.0))
-        return sum([max(0.0, on - each) for each in busy_seconds(self.remaining, self.prefs.ncpus)])
+        return float_sum([max(0.0, on - each) for each in busy_seconds(self.remaining, self.prefs.ncpus)])
 
 
 def _enough(
@@ -201,7 +202,7 @@ def _enough(
     While somebody who is owed work has jobs in trouble here, or is owed half a day and has any, more of another project would
     take the processors that these need.
     """
-    total = max(sum([project.share for project in projects]), 1e-9)
+    total = max(float_sum([project.share for project in projects]), 1e-9)
     pressed = any(
         project.queued
         and project.long_term_debt > (0.0 if misses else OWED * prefs.ncpus * project.share / total)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
 from cobblestone.policy.client.rec import Devices, GpuType
 
@@ -126,7 +127,9 @@ class Together:
 
     def instances_full(self, kind: str, least: float) -> float:
         """Return how many instances of a GPU type are in use; those without room for another ``least`` count in full."""
-        return sum([1.0 if part + least > 1.0 + _ROUNDING and part else part for part in self._used[kind]])
+        return float_sum(
+            [1.0 if part + least > 1.0 + _ROUNDING and part else part for part in self._used[kind]]
+        )
 
     def add(self, job: LimitedJob) -> tuple[int, ...]:
         """Count a job that joins; returns the GPU instances that it gets."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cobblestone.domain.sums import float_sum
+
 
 class PendingReport(NamedTuple):
     """A job of which the project has not heard yet; times in seconds from now."""
@@ -33,7 +35,7 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
     busy = busy_seconds([job.remaining for job in jobs], ncpus)
 
     def value(at: float) -> float:
-        saved = sum(
+        saved = float_sum(
             [
                 job.worth
                 for job in jobs
@@ -41,7 +43,7 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
                 and (job.deadline >= at + interval or job.ready <= at <= job.deadline)
             ]
         )
-        return saved - sum([max(0.0, at / stretch - seconds) for seconds in busy])
+        return saved - float_sum([max(0.0, at / stretch - seconds) for seconds in busy])
 
     best, delay = value(0.0), 0.0
     for at in sorted([job.ready for job in at_stake]):

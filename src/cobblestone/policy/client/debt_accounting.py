@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client import debts
 from cobblestone.policy.client.core.state import ClientState, Job
 
@@ -177,7 +178,7 @@ class ExactAccounting(_Debts):
         """Charge the projects; intervals are additive while nothing changes."""
         memory = self.memory
         wall = memory.wall
-        total = sum(wall)
+        total = float_sum(wall)
         if total < 1.0:
             return
         if self._count_off_time:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 from typing import Protocol
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.concurrency import LimitedJob, ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.rec import PICK_CHARGE, Devices, priority_terms
@@ -174,7 +175,7 @@ class Picks:
     ) -> None:
         self._jobs, self._projects, self._devices, self._rundown = jobs, projects, devices, rundown
         self._limits = [p.limits for p in projects]
-        share_sum = sum(p.share for p in projects)
+        share_sum = float_sum(p.share for p in projects)
         terms = [priority_terms(p.share, share_sum) for p in projects]
         #: per project, the rank of a job is weight * (part of all REC + charge) + offset
         self._weights, self._offsets = [each[0] for each in terms], [each[1] for each in terms]
@@ -237,7 +238,7 @@ class Picks:
 
     def settle(self, recs: Sequence[float]) -> None:
         """Let the right jobs run, given the projects' recent credit."""
-        scale = 1.0 / (sum(recs) or 1.0)
+        scale = 1.0 / (float_sum(recs) or 1.0)
         if self._choose_again:
             self._choose_again = self._order_matters
             self._choose([rec * scale for rec in recs])
@@ -296,7 +297,7 @@ class Picks:
     def _steady_fade(self, recs: Sequence[float]) -> float:
         """Return what will be left of today's recent credit when the choice first has to change: 1 is now, 0 never."""
         fade = 0.0
-        if sum(recs) <= 0.0:
+        if float_sum(recs) <= 0.0:
             return 1.0
         levels = self._tendency()
         for group in self._groups:
@@ -311,10 +312,10 @@ class Picks:
         The two whose ranks are worst at a ``fade`` cross before it; so the search goes from crossing to crossing towards now.
         """
         weights, offsets, first, last = self._weights, self._offsets, self._firsts, self._lasts
-        sum_now, sum_later = sum(recs), sum(levels)
+        sum_now, sum_later = float_sum(recs), float_sum(levels)
         for _ in range(_MAX_CROSSINGS):
             coming = [rec * fade + level * (1.0 - fade) for rec, level in zip(recs, levels, strict=True)]
-            p, soonest, q, latest = self._outermost(group, coming, 1.0 / (sum(coming) or 1.0))
+            p, soonest, q, latest = self._outermost(group, coming, 1.0 / (float_sum(coming) or 1.0))
             if soonest >= latest:
                 return fade
             ahead = first[p] * weights[p] + offsets[p] - last[q] * weights[q] - offsets[q]

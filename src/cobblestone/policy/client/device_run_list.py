@@ -24,6 +24,7 @@ from heapq import merge
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.concurrency import Together
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.values import CPU
@@ -210,8 +211,8 @@ class _Preference(Generic[JobT]):
         self._projects, self._devices = projects, devices
         self._kinds = [*(g.name for g in devices.gpus), CPU]
         recs = [p.rec for p in projects]
-        self._rec_sum = sum(recs) or 1.0
-        share_sum = sum(p.share for p in projects)
+        self._rec_sum = float_sum(recs) or 1.0
+        share_sum = float_sum(p.share for p in projects)
         self._terms = [priority_terms(p.share, share_sum) for p in projects]
         self._total_peak = devices.peak
         #: by device type and project, the recent credit before the first pick

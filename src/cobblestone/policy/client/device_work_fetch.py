@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import Job
@@ -93,7 +94,7 @@ def queued_work(jobs: Iterable[Job], devices: Devices) -> tuple[float, dict[str,
     instances: dict[str, float] = {}
     seconds: dict[str, float] = {}
     for (cpus, gpu, gpus), remaining in needs.items():
-        use, total = gpus if gpu else cpus, sum(remaining)
+        use, total = gpus if gpu else cpus, float_sum(remaining)
         instances[gpu] = instances.get(gpu, 0.0) + use * len(remaining)
         seconds[gpu] = seconds.get(gpu, 0.0) + use * total
         flops += total * devices.job_peak(cpus=cpus, gpu=gpu, gpus=gpus)
@@ -124,8 +125,8 @@ class _Fetch:
         self.low = max(MIN_BUFFER, settings.buffer_min)
         self.total = max(1.0, settings.buffer_total)
         self.biggest = max([devices.ncpus, *(g.count for g in devices.gpus)])
-        share_sum = sum(p.share for p in projects)
-        rec_sum = sum(p.rec for p in projects) or 1.0
+        share_sum = float_sum(p.share for p in projects)
+        rec_sum = float_sum(p.rec for p in projects) or 1.0
         peak = self.total * devices.peak
         scores = [
             priority(p.rec, p.share, share_sum, rec_sum) - (p.queued_flops / peak if peak > 0 else 0.0)
@@ -252,7 +253,7 @@ class _Fetch:
         """Return a project's part of the shares of those that can be asked for a device type."""
         if not self.settings.share_by_type:
             return 1.0
-        sharing = sum(
+        sharing = float_sum(
             q.share
             for q in self.projects
             if kind in q.supplies and self._ruled_out(q) is None and kind not in q.backed_off

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.concurrency import expected_working_set
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.state import ClientState, Job, Phase
@@ -72,26 +73,26 @@ class MemoryWatch:
 
     def pressing(self) -> bool:
         """Tell whether the tasks have outgrown what they may use."""
-        if self.ram < math.inf and sum([job.working_set for job in self.state.running]) > self.ram:
+        if self.ram < math.inf and float_sum([job.working_set for job in self.state.running]) > self.ram:
             return True
         return self.swap < math.inf and self._swap_used() > self.swap
 
     def _swap_used(self) -> float:
-        return sum([job.swap for job in self.state.jobs if job.running or job.phase is Phase.IN_MEMORY])
+        return float_sum([job.swap for job in self.state.jobs if job.running or job.phase is Phase.IN_MEMORY])
 
     def may_run_out(self, queue: Sequence[Job], devices: Devices) -> bool:
         """Tell whether as many of these jobs as the devices hold, with those that always run, might need too much."""
         jobs = self.state.jobs
-        if self.swap < math.inf and sum([job.swap for job in jobs]) > self.swap:
+        if self.swap < math.inf and float_sum([job.swap for job in jobs]) > self.swap:
             return True
         if self.ram == math.inf:
             return False
-        need = sum([job.working_set for job in jobs if job.always_runs])
-        need += sum(nlargest(devices.ncpus, [job.working_set for job in queue if not job.gpu]))
+        need = float_sum([job.working_set for job in jobs if job.always_runs])
+        need += float_sum(nlargest(devices.ncpus, [job.working_set for job in queue if not job.gpu]))
         on_gpus = [job for job in queue if job.gpu]
         least = min([min(1.0, job.gpus) for job in on_gpus if job.gpus > 0.0], default=1.0)
         most = math.ceil(sum([gpu.count for gpu in devices.gpus]) / max(least, 0.01))
-        return need + sum(nlargest(most, [job.working_set for job in on_gpus])) > self.ram
+        return need + float_sum(nlargest(most, [job.working_set for job in on_gpus])) > self.ram
 
     def without_swap_hogs(self, runnable: Sequence[Job]) -> list[Job]:
         """Return the jobs without those that have to quit, and mark these."""

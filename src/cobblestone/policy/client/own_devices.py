@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client import report_times
 from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
@@ -249,7 +250,7 @@ class OwnOnDevices(OwnPolicy):
         fair = total * self.ncpus / self.total_share if self.total_share > 0.0 else 0.0
         shortfalls: list[float] = []
         for i, project in enumerate(self.state.projects):
-            held = sum([job.remaining for job in self.on_cpus(project.queue)]) / max(0.01, speed)
+            held = float_sum([job.remaining for job in self.on_cpus(project.queue)]) / max(0.01, speed)
             missing = max(0.0, self.shares[i] * fair - held)
             if self.limits[i].limited:
                 missing = min(missing, outlook.limit_shortfalls.get((i, CPU), 0.0))
@@ -480,7 +481,9 @@ def _for_cpus(project: Project) -> bool:
 
 def _cpus_of(found: RunList[Job]) -> int:
     """Return how many processors the GPU jobs of a run list take."""
-    return math.floor(sum([job.cpus for job in found.jobs if job.gpu and not job.always_runs]) + _ROUNDING)
+    return math.floor(
+        float_sum([job.cpus for job in found.jobs if job.gpu and not job.always_runs]) + _ROUNDING
+    )
 
 
 def from_name(name: str, rng: random.Random) -> OwnOnDevices:

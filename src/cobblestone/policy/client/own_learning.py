@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.app_history import AppHistory
 from cobblestone.policy.client.availability import ABSURD_GAP
 from cobblestone.policy.client.choice import PolicyChoice
@@ -156,7 +157,7 @@ class OwnLearning(Published):
         self.shares = list(shares)
         for row, share in zip(self.fetch_rows, shares, strict=True):
             row.share = share
-        self.total_share = sum(self.shares)
+        self.total_share = float_sum(self.shares)
         self.debts.reweigh(self.shares)
 
     def _look_out(self, i: int) -> None:

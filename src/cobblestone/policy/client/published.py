@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.backoff import rpc_backoff_2007
 from cobblestone.policy.client.choice import PolicyChoice
@@ -104,7 +105,7 @@ class Published:
             buffer_additional=prefs.buffer_additional,
         )
         self.shares = [p.share for p in state.projects]
-        self.total_share = sum(self.shares)
+        self.total_share = float_sum(self.shares)
         more = len(self.shares) - len(memory.dcf)
         memory.dcf += [1.0] * more
         memory.misses = memory.misses + [0] * more
@@ -416,7 +417,7 @@ class Published:
             row.dcf = dcf
             row.queued = len(queue)
             if by_queue:
-                row.queued_seconds = sum([job.remaining for job in queue])
+                row.queued_seconds = float_sum([job.remaining for job in queue])
         return self.fetch_rows
 
     def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> work_fetch.FetchPlan:

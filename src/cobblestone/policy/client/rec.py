@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cobblestone.domain.sums import float_sum
+
 SECONDS_PER_DAY = 86400.0
 #: Credit per FLOP.
 CREDIT_PER_FLOP = 200.0 / (SECONDS_PER_DAY * 1e9)
@@ -56,7 +58,7 @@ class Devices:
     @property
     def peak(self) -> float:
         """FLOP/s of everything, GPUs at their assumed efficiency."""
-        return self.cpu_flops * (self.ncpus + sum(len(g.usable) * g.relative_speed for g in self.gpus))
+        return self.cpu_flops * (self.ncpus + float_sum(len(g.usable) * g.relative_speed for g in self.gpus))
 
     def speed_of(self, gpu: str) -> float:
         """Return the relative speed of a GPU type (0 if the host has none)."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.policy.client.estimates import DCF_ENDANGERED
 
@@ -105,7 +106,7 @@ def make_run_list(
     left; ``ties_ignore_progress`` (2007) looks at what is left alone, so that a job whose estimate grows
     while it runs loses its place.
     """
-    running_share = sum({job.project: shares[job.project] for job in jobs}.values())
+    running_share = float_sum({job.project: shares[job.project] for job in jobs}.values())
     debts = list(short_term_debts)
     pay = [share / running_share * slice_seconds if running_share > 0 else 0.0 for share in shares]
     chosen: list[JobT] = []

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.debts import is_overworked
@@ -90,7 +91,7 @@ def fetch_by_queue(
     ``shortfalls`` are those of the last round-robin simulation; together with the debt they decide whom to
     ask first.  A project with a share always has a job, also where the buffer is so small that its target is nothing.
     """
-    total_share = sum(p.share for p in projects)
+    total_share = float_sum(p.share for p in projects)
     best: int | None = None
     reasons: list[Why] = []
     best_score = -math.inf
@@ -224,7 +225,7 @@ def _why_ruled_out(code: str, i: int, p: FetchProject, misses: int) -> Why:
 def _request(
     projects: Sequence[FetchProject], best: int, missing: float, shortfall: float, prefs: FetchPreferences
 ) -> float:
-    fetchable = sum(
+    fetchable = float_sum(
         p.share
         for p in projects
         if p.contactable and not is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds)
@@ -275,7 +276,7 @@ def next_fetch_check(
     if troubled:
         return max(FETCH_PERIOD, min(wait, pause))
     floor = -prefs.slice_seconds
-    total_share = sum([p.share for p in projects])
+    total_share = float_sum([p.share for p in projects])
     for i, p in enumerate(projects):
         dry = outcome.dry_after[i] - horizon
         if p.long_term_debt <= floor:
@@ -301,7 +302,7 @@ def next_queue_check(
     """Return after how many seconds a queue may fall below its target (WF1), if nothing else happens
     before.
     """
-    total_share = sum([p.share for p in projects])
+    total_share = float_sum([p.share for p in projects])
     wait = prefs.slice_seconds
     for p, busy in zip(projects, running, strict=True):
         fair = p.share / total_share if total_share > 0 else 1.0

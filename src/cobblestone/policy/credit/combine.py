@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cobblestone.domain.sums import float_sum
+
 Combination = Callable[[Sequence[float]], float]
 
 INFINITESIMAL = 0.001
@@ -22,7 +24,7 @@ FAR_APART = 10.0
 
 def mean(claims: Sequence[float]) -> float:
     """Return the plain average."""
-    return sum(claims) / len(claims) if claims else 0.0
+    return float_sum(claims) / len(claims) if claims else 0.0
 
 
 def guarded_mean(claims: Sequence[float]) -> float:
@@ -61,11 +63,11 @@ def low_average(claims: Sequence[float]) -> float:
     """
     if len(claims) <= 1:
         return mean(claims)
-    total = sum(claims)
+    total = float_sum(claims)
     if total <= 0.0:
         return 0.0
     # divided first: squares of large claims would overflow
-    return sum(claim * ((total - claim) / total) for claim in claims) / (len(claims) - 1)
+    return float_sum(claim * ((total - claim) / total) for claim in claims) / (len(claims) - 1)
 
 
 def pegged_average(claims: Sequence[float], peg: float) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY, RecentAverage
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.credit.history import LedgerMark, day_of, with_mark
 from cobblestone.policy.credit.milestones import Reached, milestones_between
 from cobblestone.policy.credit.rac import decayed, idle_decayed
@@ -119,11 +120,11 @@ def together(series: Iterable[Sequence[CreditPeriod]]) -> list[CreditPeriod]:
             CreditPeriod(
                 day=day,
                 n_days=max(period.n_days for period in here),
-                granted=sum(period.granted for period in here),
+                granted=float_sum(period.granted for period in here),
                 n_results=sum(period.n_results for period in here),
-                total=sum(period.total for period in known),
+                total=float_sum(period.total for period in known),
                 total_results=sum(period.total_results for period in known),
-                recent=RecentAverage(sum(decayed(period.recent, now) for period in known), now),
+                recent=RecentAverage(float_sum(decayed(period.recent, now) for period in known), now),
             )
         )
     return found

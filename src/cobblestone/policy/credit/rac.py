@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+from cobblestone.domain.sums import float_sum
 
 HALF_LIFE = 7 * SECONDS_PER_DAY
 """Half-life of credit averages, seconds."""
@@ -146,8 +147,10 @@ def common_moment(grants: Sequence[tuple[float, float]], *, half_life: float = H
         ValueError: there is none of them.
     """
     latest = max(time for _, time in grants)
-    total = sum(credit for credit, _ in grants)
-    remaining = sum(credit * math.exp((time - latest) * math.log(2.0) / half_life) for credit, time in grants)
+    total = float_sum(credit for credit, _ in grants)
+    remaining = float_sum(
+        credit * math.exp((time - latest) * math.log(2.0) / half_life) for credit, time in grants
+    )
     return latest + half_life * math.log2(remaining / total)
 
 

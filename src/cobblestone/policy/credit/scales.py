@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.credit.pfc import MIN_VERSION_SAMPLES
 
 GPU_ONLY_SCALE = 0.1
@@ -114,7 +115,7 @@ def designed_scales(
         if known:
             scaled = [version for version in above if version.app_version_id in known]
             samples = sum(version.pfc.n for version in scaled)
-            total = sum(
+            total = float_sum(
                 version.pfc.n * version.pfc.mean * known[version.app_version_id] for version in scaled
             )
             why = reason("published_scales", "{n} GPU versions take published scales.", n=len(known))

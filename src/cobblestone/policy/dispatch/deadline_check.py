@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from heapq import heapreplace
 from typing import NamedTuple
 
+from cobblestone.domain.sums import float_sum
+
 
 class BookedJob(NamedTuple):
     """A job that a host has, or might get."""
@@ -31,7 +33,7 @@ class Workload:
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
         booked = sorted(jobs, key=_job_deadline)
-        self._total = sum([job.remaining for job in booked])
+        self._total = float_sum([job.remaining for job in booked])
         self._soonest = booked[0].deadline if booked else float("inf")
         latest = [job.deadline for job in booked]
         if self._total > self._soonest:  # else one processor alone would do it all before the first deadline

@@ -8,6 +8,7 @@ from cobblestone.api_schema import credit as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.work import Result
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.credit.audit_report import LedgerAudit
@@ -68,7 +69,7 @@ def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
         result_id=result_id,
         name="" if result is None else result.name,
         state=_state(result),
-        granted=sum(line.granted for line in entries),
+        granted=float_sum(line.granted for line in entries),
         claimed=entries[0].claimed if entries else 0.0,
         report=report,
         entries=[_entry(line) for line in entries],

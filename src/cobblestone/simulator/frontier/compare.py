@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.paper.cells import (
     BUFFER_SLACKS,
@@ -140,4 +141,4 @@ def _difference(
 def mean_over_scenarios(differences: Sequence[Difference], metric: str) -> tuple[float, float]:
     """Return the means of a metric over all scenarios: base, ours."""
     mine = [d for d in differences if d.metric == metric]
-    return sum(d.base.mean for d in mine) / len(mine), sum(d.ours.mean for d in mine) / len(mine)
+    return float_sum(d.base.mean for d in mine) / len(mine), float_sum(d.ours.mean for d in mine) / len(mine)

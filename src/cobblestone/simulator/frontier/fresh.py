@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin_backends import RoundRobinBackends
 from cobblestone.simulator.code_version import code_version
@@ -44,9 +45,9 @@ def run_fresh(task: Mapping[str, Any]) -> dict[str, float]:
     spent = time.process_time() - begun
     metrics = asdict(result.metrics)
     projects, idle = result.books.projects, result.books.idle
-    used = sum(p.used for p in projects)
-    lost = sum(p.lost for p in projects)
-    late = sum(p.late + p.failed + p.unfinished_late for p in projects)
+    used = float_sum(p.used for p in projects)
+    lost = float_sum(p.lost for p in projects)
+    late = float_sum(p.late + p.failed + p.unfinished_late for p in projects)
     total = max(used + lost + late + idle, 1.0)
     return {
         **{name: metrics[name] for name in FIGURES if name in metrics},
@@ -171,7 +172,7 @@ def verdicts(
         [c for c in by["idleness"] if c.ours > c.base + IDLE_ALLOWED], key=lambda c: c.base - c.ours
     )
     share = mean_change(by["share_violation"])
-    spent = [(sum(c.base for c in by["cpu_seconds"]), sum(c.ours for c in by["cpu_seconds"]))]
+    spent = [(float_sum(c.base for c in by["cpu_seconds"]), float_sum(c.ours for c in by["cpu_seconds"]))]
     ratio = spent[0][1] / max(spent[0][0], 1e-9)
     count = len(by["useful"])
     return [

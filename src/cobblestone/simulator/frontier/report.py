@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.frontier.compare import (
     ALLOWED,
     FURTHER,
@@ -83,8 +84,8 @@ def _nothing_can_be_done(found: dict[str, Difference]) -> bool:
 
 
 def _fall(found: Sequence[Difference]) -> str:
-    before = sum(d.base.mean for d in found) / len(found)
-    after = sum(d.ours.mean for d in found) / len(found)
+    before = float_sum(d.base.mean for d in found) / len(found)
+    after = float_sum(d.ours.mean for d in found) / len(found)
     change = f"{(after / before - 1.0) * 100.0:+.0f} %" if before > 0.0 else "no waste before"
     return f"{before:.4f} → {after:.4f} ({change})"
 

@@ -15,7 +15,6 @@ from cobblestone.simulator.kernel.world import (
     RUNNING,
     WANTED,
     World,
-    add_up,
     compiled,
     numpy,
     wait_number,
@@ -182,16 +181,15 @@ def fetch_by_queue(w: World) -> float:
     s = w.host[0]
     total = total_share(w)
     seconds = numpy.zeros(len(w.projects))
-    carried = numpy.zeros(len(w.projects))
     for k in w.lists[JOBS, : s.jobs]:
-        add_up(seconds, carried, w.job[k].project, w.job[k].remaining)
+        seconds[w.job[k].project] += w.job[k].remaining
     best = -1
     best_score = -numpy.inf
     wait = s.slice
     for i in range(len(w.projects)):
         p = w.projects[i]
         fair = p.share / total if total > 0 else 1.0
-        queued = seconds[i] + carried[i]
+        queued = seconds[i]
         target = s.ncpus * s.buffer_sum * fair
         need = target - queued
         if p.runs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 
 #: Runs up to this length are sorted by insertion, which is stable.
@@ -31,7 +32,7 @@ class Workload2007:
     def admits(self, candidate: BookedJob) -> bool:
         """Tell whether the candidate would be in time and leave everybody no worse off."""
         jobs = [*self._jobs, (candidate.deadline, candidate.remaining, -1.0)]
-        if sum([remaining for _, remaining, _ in jobs]) <= min(jobs)[0]:
+        if float_sum([remaining for _, remaining, _ in jobs]) <= min(jobs)[0]:
             return True  # one processor alone would do it all before the first deadline
         booked = [0.0] * self.ncpus
         for deadline, remaining, late in sorted_2007(jobs):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from cobblestone.domain.sums import float_sum
 from cobblestone.simulator.paper.cells import BASE, Cell
 from cobblestone.simulator.paper.draw import Results
 from cobblestone.simulator.statistics import Estimate, estimate
@@ -44,7 +45,7 @@ def paired(results: Results, terms: Sequence[Term], metric: str) -> Estimate | N
         own = results[term.cell.key][k][metric]
         return own if term.less is None else own - results[term.less.key][k][metric]
 
-    return estimate([sum(value(t, k) for t in terms) / len(terms) for k in range(seeds)])
+    return estimate([float_sum(value(t, k) for t in terms) / len(terms) for k in range(seeds)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.values import value
 from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.credit.rac import common_moment
@@ -231,7 +232,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
         if row_id is not None:
             tx.lock(table, [row_id])
-    got = sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
+    got = float_sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
     if got + amount < -1e-9 * max(got, 1.0):
         raise Conflict(
             f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
@@ -254,7 +255,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
         for line in lines:  # the user may have changed teams between messages
             by_owners.setdefault(line.owners(), []).append(line)
         for of_owners in by_owners.values():
-            amount = sum(line.granted for line in of_owners)
+            amount = float_sum(line.granted for line in of_owners)
             if amount <= 0.0:
                 continue
             messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
