@@ -446,7 +446,7 @@ static double fraction_done(void) {
         if (said > 0) return said < 1 ? said : 1;
     }
     double part = job.fpops_est > 0 ? fuel_total() / job.fpops_est : 0;
-    return part < 0.9 ? part : 1 - 0.09 / part;
+    return part < 0.9 ? part : fmin(1 - 0.09 / part, 0.999999); /* the largest below 1 with the digits that are sent */
 }
 
 /* The count of instructions travels as the integer operations that the family's clients report. */
