@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from tests.helpers.client_tasks import ENVIRONMENT, open_to_other_accounts, open_world
 
+from cobblestone.cli import run_command
 from cobblestone.client.sandbox.bounds import Holder
 from cobblestone.client.sandbox.control_groups import find_control_groups
 from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
@@ -135,6 +137,22 @@ def test_a_number_of_processes_that_nothing_enforces_is_said_with_what_helps(tmp
         "means": "a look every 10 s",
         "remark": said,
     }
+
+
+def test_the_doctor_says_what_holds_here_before_a_client_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_to_other_accounts(tmp_path)
+    assert run_command(["client", "doctor", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    held = {each["bound"]: each["held_by"] for each in found["bounds"]}
+    assert held["number of processes and threads"] == "system"
+    assert held["processors"] == "nobody"
+    assert run_command(["client", "doctor", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in held)
+    assert all(text in shown for text in found["sandbox"])
+    assert "Nothing keeps a job to its number of processors" in shown
 
 
 def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(tmp_path: Path) -> None:

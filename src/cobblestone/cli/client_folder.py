@@ -13,6 +13,8 @@ from cobblestone.cli.client_run import main as run_main
 from cobblestone.cli.options import JsonOption, QuietOption, output
 from cobblestone.domain.errors import ConfigError
 
+_HELD_BY = {"system": "the system", "client": "the client", "nobody": "nothing"}
+
 FolderOption = Annotated[
     Path, typer.Option("--dir", "-d", metavar="DIR", help="The client's data directory.", show_default=True)
 ]
@@ -100,6 +102,29 @@ def unit(
     )
 
 
+def doctor(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say what keeps jobs within their bounds on this computer, and what would help where nothing does."""
+    from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
+    from cobblestone.ops.environment import environment_without_proxies
+
+    found = detect_sandbox(SandboxChoice(), folder.expanduser(), environment=environment_without_proxies())
+    out = output(json, quiet)
+    out.table(
+        {
+            "sandbox": [each.text() for each in found.report],
+            "bounds": [each.as_json() for each in found.bounds],
+        },
+        ["bound", "held by", "by means of"],
+        [(each.name, _HELD_BY[each.holder], each.means) for each in found.bounds],
+    )
+    if not (json or quiet):
+        out.show(None, lines=["", *(each.text() for each in found.report)])
+
+
 def run(context: typer.Context) -> None:
     """Hand the arguments over to the command's own parser."""
     raise typer.Exit(run_main(context.args))
@@ -116,4 +141,5 @@ FOLDER_COMMANDS: dict[str, Callable[..., None]] = {
     "adopt": adopt,
     "export": export,
     "unit": unit,
+    "doctor": doctor,
 }
