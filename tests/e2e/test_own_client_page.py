@@ -109,6 +109,12 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
         assert secret["reading_token"] not in reply.read().decode()
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"{bare}ws", timeout=30)
+    for origin, status in (("https://elsewhere.example.org", 403), ("http://[x", 400)):
+        foreign = urllib.request.Request(
+            f"{bare}ws?token={secret['control_token']}", headers={"Origin": origin}
+        )
+        with pytest.raises(urllib.error.HTTPError, match=str(status)):
+            urllib.request.urlopen(foreign, timeout=30)
     page.goto(bare)
     page.get_by_label("Token").wait_for()
     expect(page.locator("main")).to_be_hidden()

@@ -17,6 +17,7 @@ from tests.helpers.project_world import URL as PROJECT_URL
 from tests.helpers.project_world import World, succeeded
 
 from cobblestone.account_manager import collector, operation
+from cobblestone.account_manager.granted_web import check_address
 from cobblestone.account_manager.settings import AccountingSection
 from cobblestone.account_manager.store import accounts, granted
 from cobblestone.account_manager.store.granted import Standing
@@ -353,6 +354,8 @@ def test_a_token_is_only_sent_over_https(deceived: Deceived):
     id_ = deceived.manager.project(1)
     with pytest.raises(ConfigError, match="only sent over https"):
         deceived.manager.write(lambda tx: operation.change_accounting(tx, str(id_), token=TOKEN, now=0.0))
+    with pytest.raises(ConfigError, match="is no address"):
+        check_address("http://[x/")
 
 
 def test_who_leaves_takes_everything_along(deceived: Deceived):

@@ -45,6 +45,7 @@ SPARSE = {
     "GNU.sparse.map": "0,1",
     "GNU.sparse.size": str(1 << 50),
 }
+PATCHED = "invalid offset|"  # what `tarfile` itself says of negative sizes, where it has been mended
 
 
 @pytest.mark.parametrize(
@@ -69,14 +70,17 @@ SPARSE = {
         (tar(member("evil"), member("evil", kind=tarfile.DIRTYPE)), "could not be unpacked"),
         (tar(member("a" * 300)), "could not be unpacked"),
         (tar(member("evil", size=1 << 50), format=tarfile.GNU_FORMAT), "holds more than fits into the"),
-        (tar(member("evil", size=-512), format=tarfile.GNU_FORMAT), "is no file that a copy may hold"),
+        (
+            tar(member("evil", size=-512), format=tarfile.GNU_FORMAT),
+            PATCHED + "is no file that a copy may hold",
+        ),
         (tar(member("evil", pax_headers={"mtime": "nan"})), "not a tar file that can be read"),
         (tar(member("evil", pax_headers={"mtime": "1e300"})), "not a tar file that can be read"),
         (tar(member("evil", pax_headers={"path": "e\0vil"})), "not a tar file that can be read"),
         (tar(member("evil", pax_headers={"GNU.sparse.map": "a,b"})), "not a tar file that can be read"),
         (tar(member("evil", size=600))[:1100], "not a tar file that can be read"),
         (long_name(2_000_000), "a name is too long"),
-        (long_name(-512), "a name is too long"),
+        (long_name(-512), PATCHED + "a name is too long"),
         (long_name(10), "not a tar file that can be read"),
         (long_name(512) * 5000 + tar(member("evil")), "not a tar file that can be read"),
         (b"", "not a tar file that can be read"),

@@ -27,8 +27,11 @@ T = TypeVar("T")
 
 
 def check_address(url: str) -> None:
-    """Raise ConfigError where a token would be readable on its way."""
-    parts = urlsplit(url)
+    """Raise ConfigError where a token would be readable on its way, or nowhere."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"{url} is no address: {error}.") from error
     if parts.scheme != "https" and parts.hostname not in _ON_THIS_MACHINE:
         raise ConfigError(f"{url}: a token is only sent over https. Give the project an https address.")
 

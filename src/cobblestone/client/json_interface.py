@@ -123,7 +123,11 @@ class JsonInterface:
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return a WebSocket only with a token, and not from pages of other sites."""
-        path = urlsplit(request.path)
+        try:
+            path, origin = urlsplit(request.path), request.headers.get("Origin")
+            origin_host = None if origin is None else urlsplit(origin).netloc
+        except ValueError as error:
+            return connection.respond(HTTPStatus.BAD_REQUEST, f"This is no address: {error}.\n")
         if path.path in PAGE:
             return page_part(path.path)
         if path.path != "/ws":
@@ -134,8 +138,7 @@ class JsonInterface:
             return connection.respond(
                 HTTPStatus.UNAUTHORIZED, "A token is needed: see control.json in the data directory.\n"
             )
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        if origin_host is not None and origin_host != request.headers.get("Host"):
             return connection.respond(
                 HTTPStatus.FORBIDDEN, "Pages of other sites may not control this client.\n"
             )
