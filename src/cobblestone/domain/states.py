@@ -38,7 +38,7 @@ class ValidateState(IntEnum):
     INVALID = 2
     NO_CHECK = 3  #: the workunit failed; nobody will look
     INCONCLUSIVE = 4  #: looked at, no quorum yet
-    TOO_LATE = 5  #: came after the canonical output was deleted
+    TOO_LATE = 5  #: cannot be compared: the canonical output is deleted, or the comparison fails
 
 
 class ClientState(IntEnum):

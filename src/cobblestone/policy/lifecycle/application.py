@@ -161,7 +161,7 @@ _RESULT_CAUSES = {
 }
 
 _VALIDATE_CAUSES = {
-    MarkTooLate: Cause.CANONICAL_OUTPUT_GONE,
+    MarkTooLate: Cause.NOT_COMPARABLE,
     SkipValidation: Cause.WORKUNIT_FAILED,
     MarkValid: Cause.AGREED,
     MarkInvalid: Cause.DISAGREED,

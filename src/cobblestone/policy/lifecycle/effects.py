@@ -40,7 +40,7 @@ class TimeOutResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkTooLate:
-    """The result came when nothing was left to compare it with: its validate state becomes TOO_LATE."""
+    """The result cannot be compared with the canonical one, which may be deleted: its validate state becomes TOO_LATE."""
 
     result_id: ResultId
 

@@ -48,7 +48,7 @@ class Cause(Enum):
     NO_QUORUM = "looked at without a quorum"
     POSTPONED = "could not be looked at now"
     WORKUNIT_FAILED = "workunit failed"
-    CANONICAL_OUTPUT_GONE = "canonical output is gone"
+    NOT_COMPARABLE = "cannot be compared with the canonical output"
 
     ANSWER_KNOWN = "answer or failure known"
     ASSIMILATED = "handler finished"
@@ -116,14 +116,14 @@ VALIDATE_TRANSITIONS: Mapping[tuple[ValidateState, Cause], ValidateState] = {
     (ValidateState.INIT, Cause.NO_QUORUM): ValidateState.INCONCLUSIVE,
     (ValidateState.INIT, Cause.POSTPONED): ValidateState.INIT,
     (ValidateState.INIT, Cause.WORKUNIT_FAILED): ValidateState.NO_CHECK,
-    (ValidateState.INIT, Cause.CANONICAL_OUTPUT_GONE): ValidateState.TOO_LATE,
+    (ValidateState.INIT, Cause.NOT_COMPARABLE): ValidateState.TOO_LATE,
     (ValidateState.INCONCLUSIVE, Cause.AGREED): ValidateState.VALID,
     (ValidateState.INCONCLUSIVE, Cause.DISAGREED): ValidateState.INVALID,
     (ValidateState.INCONCLUSIVE, Cause.FOUND_UNUSABLE): ValidateState.INVALID,
     (ValidateState.INCONCLUSIVE, Cause.NO_QUORUM): ValidateState.INCONCLUSIVE,
     (ValidateState.INCONCLUSIVE, Cause.POSTPONED): ValidateState.INIT,
     (ValidateState.INCONCLUSIVE, Cause.WORKUNIT_FAILED): ValidateState.NO_CHECK,
-    (ValidateState.INCONCLUSIVE, Cause.CANONICAL_OUTPUT_GONE): ValidateState.TOO_LATE,
+    (ValidateState.INCONCLUSIVE, Cause.NOT_COMPARABLE): ValidateState.TOO_LATE,
 }
 """Validate state of a result."""
 
