@@ -11,6 +11,7 @@ import ipaddress
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -55,6 +56,10 @@ def scrub_environment() -> None:
 
 
 scrub_environment()
+
+# A shell's background job ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Nothing outside this machine is asked for anything.

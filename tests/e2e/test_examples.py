@@ -55,7 +55,7 @@ def test_an_example_runs_by_the_commands_of_its_page(
     folder = project.root / example
     shutil.copytree(EXAMPLES / example, folder)
     environment = {**os.environ, "COBBLESTONE_PROJECT": str(project.folder)}
-    tool = f'cobblestone() {{ {sys.executable} -m cobblestone "$@"; }}\n'
+    tool = f'cobblestone() {{ "{sys.executable}" -m cobblestone "$@"; }}\n'
     for command in commands_of(example):
         if "cobblestone submit" in command:
             make_inputs(folder / "inputs")

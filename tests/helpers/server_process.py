@@ -57,7 +57,9 @@ class RemoteWorld:
     """What a SimHost needs of a World, over real HTTP; a dead server is an exception."""
 
     def __init__(self, url: str) -> None:
-        self.http = httpx.Client(base_url=url, timeout=10)
+        # Volunteers' clients open a connection for each request; one that is kept may be closed just when it is used again.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.Client(base_url=url, timeout=10, limits=limits)
 
     def close(self) -> None:
         self.http.close()

@@ -13,8 +13,7 @@ import pytest
 from cobblestone.sweep.grid import read_results
 
 SWEEP = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as this may be one, ignores it
+import sys
 from pathlib import Path
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid

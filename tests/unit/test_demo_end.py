@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,6 @@ def test_what_is_stopped_is_not_shown_as_if_it_could_be_visited(console: Console
     assert shlex.split(again)[-2:] == ["run", str(folder / "project")]  # the other has not come to be
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Ctrl-C is heard, also where the tests are a shell's background job, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Impatient(io.StringIO):
     """Somebody who presses Ctrl-C as soon as it is offered."""
 
@@ -59,7 +50,6 @@ class Impatient(io.StringIO):
         return written
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_what_is_kept_is_shown_until_it_is_interrupted(tmp_path: Path):
     console = Console(file=Impatient(), width=80)
     with stage(console, tmp_path / "demo", {}) as stack:

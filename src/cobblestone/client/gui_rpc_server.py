@@ -47,8 +47,10 @@ class GuiRpcServer:
         self._client.folders.password()  # managers look for its file
         host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only when the volunteer allows it
         try:
+            # As many are accepted at a time, before those that are too many are closed: with more of them a crowd would take all
+            # the files that an ordinary user's program may have open (1024).
             self._server = await asyncio.start_server(
-                self._accept, host, self._port, limit=PIECE, backlog=999
+                self._accept, host, self._port, limit=PIECE, backlog=MAX_CONNECTIONS
             )
         except OSError as error:
             raise ConfigError(

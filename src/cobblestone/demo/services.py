@@ -71,7 +71,9 @@ def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, st
     console.print("\nNothing of the demonstration runs any more. What is left of it:")
     console.print(f"  files and logs: {folder}", highlight=False, soft_wrap=True)
     # `make demo` has it beside the interpreter, not on PATH
-    program = "cobblestone" if shutil.which("cobblestone") else f"{sys.executable} -m cobblestone"
+    program = (
+        "cobblestone" if shutil.which("cobblestone") else f"{shlex.quote(sys.executable)} -m cobblestone"
+    )
     for place, command in commands.items():
         if place.exists():
             again = f"{program} {command} {shlex.quote(str(place))}"
