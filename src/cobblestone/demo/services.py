@@ -86,7 +86,7 @@ def finish(
     """Say that it is done, begun at ``begin`` (monotonic).  With ``keep`` say where everything is, and stay until Ctrl-C."""
     console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
     if not keep:
-        console.print("Everything is stopped now; --keep (make demo ARGS=--keep) leaves it running.")
+        console.print("Everything is being stopped; --keep (make demo ARGS=--keep) leaves it running.")
         return
     for title, address in addresses.items():
         console.print(f"{title + ':':18} [link={address}]{address}[/]", highlight=False, soft_wrap=True)
