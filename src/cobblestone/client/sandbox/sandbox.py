@@ -152,13 +152,16 @@ def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
         "/proc",
         "--dev",
         "/dev",
-        "--perms",
-        "1777",
-        "--tmpfs",
-        "/tmp",  # noqa: S108  # inside of the sandbox
+        *_open_to_all("/dev/shm"),  # noqa: S108  # inside of the sandbox, as the next
+        *_open_to_all("/tmp"),  # noqa: S108
         "--tmpfs",
         "/run",
     ]
+
+
+def _open_to_all(folder: str) -> list[str]:
+    """Return the words for a folder in memory that the jobs' account can write to, whoever starts the sandbox."""
+    return ["--perms", "1777", "--tmpfs", folder]
 
 
 def _open_folders(*folders: Path) -> list[str]:

@@ -15,7 +15,7 @@ SLOT_VARIABLE = "COBBLESTONE_SLOT"
 _MARK = f"\0{SLOT_VARIABLE}=".encode()
 _GATE = 'read -r go && exec "$@" </dev/null'
 """The shell waits until limits are set, and ends if we die before: so no process of a job ever runs without its limits."""
-_FOLDERS_IN_MEMORY = ("/", "/dev", "/run", "/tmp")  # noqa: S108  # inside of the sandbox
+_FOLDERS_IN_MEMORY = ("/", "/dev", "/dev/shm", "/run", "/tmp")  # noqa: S108  # inside of the sandbox
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
