@@ -94,6 +94,8 @@ class World:
         self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
         self.loop = asyncio.new_event_loop()
         self._stack.callback(self.loop.close)
+        # Of a body that is refused its sender's generator is left in the middle.
+        self._stack.callback(lambda: self.loop.run_until_complete(self.loop.shutdown_asyncgens()))
         self.workers = Workers(self.ctx.settings.checks)
         self._stack.callback(self.workers.close)
         self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from

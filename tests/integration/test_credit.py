@@ -20,6 +20,7 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
+from cobblestone.domain.sums import float_sum
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
 from cobblestone.server.credit.audit_report import LedgerAudit
@@ -519,7 +520,7 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
     world.settle()
     entries = [line for line in ledger(world) if line.host_id == 1]
     assert [line.kind for line in entries] == ["trickle", "trickle", "trickle", "correction"]
-    assert sum(line.granted for line in entries) == 0
+    assert float_sum(line.granted for line in entries) == 0
     for table in ("host", "user_account", "team"):
         total, average = world.query(f"SELECT total_credit, expavg_credit FROM {table} WHERE id = 1")[0]
         assert (total, average) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-6))
