@@ -7,11 +7,12 @@ that the daemon goes on answering.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -327,9 +328,9 @@ async def upload(exchange: Exchange, file: FileRecord, path: Path, progress: Pro
             )
         )
         progress.offset = progress.bytes = offset
-        body = _body(exchange, header, path, offset, size, progress)
         length = str(len(header) + size - offset)
-        reply = await _post(exchange, url, body, {"Content-Length": length})
+        async with contextlib.aclosing(_body(exchange, header, path, offset, size, progress)) as body:
+            reply = await _post(exchange, url, body, {"Content-Length": length})
         return _refusal(reply, url) or Outcome(True, nbytes=size)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return Outcome(False, f"{url} cannot be reached: {error}", server_down=True)
@@ -364,7 +365,7 @@ def _refusal(reply: UploadReply, url: str) -> Outcome | None:
 
 async def _body(
     exchange: Exchange, header: bytes, path: Path, offset: int, size: int, progress: Progress
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     yield header
     pace = _Pace(exchange)
     handle = await asyncio.to_thread(path.open, "rb")

@@ -7,6 +7,7 @@ two lines loses nothing and repeats only what may be repeated.  A lock keeps a s
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -455,8 +456,16 @@ def _take_lock(folder: Path) -> int:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    with contextlib.ExitStack() as on_failure:
+        database = _prepare(path, on_failure)
+        on_failure.pop_all()
+    return database
+
+
+def _prepare(path: Path, on_failure: contextlib.ExitStack) -> sqlite3.Connection:
     try:
         database = sqlite3.connect(path, isolation_level="IMMEDIATE", check_same_thread=False)
+        on_failure.callback(database.close)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
         (version,) = database.execute("PRAGMA user_version").fetchone()
