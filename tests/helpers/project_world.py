@@ -75,45 +75,10 @@ class Poster(Protocol):
 class World:
     """One project."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        database: str = "",
-        made_with: rsa.RSAPrivateKey | None = None,
-        **settings: dict[str, object],
-    ) -> None:
-        """``database``: the address of an empty PostgreSQL database; else SQLite.
-
-        ``made_with``: the signing key of a project that lies in the folder already.
-        """
+    def __init__(self, root: Path, *, database: str = "", **settings: dict[str, object]) -> None:
+        """``database``: the address of an empty PostgreSQL database; else SQLite."""
         self.now = START
         self._stack = ExitStack()
-        if made_with is None:
-            self._make(root, database, settings)
-        self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
-        self.loop = asyncio.new_event_loop()
-        self._stack.callback(self.loop.close)
-        # Of a body that is refused its sender's generator is left in the middle.
-        self._stack.callback(lambda: self.loop.run_until_complete(self.loop.shutdown_asyncgens()))
-        self.workers = Workers(self.ctx.settings.checks)
-        self._stack.callback(self.workers.close)
-        self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
-        self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
-        self.key: rsa.RSAPrivateKey = made_with or generate_key()
-        if made_with is None:
-            self.write(
-                lambda tx: keys.set_current_key(
-                    tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now
-                )
-            )
-        self.transitioner = Transitioner(self.ctx)
-        self.validator = Validator(self.ctx, self.workers)
-        self.assimilator = Assimilator(self.ctx, self.workers)
-        self.deleter = FileDeleter(self.ctx)
-        self.purger = Purger(self.ctx)
-
-    def _make(self, root: Path, database: str, settings: dict[str, dict[str, object]]) -> None:
         root.mkdir(parents=True, exist_ok=True)
         # Who joins by a client in a test shows computers, and gets no mail: what tests look at is their own doing.
         accounts = {"computers": "shown", "confirmed_email": "off", **settings.pop("accounts", {})}
@@ -124,6 +89,26 @@ class World:
         write_private(folder.secret_file, os.urandom(32))
         if not database:
             folder.database.write_bytes(empty_database())
+        self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
+        self.loop = asyncio.new_event_loop()
+        self._stack.callback(self.loop.close)
+        # Of a body that is refused its sender's generator is left in the middle.
+        self._stack.callback(lambda: self.loop.run_until_complete(self.loop.shutdown_asyncgens()))
+        self.workers = Workers(self.ctx.settings.checks)
+        self._stack.callback(self.workers.close)
+        self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
+        self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
+        self.key: rsa.RSAPrivateKey = generate_key()
+        self.write(
+            lambda tx: keys.set_current_key(
+                tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now
+            )
+        )
+        self.transitioner = Transitioner(self.ctx)
+        self.validator = Validator(self.ctx, self.workers)
+        self.assimilator = Assimilator(self.ctx, self.workers)
+        self.deleter = FileDeleter(self.ctx)
+        self.purger = Purger(self.ctx)
 
     def close(self) -> None:
         self.run(self.http.aclose())

@@ -46,7 +46,6 @@ NOUNS = (
     "archive",
     "backup",
     "export",
-    "island",
     "doctor",
     "audit",
     "config",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,7 +27,6 @@ from cobblestone.server.files.exports import ExportFiles
 from cobblestone.server.files.uploads import UploadHandler
 from cobblestone.server.operation.monitoring import Monitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
-from cobblestone.server.scheduler.island_router import IslandRouter
 from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
 from cobblestone.server.web import web_routes
 from cobblestone.server.web.feeds import Feeds
@@ -72,10 +70,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
     routes: list[BaseRoute] = []
     busy: dict[str, ASGIApp] = {}
     if Role.SCHEDULER in roles:
-        busy[SCHEDULER_PATH] = scheduler = SchedulerRpc(ctx, ctx.offers)
-        if ctx.islands:
-            max_bytes = ctx.settings.server.max_request_bytes
-            busy[SCHEDULER_PATH] = IslandRouter(scheduler, ctx.islands, SCHEDULER_PATH, max_bytes=max_bytes)
+        busy[SCHEDULER_PATH] = SchedulerRpc(ctx, ctx.offers)
     if Role.UPLOAD in roles:
         busy[UPLOAD_PATH] = UploadHandler(ctx)
         routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx), methods=["GET"]))
@@ -87,7 +82,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
     if Role.WEB in roles:
         routes += _web(ctx)
         handlers[HTTPException] = Site(ctx).http_error
-    prefix = urlsplit(ctx.own_url).path.rstrip("/")
+    prefix = urlsplit(ctx.master_url).path.rstrip("/")
     part_of = partial(_part_of, prefix=prefix)
     at_once = {f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()}
     app = Starlette(
@@ -102,9 +97,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
-    """Return what people, programs and account managers ask for; on an island programs alone, for the centre has the accounts."""
-    if ctx.settings.island.number:
-        return [*api_routes(ctx), Route("/{path:path}", _to_centre(ctx), methods=["GET", "POST"])]
+    """Return what people, programs and account managers ask for."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
     feeds = Feeds(ctx)
@@ -123,16 +116,6 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         *api_routes(ctx),
         *web_routes(ctx, accounts),
     ]
-
-
-def _to_centre(ctx: ServerContext) -> Callable[[Request], Response]:
-    """Return a handler that sends everybody to the same page of the centre."""
-
-    def to_centre(request: Request) -> Response:
-        address = ctx.url(request.path_params["path"])
-        return RedirectResponse(f"{address}?{request.url.query}" if request.url.query else address)
-
-    return to_centre
 
 
 def _part_of(path: str, *, prefix: str) -> str:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.accounts.account_daemon import AccountKeeper, AppCreditFollower
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.core.islands import load_islands
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
@@ -33,8 +32,6 @@ from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.exporter import Exporter
 from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
 from cobblestone.server.daemons.history import HistoryKeeper
-from cobblestone.server.daemons.island_follower import SWEEP_SECONDS as ISLAND_SWEEP_SECONDS
-from cobblestone.server.daemons.island_follower import IslandFollower
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.storage_proofs import StorageKeeper
 from cobblestone.server.daemons.transfer_counter import TransferCounter
@@ -114,13 +111,6 @@ def _contributions(
         yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
-def _island_daemons(ctx: ServerContext, followers: Iterable[IslandFollower]) -> Iterator[Daemon]:
-    """Yield the daemons that carry between islands and this server, their centre."""
-    for follower in followers:
-        step = in_turn(ctx.processes, Role.STATISTICS, follower.step)
-        yield Daemon(name=follower.name, step=step, sweep_seconds=ISLAND_SWEEP_SECONDS)
-
-
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
@@ -177,16 +167,12 @@ async def project_daemons(
 ) -> AsyncGenerator[None, None]:
     """Run the daemons of some roles while the block runs."""
     workers = Workers(ctx.settings.checks)
-    followers = [IslandFollower(ctx, each) for each in ctx.islands.island if Role.STATISTICS in roles]
     heartbeat = Heartbeat(ctx, roles, version=__version__)
     beat = Daemon(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS)
     try:
-        daemons = (*_daemons(ctx, workers, roles), *_island_daemons(ctx, followers), beat)
-        async with run_daemons(ctx, daemons):
+        async with run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
             yield
     finally:
-        for follower in followers:
-            await asyncio.to_thread(follower.close)
         await asyncio.to_thread(workers.close)
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
             async with asyncio.timeout(FAREWELL_SECONDS):
@@ -205,7 +191,6 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder = ProjectFolder(root.resolve())
     settings = folder.settings()
     load_plan_classes(folder.root)
-    load_islands(folder.root)
     folder.read_secret()
     check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
 
@@ -258,7 +243,7 @@ async def _serve(
     await asyncio.to_thread(ctx.join_processes, roles)
     async with project_daemons(ctx, roles):
         # Before the first answer, so that whoever sees the server answer also finds its address.
-        running = {"url": ctx.own_url, "pid": os.getpid(), "started": ctx.started}
+        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
         if Role.WEB in roles:
             write_durably(ctx.folder.run_file, json.dumps(running).encode())
         try:

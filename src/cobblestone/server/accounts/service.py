@@ -53,8 +53,6 @@ class Accounts:
         Raises:
             WebRpcFailure: the project does not want it, the address is taken, or there were too many wishes.
         """
-        if self._ctx.settings.island.number:  # its accounts are those of the centre
-            raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
         if not by_operator:
             self._check_wanted(wish, address)
         if await self._exists(wish.email_addr):

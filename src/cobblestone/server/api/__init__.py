@@ -63,7 +63,7 @@ ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:
     """All routes of the API, its description, and an answer in its own form for unknown paths."""
-    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.own_url)
+    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
     described = msgspec.json.encode(document)
     page = docs_page(document)
 

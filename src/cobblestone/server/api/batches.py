@@ -289,7 +289,7 @@ async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> 
 
 
 def _base_url(ctx: ServerContext) -> str:
-    return ctx.own_url.rstrip("/") + PREFIX
+    return ctx.master_url.rstrip("/") + PREFIX
 
 
 @endpoint("POST", "/batches/{batch_id:int}/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cobblestone.ops.settings import Settings
-from cobblestone.server.core.islands import Islands, load_islands
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
@@ -33,8 +32,6 @@ class ServerContext(ServiceContext):
     processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
-    islands: Islands = field(init=False)  #: that have their accounts from here
-    own_url: str = field(init=False)  #: where this server itself is reached: of an island not the master URL
 
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)
@@ -42,8 +39,6 @@ class ServerContext(ServiceContext):
         self.processes = self.store.process_group(DIVIDED_ROLES)
         self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)
-        self.islands = load_islands(self.folder.root)
-        self.own_url = self.settings.own_url
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.store.set_waker(self._on_commit)
         self.store.on_rollback(self._invalidate_caches)

@@ -100,8 +100,8 @@ class _Recomputation:
         first = group[0]
         if first.kind == ledger.CORRECTION:
             self._audit.corrections += 1
-        if first.kind in (ledger.CORRECTION, ledger.MERGE) or first.island:
-            return  # what an island granted is computed again there
+        if first.kind in (ledger.CORRECTION, ledger.MERGE):
+            return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too

@@ -20,7 +20,6 @@ from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
-from cobblestone.server.operation.islands import island_findings
 from cobblestone.service import diagnosis
 from cobblestone.service.diagnosis import Diagnosis, keep_from_others, readable_by_others
 from cobblestone.service.health import DaemonHealth
@@ -461,12 +460,6 @@ CHECKS: Mapping[str, Check] = {
             find=_export,
             advice="cobblestone export says why it fails; see docs/exports.md.",
             only_warns=True,
-        ),
-        Check(
-            name="islands",
-            promise="Credit that islands grant is here, each entry once.",
-            find=island_findings,
-            advice="cobblestone island status; the log of the centre says why (daemon_step_failed). See docs/postgresql.md.",
         ),
         Check(
             name="daemons",

@@ -59,7 +59,7 @@ class SchedulerRpc:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
             body = await read_all(scope, receive, max_bytes)
-            sender, host = limit_key(address), claimed_host(body)
+            sender, host = limit_key(address), _claimed_host(body)
             # To look for a report takes as long as all else about the queue, and only matters among those who wait.
             promise = self._queue.must_wait(sender, host) and keeps_promise(body)
             async with self._queue.place(sender, host, promise=promise):
@@ -113,7 +113,7 @@ _HOST = re.compile(rb"<hostid>\s*([1-9][0-9]{0,18})\s*</hostid>")
 _HEAD_NBYTES = 4096
 
 
-def claimed_host(body: bytes) -> bytes | None:
+def _claimed_host(body: bytes) -> bytes | None:
     """Return the number that a computer says it has, which stands near the begin of its request."""
     found = _HOST.search(body, 0, _HEAD_NBYTES)
     return found[1] if found else None

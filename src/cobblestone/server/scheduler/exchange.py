@@ -98,9 +98,9 @@ class Exchange:
                     " address and password of your account at %(url)s"
                 )
                 % {"url": self.ctx.master_url},
-                notice=not self.ctx.settings.island.number,
+                notice=True,
             )
-            self.reply.request_delay = 60.0 if self.ctx.settings.island.number else BAD_KEY_DELAY
+            self.reply.request_delay = BAD_KEY_DELAY
             self.reply.messages = tuple(self.texts)
             return self.reply
         user, weak = found

@@ -33,7 +33,7 @@ UPLOAD_PATH = "cgi-bin/file_upload_handler"
 
 def download_url(ctx: ServerContext, name: str) -> str:
     """Address of a file in the download hierarchy."""
-    return f"{ctx.own_url}download/{fan_out(name)}/{name}"
+    return ctx.url(f"download/{fan_out(name)}/{name}")
 
 
 def _download_urls(ctx: ServerContext, name: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def add_jobs(
     workunits: list[WorkunitBlock] = []
     outputs: list[OutputFileInfo] = []
     results: list[ResultBlock] = []
-    upload_url = ctx.own_url + UPLOAD_PATH
+    upload_url = ctx.url(UPLOAD_PATH)
     for assignment in assignments:
         candidate, version = assignment.candidate, assignment.version
         app = catalogue.apps[candidate.app_id]

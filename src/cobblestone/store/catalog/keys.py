@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict
@@ -23,7 +23,6 @@ class CodeSignKey:
 
 
 _KEYS = RowMapper(CodeSignKey)
-_SAVED_KEY = _KEYS.writer()
 
 
 def list_keys(db: Database) -> list[CodeSignKey]:
@@ -64,8 +63,3 @@ def set_current_key(
     )
     tx.wake(CATALOGUE_CHANGED)
     return CodeSignKey(id=key_id, public_key=text, create_time=now, is_current=True, successor_signature="")
-
-
-def add_keys(tx: Transaction, of_other: Sequence[CodeSignKey]) -> None:
-    """Take over the keys of a database whose clients shall be served here, by the ids that they have there."""
-    tx.execute_many(_SAVED_KEY.insert("code_sign_key"), map(_SAVED_KEY.values, of_other))

@@ -49,7 +49,7 @@ def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[
         (reached, limit),
     )
     behind = ((_ENTRIES.load(row), row[-1]) for row in rows)
-    settled = takewhile(lambda each: not is_fresh(each[0].time, now=now), behind)
+    settled = takewhile(lambda each: not _is_fresh(each[0].time, now=now), behind)
     found = [each for each in settled if math.isfinite(each[0].time)]
     # By their ids, for a join may be planned as a walk through all results.
     of_result = by_id(
@@ -64,7 +64,7 @@ def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[
     ]
 
 
-def is_fresh(time: float, *, now: float) -> bool:
+def _is_fresh(time: float, *, now: float) -> bool:
     """Whether an entry must wait.  A time far ahead is that of a clock which has been set back since, or damaged."""
     return abs(now - time) < SETTLED_SECONDS
 

@@ -16,8 +16,6 @@ ENTRY_COLUMNS = (
     "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"
     " work_start, reasons, facts"
 )
-ISLAND = "island"
-"""The fact of an entry that an island of this project made: its number."""
 _NAMES = tuple(name.strip() for name in ENTRY_COLUMNS.split(","))
 
 
@@ -41,12 +39,6 @@ class LedgerLine:
     work_start: float
     reasons: list[dict[str, object]]
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def island(self) -> int:
-        """The island that granted it, whose facts it was computed from stay there; 0: it was granted here."""
-        number = self.facts.get(ISLAND, 0)
-        return number if isinstance(number, int) else 0
 
     def owners(self) -> tuple[int | None, ...]:
         """Whom the entry counts for, in the order of `OWNERS`."""
