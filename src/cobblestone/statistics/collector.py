@@ -24,7 +24,7 @@ from cobblestone.statistics.settings import CollectSection, Source, StatisticsSe
 from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
 from cobblestone.statistics.store.build import Member, build, published
 from cobblestone.wire.statistics_import import split_files
-from cobblestone.wire.statistics_rows import ELEMENTS
+from cobblestone.wire.statistics_rows import COLLECTED
 
 log = structlog.get_logger(__name__)
 
@@ -144,7 +144,7 @@ class Collector:
             await errand.bring("tables.xml")
             if before.generation and not errand.is_new:
                 return None
-            for table in ELEMENTS:
+            for table in COLLECTED:
                 await errand.bring_table(table)
         return errand.files
 

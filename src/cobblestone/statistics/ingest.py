@@ -22,7 +22,7 @@ from cobblestone.statistics.state import Counts, ProjectFolder
 from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.rows import raw_file, take_rows
 from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables, picture_address
-from cobblestone.wire.statistics_rows import ELEMENTS
+from cobblestone.wire.statistics_rows import COLLECTED
 
 MAX_TABLES_BYTES = 10_000_000
 LARGEST_SHARE_REFUSED = 0.1
@@ -71,7 +71,7 @@ def ingest(
     try:
         totals = _totals(folder.incoming / "tables.xml")
         n_refused, in_order = 0, set[str]()
-        for table in ELEMENTS:
+        for table in COLLECTED:
             n_rows, refused, sorted_ = _columns(folder.incoming, table, raw_file(rows, table), max_rows)
             n_refused += refused
             if sorted_:

@@ -10,34 +10,20 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.exports import (
-    BadgeHolder,
-    Deletion,
-    ExportedBadge,
-    ExportedHardware,
-    ExportedHost,
-    ExportedTable,
-    ExportedTeam,
-    ExportedUser,
-)
-from cobblestone.domain.hosts import Coprocessor
-from cobblestone.domain.ids import HostId, TeamId, UserId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.exports import ExportedBadge, ExportedTable
 from cobblestone.wire.statistics_export import ROOTS
 from cobblestone.wire.xml_writer import one_line, printable
 
 MAX_RECORD_BYTES = 200_000
 """Of one record: descriptions of teams are the longest."""
 MAX_TEXT = 255
-MAX_DESCRIPTION = 20_000
 LARGEST_CREDIT = 1e30
 LARGEST_ID = 2**53
 MOST_CPUS = 1_000_000
@@ -45,10 +31,8 @@ LATEST = 4_000_000_000  #: Unix seconds: no time lies later
 
 _FIELD = re.compile(r"<(\w{1,40})>([^<]*)</\1>")
 _CDATA = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|$)", re.DOTALL)
-_EMPTY = re.compile(r"<(\w{1,40})/>")
 _MISC = re.compile(r"<misc>(?:<!\[CDATA\[)?([^<]*?)(?:\]\]>)?</misc>")
 MOST_MODELS = 8  #: of GPUs in one computer
-MOST_GPUS = 1000  #: of one model
 MAX_MODEL = 100
 MOST_BADGES = 1000  #: of one project
 MAX_BADGE_TITLE = 100
@@ -66,7 +50,7 @@ class RecordRefused(RemoteProtocolError):
 class Fields:
     """The elements of a record, by name; of several with one name the first."""
 
-    __slots__ = ("_texts", "empty", "misc")
+    __slots__ = ("_texts", "misc")
 
     def __init__(self, record: str) -> None:
         self._texts: dict[str, str] = {}
@@ -76,13 +60,12 @@ class Fields:
             record = _CDATA.sub("", record)
         for name, text in _FIELD.findall(record):
             self._texts.setdefault(name, text)
-        self.empty = frozenset(_EMPTY.findall(record))
 
-    def text(self, name: str, most: int = MAX_TEXT) -> str:
+    def text(self, name: str) -> str:
         """Return a text on one line, with what stands for other characters resolved."""
-        return resolved(self._texts.get(name, ""), most)
+        return resolved(self._texts.get(name, ""))
 
-    def number(self, name: str, most: float, *, least: float = 0.0) -> float:
+    def number(self, name: str, most: float) -> float:
         """Return a number, 0 if it is missing.  Raises RecordRefused for one that cannot be."""
         text = self._texts.get(name)
         if text is None:
@@ -91,7 +74,7 @@ class Fields:
             number = float(text)
         except ValueError:
             raise RecordRefused(f"{name} is no number: {text[:40]!r}") from None
-        if not (math.isfinite(number) and least <= number <= most):
+        if not 0 <= number <= most:  # nor NaN
             raise RecordRefused(f"{name} cannot be: {text[:40]!r}")
         return number
 
@@ -110,40 +93,18 @@ class Fields:
         """Return a cross-project id, empty if it is none."""
         return cpid_in(self._texts.get(name, ""))
 
-    def amount(self, name: str) -> float:
-        """Return something measured, 0 if it is missing; -1 stands for what is not known.  Raises RecordRefused."""
-        return self.number(name, LARGEST_CREDIT, least=-1.0)
 
-    def credit(self) -> CreditStatement:
-        """Return total and average.  Raises RecordRefused."""
-        return CreditStatement(
-            self.number("total_credit", LARGEST_CREDIT),
-            RecentAverage(self.number("expavg_credit", LARGEST_CREDIT), self.number("expavg_time", LATEST)),
-        )
-
-
-def coprocessors_in(misc: str) -> tuple[Coprocessor, ...]:
-    """Return the GPUs that a computer says to have, as JSON; what is no such list has none."""
+def gpu_models(misc: str) -> str:
+    """Return the models of the GPUs in a JSON list, one on a line, in order; empty if it is no such list."""
     if not misc:
-        return ()
+        return ""
     try:
         said = json.loads(misc)
         entries = [*said.get("coprocs", ()), *said.get("gpus", ())][:MOST_MODELS]
-        return tuple(
-            Coprocessor(
-                type=resolved(str(each.get("type", "")), MAX_MODEL),
-                count=int(max(0, min(each.get("count", 1), MOST_GPUS))),
-                name=resolved(str(each.get("name", "")), MAX_MODEL),
-            )
-            for each in entries
-        )
+        names = {resolved(str(each.get("name", "")), MAX_MODEL) for each in entries}
     except (ValueError, TypeError, AttributeError, RecursionError):
-        return ()
-
-
-def gpu_models(misc: str) -> str:
-    """Return the models of a computer's GPUs, one on a line, in order."""
-    return "\n".join(sorted({each.name for each in coprocessors_in(misc)} - {""}))
+        return ""
+    return "\n".join(sorted(names - {""}))
 
 
 def resolved(text: str, most: int = MAX_TEXT) -> str:
@@ -168,93 +129,13 @@ def _letters(references: re.Match[str]) -> str:
         return references[0]
 
 
-def _user(fields: Fields) -> ExportedUser:
-    return ExportedUser(
-        id=UserId(fields.id()),
-        name=fields.text("name"),
-        create_time=fields.number("create_time", LATEST),
-        credit=fields.credit(),
-        cpid=fields.cpid(),
-        country=fields.text("country"),
-        url=fields.text("url"),
-        team_id=TeamId(team_id) if (team_id := fields.whole("teamid")) else None,
-        has_profile="has_profile" in fields.empty,
-    )
-
-
-def _host(fields: Fields) -> ExportedHost:
-    return ExportedHost(
-        id=HostId(fields.id()),
-        user_id=UserId(fields.whole("userid")),
-        credit=fields.credit(),
-        create_time=fields.number("create_time", LATEST),
-        rpc_time=fields.number("rpc_time", LATEST),
-        host_cpid=fields.cpid("host_cpid"),
-        avg_turnaround=fields.number("avg_turnaround", LATEST),
-        hardware=ExportedHardware(
-            timezone=int(fields.number("timezone", 1e6, least=-1e6)),
-            p_ncpus=int(fields.number("ncpus", MOST_CPUS)),
-            p_vendor=fields.text("p_vendor"),
-            p_model=fields.text("p_model"),
-            os_name=fields.text("os_name"),
-            os_version=fields.text("os_version"),
-            p_fpops=fields.amount("p_fpops"),
-            p_iops=fields.amount("p_iops"),
-            p_membw=fields.amount("p_membw"),
-            m_nbytes=fields.amount("m_nbytes"),
-            m_cache=fields.amount("m_cache"),
-            m_swap=fields.amount("m_swap"),
-            d_total=fields.amount("d_total"),
-            d_free=fields.amount("d_free"),
-            n_bwup=fields.amount("n_bwup"),
-            n_bwdown=fields.amount("n_bwdown"),
-            coprocessors=coprocessors_in(fields.misc),
-        ),
-    )
-
-
-def _team(fields: Fields) -> ExportedTeam:
-    return ExportedTeam(
-        id=TeamId(fields.id()),
-        name=fields.text("name"),
-        credit=fields.credit(),
-        create_time=fields.number("create_time", LATEST),
-        founder_id=UserId(founder) if (founder := fields.whole("userid")) else None,
-        founder_name=fields.text("founder_name"),
-        url=fields.text("url"),
-        description=fields.text("description", MAX_DESCRIPTION),
-        country=fields.text("country"),
-    )
-
-
-def _badge_of(kind: str) -> Callable[[Fields], BadgeHolder]:
-    return lambda fields: BadgeHolder(
-        fields.id(f"{kind}_id"), fields.id("badge_id"), fields.number("create_time", LATEST)
-    )
-
-
-_RECORDS: Mapping[ExportedTable, tuple[str, Callable[[Fields], Any]]] = {
-    ExportedTable.USER: ("user", _user),
-    ExportedTable.USER_DELETED: ("user", lambda fields: Deletion(fields.id(), fields.cpid())),
-    ExportedTable.HOST: ("host", _host),
-    ExportedTable.HOST_DELETED: ("host", lambda fields: Deletion(fields.id(), fields.cpid("host_cpid"))),
-    ExportedTable.TEAM: ("team", _team),
-    ExportedTable.BADGE_USER: ("badge_user", _badge_of("user")),
-    ExportedTable.BADGE_TEAM: ("badge_team", _badge_of("team")),
-    ExportedTable.BADGE_HOST: ("badge_host", _badge_of("host")),
-}
-"""By table: the element of a record, and what is made of it."""
-
-
 class ExportReader:
     """Takes the bytes of a file as they come, and gives the records that are complete."""
 
-    def __init__(self, table: ExportedTable, make: Callable[[str], Any] | None = None) -> None:
-        """Read a file of ``table``.  ``make`` returns a record from its text, or raises RecordRefused; else it is a value of
-        `domain.exports`.
-        """
-        element, read = _RECORDS[table]
-        self._make: Callable[[str], Any] = make or (lambda record: read(Fields(record)))
+    def __init__(self, table: ExportedTable, make: Callable[[str], Any]) -> None:
+        """Read a file of ``table``.  ``make`` returns a record from its text, or raises RecordRefused."""
+        element = table.value.removesuffix("_deleted")
+        self._make = make
         self._begin, self._end = f"<{element}>", f"</{element}>"
         self._last = f"</{ROOTS[table]}>"
         self._buffer = b""

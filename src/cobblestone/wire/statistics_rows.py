@@ -1,4 +1,4 @@
-"""What statistics over many projects read of an export: elements, and the columns that they become."""
+"""What is read of an export: elements, and the columns that they become."""
 
 from __future__ import annotations
 
@@ -83,8 +83,11 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
     ExportedTable.BADGE_USER: _badge_of("user"),
     ExportedTable.BADGE_TEAM: _badge_of("team"),
+    ExportedTable.BADGE_HOST: _badge_of("host"),
 }
 """By table.  Times are Unix seconds; what is missing is 0 or empty; the name of a computer is its processor's."""
+COLLECTED = tuple(table for table in ELEMENTS if table is not ExportedTable.BADGE_HOST)
+"""The tables that statistics over many projects show."""
 
 Row = tuple[Any, ...]
 """Values of the columns."""

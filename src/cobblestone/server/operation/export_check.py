@@ -10,6 +10,7 @@ from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.domain.exports import ExportedTable, ExportFormat
 from cobblestone.ops.bounded_files import plain_pieces, unpacked_pieces
 from cobblestone.wire.statistics_import import ExportReader, parse_tables
+from cobblestone.wire.statistics_rows import row_maker
 
 MAX_TABLES_BYTES = 10_000_000
 
@@ -45,7 +46,7 @@ def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
             break
     else:
         return None
-    reader, count, problem = ExportReader(table), 0, ""
+    reader, count, problem = ExportReader(table, row_maker(table)), 0, ""
     try:
         for data in unpacked_pieces(path) if kind is ExportFormat.GZIP else plain_pieces(path):
             count += len(reader.receive(data))
