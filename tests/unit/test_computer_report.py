@@ -17,8 +17,8 @@ from cobblestone.simulator.recording import Timeline
 from cobblestone.simulator.report_page import Diary, report_page
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.state_import import scenario_from_state
-from cobblestone.wire.client_state import MAX_STATE_BYTES
 from cobblestone.wire.client_state_anonymous import anonymise_state
+from cobblestone.wire.tag_tree import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 LAPTOP = ROOT / "examples" / "simulator" / "laptop.toml"
@@ -93,14 +93,14 @@ def test_what_is_no_state_file_is_refused() -> None:
     for body in (b"", b"<html/>", b"<client_state>", b"\x00\xff", b"<client_state/>" * 2):
         with pytest.raises(RemoteProtocolError):
             anonymise_state(body)
-    entity = b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]><client_state><app><name>&e;</name></app></client_state>'
+    entity = b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]><client_state><host_info/><app><name>&e;</name></app></client_state>'
     assert b"app1" in anonymise_state(entity)
 
 
 def test_a_state_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "client_state.xml"
     with path.open("wb") as stream:
-        stream.truncate(2 * MAX_STATE_BYTES)
+        stream.truncate(2 * MAX_BYTES)
     with pytest.raises(ConfigError, match="at most"):
         scenario_from_state(path)
 

@@ -1,6 +1,6 @@
 """A state file that may be shown to others: what a simulation needs, and nothing that says whose it is.
 
-The new file is made of a list of what is known to be harmless, so whatever else a client writes (keys, names, addresses,
+The new text is made of a list of what is known to be harmless, so whatever else a client writes (keys, names, addresses,
 paths, serial numbers, messages) is not taken over.  Numbers stay, names become ``project1``, ``app1``, ``job1``, and times
 begin at :data:`FIRST_TIME`.
 """
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 
-from lxml import etree
-
-from cobblestone.wire.client_state import GPU_KINDS, parse_state
-
-Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for it
+from cobblestone.wire.client_state_file import state_tree
+from cobblestone.wire.request_layout import COPROC_TYPES
+from cobblestone.wire.tag_tree import Node
 
 #: What the earliest job of the new file was received at.
 FIRST_TIME = 1_000_000.0
@@ -26,15 +25,19 @@ NUMBERS: dict[str, tuple[str, ...]] = {
         "on_frac", "connected_frac", "cpu_and_network_available_frac", "active_frac", "gpu_active_frac", "on_lambda",
         "connected_lambda", "active_lambda", "gpu_active_lambda",
     ),
-    "project": ("resource_share", "duration_correction_factor", "rec", "available/frac", "available/lambda"),
-    "app": ("non_cpu_intensive", "latency_bound", "fpops_est", "fpops/mean", "fpops/std_dev", "weight"),
-    "app_version": ("flops", "avg_ncpus", "coproc/count"),
+    "project": ("resource_share", "duration_correction_factor", "rec"),
+    "app": ("non_cpu_intensive", "latency_bound", "fpops_est", "weight"),
+    "app_version": ("flops", "avg_ncpus"),
     "workunit": ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound"),
     "result": (),
 }  # fmt: skip
+#: Numbers of an element within such an element.
+NESTED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "project": ("available", ("frac", "lambda")),
+    "app": ("fpops", ("mean", "std_dev")),
+}
 #: Elements that hold names, and the kind of their new ones.
 NAMES: dict[str, tuple[tuple[str, str], ...]] = {
-    "project": (("project_name", "project"),),
     "app": (("name", "app"),),
     "app_version": (("app_name", "app"),),
     "workunit": (("name", "job"), ("app_name", "app")),
@@ -44,7 +47,7 @@ TIMES = ("received_time", "report_deadline")
 
 
 class _Aliases:
-    """New names by kind and old name; those of apps and jobs begin anew with each project."""
+    """New names by kind and old name; those of apps and jobs begin again with each project."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
@@ -62,83 +65,90 @@ def anonymise_state(body: bytes) -> bytes:
 
     Raises :class:`RemoteProtocolError` if it is no state file.
     """
-    root = parse_state(body)
-    made = etree.Element("client_state")
+    root, _ = state_tree(body)
     shift = FIRST_TIME - _first_time(root)
-    aliases, gpus, projects = _Aliases(), _Aliases(), 0
-    for item in root:
-        tag = str(item.tag)
-        if tag not in NUMBERS:
+    names, gpus, n_projects = _Aliases(), _Aliases(), 0
+    lines: list[str] = []
+    for node in root.children:
+        if node.tag not in NUMBERS:
             continue
-        copy = etree.SubElement(made, tag)
-        if tag == "project":
-            projects += 1
-            aliases = _Aliases()
-            _add(copy, "master_url", f"http://project{projects}.invalid/")
-            _add(copy, "project_name", f"project{projects}")
+        if node.tag == "project":
+            n_projects += 1
+            names = _Aliases()
+            kept = [
+                _line("master_url", f"http://project{n_projects}.invalid/"),
+                _line("project_name", f"project{n_projects}"),
+            ]
         else:
-            for path, kind in NAMES.get(tag, ()):
-                _add(copy, path, aliases.of(kind, (item.findtext(path) or "").strip()))
-        for path in NUMBERS[tag]:
-            value = _number(item, path)
-            if value is not None:
-                _add(copy, path, f"{value:.17g}")
-        if tag == "host_info":
-            _copy_gpus(item, copy, gpus)
-        elif tag == "app_version" and (kind := (item.findtext("coproc/type") or "").strip()):
-            _add(copy, "coproc/type", _gpu_type(kind, gpus))
-        elif tag == "app" and item.find("ignore") is not None:
-            _add(copy, "ignore", "1")
-        elif tag == "result":
-            for path in TIMES:
-                at = _number(item, path)
-                if at is not None:
-                    _add(copy, path, f"{at + shift:.3f}")
-    etree.indent(made)
-    return etree.tostring(made, encoding="utf-8", xml_declaration=True) + b"\n"
+            kept = [_line(tag, names.of(kind, _text(node, tag))) for tag, kind in NAMES.get(node.tag, ())]
+        lines += _block(node.tag, [*kept, *_numbers(node, NUMBERS[node.tag]), *_rest(node, gpus, shift)])
+    text = "\n".join(('<?xml version="1.0" encoding="utf-8"?>', *_block("client_state", lines), ""))
+    return text.encode()
 
 
-def _number(item: Element, path: str) -> float | None:
+def _rest(node: Node, gpus: _Aliases, shift: float) -> list[str]:
+    """Return what is kept of an element besides names and its own numbers."""
+    lines: list[str] = []
+    if node.tag in NESTED:
+        tag, numbers = NESTED[node.tag]
+        inner = node.find(tag)
+        lines += _block(tag, _numbers(inner, numbers)) if inner else []
+    match node.tag:
+        case "host_info":
+            coprocs = node.find("coprocs")
+            each = [line for gpu in coprocs.children for line in _gpu(gpu, gpus)] if coprocs else []
+            lines += _block("coprocs", each)
+        case "app" if node.has("ignore"):
+            lines.append(_line("ignore", "1"))
+        case "app_version" if (coproc := node.find("coproc")) and (kind := _text(coproc, "type")):
+            lines += _block("coproc", [_line("type", _gpu_type(kind, gpus)), *_numbers(coproc, ("count",))])
+        case "result":
+            times = ((tag, _number(node, tag)) for tag in TIMES)
+            lines += [_line(tag, f"{at + shift:.3f}") for tag, at in times if at is not None]
+        case _:
+            pass
+    return lines
+
+
+def _gpu(node: Node, gpus: _Aliases) -> list[str]:
+    numbers = _numbers(node, ("count", "peak_flops"))
+    if COPROC_TYPES.get(node.tag):
+        return _block(node.tag, numbers)
+    kind = _text(node, "type")
+    return _block("coproc", [_line("type", _gpu_type(kind, gpus)), *numbers]) if kind else []
+
+
+def _gpu_type(kind: str, gpus: _Aliases) -> str:
+    return kind if kind in COPROC_TYPES.values() else gpus.of("gpu", kind)
+
+
+def _first_time(root: Node) -> float:
+    times = [at for node in root.all("result") if (at := _number(node, "received_time"))]
+    return min(times, default=FIRST_TIME)
+
+
+def _text(node: Node, tag: str) -> str:
+    found = node.find(tag)
+    return found.text if found else ""
+
+
+def _number(node: Node, tag: str) -> float | None:
     """Return the number in an element; None if there is none, whatever else it holds."""
     try:
-        value = float((item.findtext(path) or "").strip())
+        value = float(_text(node, tag))
     except ValueError:
         return None
     return value if math.isfinite(value) else None
 
 
-def _add(parent: Element, path: str, text: str) -> None:
-    """Add a text, and the elements above it that are missing."""
-    *above, last = path.split("/")
-    for tag in above:
-        found = parent.find(tag)
-        parent = found if found is not None else etree.SubElement(parent, tag)
-    etree.SubElement(parent, last).text = text
+def _numbers(node: Node, tags: Iterable[str]) -> list[str]:
+    found = ((tag, _number(node, tag)) for tag in tags)
+    return [_line(tag, f"{value:.17g}") for tag, value in found if value is not None]
 
 
-def _first_time(root: Element) -> float:
-    times = [at for item in root.iterfind("result") if (at := _number(item, "received_time"))]
-    return min(times, default=FIRST_TIME)
+def _line(tag: str, text: str) -> str:
+    return f"<{tag}>{text}</{tag}>"
 
 
-def _gpu_type(kind: str, gpus: _Aliases) -> str:
-    return kind if kind in GPU_KINDS.values() else gpus.of("gpu", kind)
-
-
-def _copy_gpus(item: Element, copy: Element, gpus: _Aliases) -> None:
-    for gpu in item.iterfind("coprocs/*"):
-        tag = str(gpu.tag)
-        kind = GPU_KINDS.get(tag)
-        if kind is None and not (gpu.findtext("type") or "").strip():
-            continue
-        coprocs = copy.find("coprocs")
-        made = etree.SubElement(
-            coprocs if coprocs is not None else etree.SubElement(copy, "coprocs"),
-            tag if kind else "coproc",
-        )
-        if kind is None:
-            _add(made, "type", _gpu_type((gpu.findtext("type") or "").strip(), gpus))
-        for path in ("count", "peak_flops"):
-            value = _number(gpu, path)
-            if value is not None:
-                _add(made, path, f"{value:.17g}")
+def _block(tag: str, lines: Iterable[str]) -> list[str]:
+    return [f"<{tag}>", *(f"  {line}" for line in lines), f"</{tag}>"]

@@ -1,4 +1,8 @@
-"""Read the state file of a client of the family wholly, with its account and statistics files, to go on where it stopped."""
+"""Read the state file of a client of the family, with its account and statistics files.
+
+A client goes on from it where another one stopped, and a simulation takes the computer and its projects from it.  For the
+latter the extra elements of BOINC's emulator are read too (`ProjectHints`).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,11 @@ from cobblestone.wire.client_records import (
 )
 from cobblestone.wire.host_report import (
     MAX_TIME,
+    CoprocRequest,
     HostInfo,
     NetStats,
     TimeStats,
+    read_coproc,
     read_host_info,
     read_net_stats,
     read_time_stats,
@@ -36,12 +42,37 @@ from cobblestone.wire.reply_reader import (
     read_workunit,
     whole_element,
 )
+from cobblestone.wire.request_layout import COPROC_TYPES
 from cobblestone.wire.scheduler_reply import HostBlock, UserBlock
 from cobblestone.wire.scheduler_request import MAX_ID
 from cobblestone.wire.tag_tree import Node, read_tree
 from cobblestone.wire.web_rpc_client import canonical_master_url
 
 _VERBATIM = ("stderr_out", "project_preferences", "command_line")
+
+
+@dataclass(slots=True, kw_only=True)
+class AppHints:
+    """What a file for BOINC's emulator says of an app; None where it does not."""
+
+    latency_bound: float | None = None  #: seconds
+    fpops_est: float | None = None
+    fpops_mean: float | None = None
+    fpops_stdev: float | None = None
+    weight: float = 1.0
+    ignore: bool = False
+    has_flops: bool = True  #: whether its latest version says how fast it is
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectHints:
+    """What such a file says of a project."""
+
+    available_frac: float = 1.0
+    available_lambda: float = 3600.0  #: mean seconds that it can be reached
+    apps: dict[str, AppHints] = field(default_factory=dict[str, AppHints])
+    bounds: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds from receipt to deadline, by workunit: of jobs without names too, as in a file that was made anonymous."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,15 +84,27 @@ class StateFile:
     net_stats: NetStats
     modes: tuple[int, int, int] = (2, 2, 2)  #: run, GPU, network
     contents: dict[str, ProjectContent] = field(default_factory=dict[str, ProjectContent])
+    # For simulations alone, and not written again:
+    gpus: tuple[CoprocRequest, ...] = field(default=(), compare=False)
+    on_lambda: float = field(default=3600.0, compare=False)  #: mean seconds that the computer is on
+    hints: dict[str, ProjectHints] = field(default_factory=dict[str, ProjectHints], compare=False)
+    notes: list[Lenience] = field(default_factory=list[Lenience], compare=False)  #: what was forgiven
+
+
+def state_tree(body: bytes) -> tuple[Node, Node]:
+    """Return the elements of ``client_state.xml``, and those of the computer.  Raises RemoteProtocolError if it is none."""
+    root = read_tree(body, "client_state", _VERBATIM)
+    host = root.find("host_info")
+    if host is None:
+        raise RemoteProtocolError("the state file holds no <host_info>")
+    return root, host
 
 
 def read_whole_state(body: bytes) -> StateFile:
     """Read ``client_state.xml``.  Raises RemoteProtocolError."""
-    root = read_tree(body, "client_state", _VERBATIM)
+    root, host_node = state_tree(body)
     notes: list[Lenience] = []
-    host_node, times, net = root.find("host_info"), root.find("time_stats"), root.find("net_stats")
-    if host_node is None:
-        raise RemoteProtocolError("the state file holds no <host_info>")
+    times, net = root.find("time_stats"), root.find("net_stats")
     top = root.reader(notes)
     adopted = StateFile(
         host=read_host_info(host_node.reader(notes)),
@@ -72,14 +115,19 @@ def read_whole_state(body: bytes) -> StateFile:
             top.integer("user_gpu_request", 2, 1, 3),
             top.integer("user_network_request", 2, 1, 3),
         ),
+        gpus=_gpus(host_node, notes),
+        on_lambda=times.reader(notes).number("on_lambda", 3600.0, 1.0, 1e9) if times else 3600.0,
+        notes=notes,
     )
-    current: ProjectContent | None = None
+    current, hints = None, ProjectHints()
     for node in root.children:
         if node.tag == "project":
             project = _project(node, notes)
             current = adopted.contents[project.master_url] = ProjectContent(project=project)
+            hints = adopted.hints[project.master_url] = _project_hints(node, notes)
         elif current is not None:
             _part(node, current, notes)
+            _hint(node, hints, notes)
     tasks = root.find("active_task_set")
     for node in tasks.all("active_task") if tasks else ():
         _task(node, adopted, notes)
@@ -139,6 +187,47 @@ def _project(node: Node, notes: list[Lenience]) -> ProjectRecord:
     return project
 
 
+def _gpus(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
+    coprocs = host.find("coprocs")
+    nodes = coprocs.children if coprocs else ()
+    found = (read_coproc(COPROC_TYPES.get(node.tag, ""), node.reader(notes)) for node in nodes)
+    return tuple(gpu for gpu in found if gpu.type and gpu.count)
+
+
+def _project_hints(node: Node, notes: list[Lenience]) -> ProjectHints:
+    available = node.find("available")
+    if available is None:
+        return ProjectHints()
+    r = available.reader(notes)
+    return ProjectHints(
+        available_frac=r.number("frac", 1.0, 0.001, 1.0),
+        available_lambda=r.number("lambda", 3600.0, 1.0, 1e9),
+    )
+
+
+def _hint(node: Node, hints: ProjectHints, notes: list[Lenience]) -> None:
+    if node.tag == "app_version":
+        app = hints.apps.get(node.reader(notes).name("app_name"))
+        if app is not None:
+            app.has_flops = node.has("flops")
+    elif node.tag == "result":
+        r = node.reader(notes)
+        received, deadline = (r.number(tag, high=MAX_TIME) for tag in ("received_time", "report_deadline"))
+        if 0 < received < deadline:
+            hints.bounds.setdefault(r.name("wu_name"), deadline - received)
+    elif node.tag == "app":
+        r, fpops = node.reader(notes), node.find("fpops")
+        sizes = fpops.reader(notes) if fpops else None
+        hints.apps[r.name()] = AppHints(
+            latency_bound=r.number("latency_bound", high=1e30) or None,
+            fpops_est=r.number("fpops_est", high=1e30) or None,
+            fpops_mean=(sizes.number("mean", high=1e30) or None) if sizes else None,
+            fpops_stdev=(sizes.number("std_dev", high=1e30) or None) if sizes else None,
+            weight=r.number("weight", 1.0, 0.0, 1e9),
+            ignore=node.has("ignore"),
+        )
+
+
 def _part(node: Node, content: ProjectContent, notes: list[Lenience]) -> None:
     """Something that belongs to the project before it."""
     if node.tag == "app":
@@ -152,7 +241,7 @@ def _part(node: Node, content: ProjectContent, notes: list[Lenience]) -> None:
     elif node.tag == "workunit":
         workunit = read_workunit(node, notes)
         content.workunits[workunit.name] = workunit
-    elif node.tag == "result":
+    elif node.tag == "result" and node.has("name"):
         job = _job(node, content.project.master_url, notes)
         content.jobs[job.name] = job
 
