@@ -65,7 +65,9 @@ def test_a_policy_is_written_as_in_the_paper() -> None:
     assert str(PolicyChoice(1, 2, 1, 2)) == "CS1_WF2_WS1_JC2"
 
 
-@pytest.mark.parametrize("text", ["", "CS9_WF1_WS1_JC1", "CS1WF1WS1JC1", "CS4_WF2_WS1_JC2"])
+@pytest.mark.parametrize(
+    "text", ["", "CS9_WF1_WS1_JC1", "CS1WF1WS1JC1", "CS4_WF2_WS1_JC2", "CS3_WF2", "CS2_WF3"]
+)
 def test_what_is_not_a_policy_is_refused_with_an_example_or_a_reason(text: str) -> None:
     with pytest.raises(ConfigError, match=r"CS2_WF2_WS2_JC2|belong together"):
         PolicyChoice.parse(text)

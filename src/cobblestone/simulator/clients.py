@@ -54,7 +54,7 @@ def make_policy(
 
         ways = ways_2007(compatibility)
     told = _availability(host)
-    if 3 in (choice.cpu_scheduling, choice.work_fetch):
+    if choice.cpu_scheduling == 3:
         from cobblestone.policy.client.own_devices import OwnOnDevices
 
         aversion = scenario.preferences.waste_aversion

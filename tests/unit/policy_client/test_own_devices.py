@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
 from tests.helpers.effort import times
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import (
@@ -33,11 +34,18 @@ from cobblestone.policy.client.core.values import (
     WorkRequest,
 )
 from cobblestone.policy.client.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own_devices import from_name
 
 P = ProjectDescription(id="p")
 Q = ProjectDescription(id="q")
 SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
 ONE_GPU = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),))
+
+
+@pytest.mark.parametrize("name", ["own CS2_WF3_WS2_JC2", "own CS2_WF2", "own CS4_WF4"])
+def test_the_policy_is_own_as_a_whole_or_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="CS3 and WF3 belong together|the policy own is CS3_WF3"):
+        from_name(name, random.Random(1))
 
 
 def cpus_only(name: str, rng: random.Random) -> OwnPolicy:

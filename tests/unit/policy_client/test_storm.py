@@ -43,7 +43,7 @@ from cobblestone.policy.client.core.values import (
 
 DAY = 86400.0
 NAMES = sorted(POLICIES)
-SUITES = [*NAMES, "published CS1_WF1_WS1_JC1", "own CS2_WF3_WS2_JC2", "recent CS4_WF4_WS2_JC1"]
+SUITES = [*NAMES, "published CS1_WF1_WS1_JC1", "own CS3_WF3_WS1_JC1", "recent CS4_WF4_WS2_JC1"]
 
 
 def begin(name: str, *projects: str, now: float = 0.0, ncpus: int = 2, gpus: tuple[Gpu, ...] = ()) -> ClientCore:  # fmt: skip

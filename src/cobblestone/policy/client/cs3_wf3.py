@@ -52,8 +52,6 @@ class OwnPolicy(OwnLearning):
 
     def estimate(self) -> list[ProjectQueue]:
         """Bring remaining times up to date; jobs that will be late are left out of the queues."""
-        if not self.own_scheduling:
-            return super().estimate()
         changed, late, state = self.changed, self.memory.unmeetable, self.state
         if state.now != self._estimated_at:
             self._estimated_at = state.now
@@ -102,8 +100,6 @@ class OwnPolicy(OwnLearning):
         Between two contacts nothing is gained by giving up: the project would not hear of it, and nothing could come in
         its place.  So such jobs stay, for processors that would be idle otherwise.
         """
-        if not self.own_scheduling:
-            return ()
         self.estimate()
         state, memory = self.state, self.memory
         before = memory.unmeetable
@@ -203,7 +199,7 @@ class OwnPolicy(OwnLearning):
         """Make the run list of jobs that can be in time; only processors without one run the others."""
         wanted = super().schedule()
         late = self.memory.unmeetable
-        if not self.own_scheduling or not late or not wanted:
+        if not late or not wanted:
             return wanted
         runnable = self.on_cpus([job for job in self.state.jobs if job.runnable])
         wanted = self._run_list([j for j in runnable if j.serial not in late], self.ncpus)
@@ -213,8 +209,6 @@ class OwnPolicy(OwnLearning):
 
     def patient(self, job: Job, seconds: float) -> bool:
         """Tell whether a job in trouble can well wait so long for its turn, if it runs alone then."""
-        if not self.own_scheduling:
-            return False
         spare = job.cutoff - self.state.now - self.memory.interruptions.wall_seconds(job.remaining)
         return spare > max(0.0, seconds) + CALM * self.state.slice
 
@@ -241,7 +235,7 @@ class OwnPolicy(OwnLearning):
     def _contact_delay(self) -> float:
         state = self.state
         now = state.now
-        if not self.own_scheduling or self.connection_interval <= 0.0 or not state.may_contact(now):
+        if self.connection_interval <= 0.0 or not state.may_contact(now):
             return 0.0
         interruptions, late = self.memory.interruptions, self.memory.unmeetable
         pending = [
@@ -264,14 +258,14 @@ class OwnPolicy(OwnLearning):
         """Return when a running job will have shown its size, or a waiting contact is to be looked at again."""
         state, memory = self.state, self.memory
         young = [PROBE_SECONDS - j.done for j in state.running if j.done < PROBE_SECONDS]
-        memory.probe_at = state.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
+        memory.probe_at = state.now + min(young) + 1.0 if young else NEVER
         return min(memory.probe_at, state.now + TROUBLE_PERIOD) if memory.waits else memory.probe_at
 
     def next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
         """Look again after a time slice while caution holds work fetch back."""
-        if self.own_fetch and nobody and self.memory.urgency != Urgency.DONT_NEED:
+        if nobody and self.memory.urgency != Urgency.DONT_NEED:
             return self.state.slice
         return super().next_look(projects, outcome, running, nobody)
 
@@ -283,8 +277,6 @@ class OwnPolicy(OwnLearning):
 
     def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
         """Return whom to ask for how much."""
-        if not self.own_fetch:
-            return super().ask(projects, outcome)
         state, late = self.state, self.memory.unmeetable
         now, jobs = state.now, self.on_cpus(state.jobs)
         for i in range(len(projects)):

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.sums import float_sum
 from cobblestone.policy.client import report_times
 from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
@@ -488,5 +489,7 @@ def _cpus_of(found: RunList[Job]) -> int:
 
 def from_name(name: str, rng: random.Random) -> OwnOnDevices:
     """Make the policy of a name such as ``own CS3_WF3_WS2_JC2``.  Raises :class:`ConfigError` for what is no policy."""
-    text = name.split(maxsplit=1)[1] if " " in name else "CS3_WF3_WS2_JC2"
-    return OwnOnDevices(PolicyChoice.parse(text), rng)
+    choice = PolicyChoice.parse(name.split(maxsplit=1)[1] if " " in name else "CS3_WF3_WS2_JC2")
+    if choice.cpu_scheduling != 3:
+        raise ConfigError(f"{name}: the policy own is CS3_WF3; write own, or own CS3_WF3_WSc_JCd")
+    return OwnOnDevices(choice, rng)

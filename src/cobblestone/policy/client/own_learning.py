@@ -44,8 +44,6 @@ class OwnLearning(Published):
         waste_aversion: float = WASTE_AVERSION,
     ) -> None:
         super().__init__(choice, rng, availability=availability, ways=ways, backends=backends)
-        self.own_scheduling = choice.cpu_scheduling == 3
-        self.own_fetch = choice.work_fetch == 3
         self.waste_aversion = waste_aversion
 
     @property
@@ -136,7 +134,7 @@ class OwnLearning(Published):
 
     def _book(self, i: int, seconds: float, *, useful: bool) -> None:
         """Take note of what came of a project's time, and weigh its share anew."""
-        if not self.own_scheduling or len(self.shares) == 1:
+        if len(self.shares) == 1:
             return
         known = self.memory.projects[i]
         known.worth = known.worth.after_job(seconds, useful=useful, now=self.state.now)
@@ -189,14 +187,12 @@ class OwnLearning(Published):
 
     def _latest_end(self, job: Job) -> float:
         """Return until when a job should be computed; a job that cannot be in time does not press."""
-        if self.outlooks[job.project].hopeless and self.own_scheduling:
+        if self.outlooks[job.project].hopeless:
             return NEVER
         return super().cutoff(job) - self.cautions[job.project]
 
     def _caution(self, i: int) -> float:
         """Return how much earlier than its deadline a project's job should be ready, since off-times vary."""
-        if not self.own_scheduling:
-            return 0.0
         busy, bound = self.outlooks[i].busy, self.memory.projects[i].history.latency_bound
         wall = self.memory.interruptions.wall_seconds
         return min(wall(busy, deviations=EDF_CAUTION) - wall(busy), 0.5 * max(0.0, bound))
