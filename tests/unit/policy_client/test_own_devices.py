@@ -44,7 +44,7 @@ ONE_GPU = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),))
 
 @pytest.mark.parametrize("name", ["own CS2_WF3_WS2_JC2", "own CS2_WF2", "own CS4_WF4"])
 def test_the_policy_is_own_as_a_whole_or_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="CS3 and WF3 belong together|the policy own is CS3_WF3"):
+    with pytest.raises(ConfigError, match=r"CS3 and WF3 belong together|the policy own is CS3_WF3"):
         from_name(name, random.Random(1))
 
 
