@@ -24,10 +24,10 @@ from tests.helpers.wire_elements import Element, read_elements
 from tests.helpers.wire_requests import written_request
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppDispatch, AppFile, AppVersion, ComparisonRule
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.ops.settings import settings_template
 from cobblestone.server.app import create_app
 from cobblestone.server.core.project import ProjectFolder
@@ -37,19 +37,20 @@ from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import open_project
-from cobblestone.store.catalog import apps, keys
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog import apps as keys
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import batches, files
-from cobblestone.wire.host_report import HostInfo
-from cobblestone.wire.scheduler_request import (
+from cobblestone.store.work import batches
+from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_md5
+from cobblestone.wire.scheduler.host import HostInfo
+from cobblestone.wire.scheduler.request import (
     MsgFromHost,
     OtherResult,
     ReportedFile,
     ReportedResult,
     SchedulerRequest,
 )
-from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:8080/"
@@ -152,7 +153,7 @@ class World:
 
     # -- content ------------------------------------------------------------------------------------------
 
-    def store_file(self, name: str, content: bytes, *, compress: bool = False) -> files.StoredFile:
+    def store_file(self, name: str, content: bytes, *, compress: bool = False) -> files.FileRow:
         staged = stage_bytes(self.ctx.folder.staging, content)
         physical = files.app_file_name(name, staged.sha256)
         return files.add_file(
@@ -217,8 +218,8 @@ class World:
         token_id: int | None = None,
         priority: int = 0,
         **job_changes: Any,
-    ) -> batches.Batch:
-        def submit(tx: Any) -> batches.Batch:
+    ) -> batches.BatchRow:
+        def submit(tx: Any) -> batches.BatchRow:
             batch = batches.create_batch(
                 tx, name="batch", app_id=app.id, token_id=token_id, priority=priority, now=self.now
             )

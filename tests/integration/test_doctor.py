@@ -11,14 +11,14 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.domain.findings import Finding
+from cobblestone.domain.reasons import Finding
 from cobblestone.domain.work import InputFile
-from cobblestone.server.daemons.history import HistoryKeeper
+from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.operation.audit import Actor
-from cobblestone.store.work.files import place_of
-from cobblestone.wire.signatures import encode_private_key, generate_key
+from cobblestone.wire.project.signatures import encode_private_key, generate_key
 
 ACTOR = Actor(name="token:1 tester", origin="test")
 

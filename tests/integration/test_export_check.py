@@ -15,12 +15,11 @@ from tests.integration.test_export import add_host, add_user, export
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.domain.exports import ExportedTable, ExportedUser
-from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.server.operation.export_check import check_export
-from cobblestone.wire.statistics_export import write_head, write_tail, write_user
-from cobblestone.wire.statistics_import import MAX_RECORD_BYTES, ExportReader
-from cobblestone.wire.statistics_rows import ELEMENTS, row_maker
+from cobblestone.domain.values import TeamId, UserId
+from cobblestone.server.operation.export import check_export
+from cobblestone.wire.project.statistics_export import write_head, write_tail, write_user
+from cobblestone.wire.project.statistics_import import ELEMENTS, MAX_RECORD_BYTES, ExportReader, row_maker
 
 RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.helpers.statistics_exports import population
 
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.statistics.scan import ColumnReader
-from cobblestone.wire.statistics_export import write_head, write_tail
-from cobblestone.wire.statistics_import import ExportReader
-from cobblestone.wire.statistics_rows import Row, row_maker
+from cobblestone.statistics.ingest import ColumnReader
+from cobblestone.wire.project.statistics_export import write_head, write_tail
+from cobblestone.wire.project.statistics_import import ExportReader, Row, row_maker
 
 RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
 TABLES = (ExportedTable.USER, ExportedTable.HOST, ExportedTable.TEAM)

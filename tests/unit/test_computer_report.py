@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli import simulating
+from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.distributions import DAY
+from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.reading import read_scenario
-from cobblestone.simulator.recording import Timeline
-from cobblestone.simulator.report_page import Diary, report_page
-from cobblestone.simulator.run import simulate
+from cobblestone.simulator.report.page import Diary, report_page
+from cobblestone.simulator.report.picture import RunRecording
 from cobblestone.simulator.state_import import scenario_from_state
-from cobblestone.wire.client_state_anonymous import anonymise_state
-from cobblestone.wire.tag_tree import MAX_BYTES
+from cobblestone.simulator.world.distributions import DAY
+from cobblestone.wire.client.state_excerpt import anonymise_state
+from cobblestone.wire.text.tree import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 LAPTOP = ROOT / "examples" / "simulator" / "laptop.toml"
@@ -146,7 +146,7 @@ def test_recording_changes_nothing(tmp_path: Path) -> None:
     scenario = replace(read_scenario(LAPTOP), duration=4 * DAY)
     policy = PolicyChoice.parse("CS2_WF2_WS2_JC2")
     plain = simulate(scenario, policy, seed=1)
-    for recorder in (Timeline(), Diary()):
+    for recorder in (RunRecording(), Diary()):
         assert simulate(scenario, policy, seed=1, recorder=recorder).metrics == plain.metrics
 
 

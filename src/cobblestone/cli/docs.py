@@ -13,7 +13,7 @@ SITE = Path(cobblestone.__file__).parent / "site"
 """Where `make docs` builds the pages; wheels bring them along."""
 
 
-def register(root: typer.Typer) -> None:
+def register_docs(root: typer.Typer) -> None:
     """Add the command."""
     root.command("docs")(docs)
 

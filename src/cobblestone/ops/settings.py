@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from cobblestone.domain.client_texts import MAX_BYTES, markup_in
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.texts import MAX_BYTES, markup_in
 
 FILE_NAME = "cobblestone.toml"
 ENVIRONMENT_PREFIX = "COBBLESTONE_"

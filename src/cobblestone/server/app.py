@@ -21,17 +21,17 @@ from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api import api_routes
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
-from cobblestone.server.credit.cross_project_scales import ScaleExport
+from cobblestone.server.credit.scales import ScaleExport
 from cobblestone.server.files.download import DownloadHandler
 from cobblestone.server.files.exports import ExportFiles
 from cobblestone.server.files.uploads import UploadHandler
-from cobblestone.server.operation.monitoring import Monitoring
+from cobblestone.server.operation.monitoring import ProjectMonitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
-from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
+from cobblestone.server.scheduler.reply import UPLOAD_PATH
 from cobblestone.server.web import web_routes
-from cobblestone.server.web.feeds import Feeds
-from cobblestone.server.web.site import Site
-from cobblestone.service.http.middleware import RequestMiddleware
+from cobblestone.server.web.presentation.feeds import FeedPages
+from cobblestone.server.web.presentation.site import ProjectSite
+from cobblestone.service.http.requests import RequestMiddleware
 
 log = structlog.get_logger(__name__)
 
@@ -76,12 +76,12 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx), methods=["GET"]))
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
-    routes += Monitoring(ctx, of_project=Role.WEB in roles).routes()
+    routes += ProjectMonitoring(ctx, of_project=Role.WEB in roles).routes()
     # Any: Starlette's type for keys and values
     handlers: dict[Any, Any] = {error: _problem(status) for error, status in _STATUS.items()}
     if Role.WEB in roles:
         routes += _web(ctx)
-        handlers[HTTPException] = Site(ctx).http_error
+        handlers[HTTPException] = ProjectSite(ctx).http_error
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
     part_of = partial(_part_of, prefix=prefix)
     at_once = {f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()}
@@ -100,7 +100,7 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
     """Return what people, programs and account managers ask for."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
-    feeds = Feeds(ctx)
+    feeds = FeedPages(ctx)
     return [
         Route("/get_project_config.php", rpc.get_project_config),
         Route("/create_account.php", rpc.create_account),

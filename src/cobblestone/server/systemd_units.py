@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.service_manager import quoted_word
+from cobblestone.ops.environment import quoted_word
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import SCHEDULER_PATH
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, Role, parse_roles
-from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
+from cobblestone.server.scheduler.reply import UPLOAD_PATH
 
 DEFAULT_PROCESSES = (
     "scheduler,upload*2",

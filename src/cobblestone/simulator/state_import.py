@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
-from cobblestone.domain.sums import float_sum
-from cobblestone.simulator.scenario import (
+from cobblestone.domain.values import float_sum
+from cobblestone.simulator.host.server import job_speed
+from cobblestone.simulator.world.scenario import (
     DAY,
     AppModel,
     Gpus,
@@ -18,13 +19,12 @@ from cobblestone.simulator.scenario import (
     ProjectModel,
     Scenario,
 )
-from cobblestone.simulator.server import job_speed
-from cobblestone.wire.client_records import ProjectContent
-from cobblestone.wire.client_state_anonymous import anonymise_state
-from cobblestone.wire.client_state_file import AppHints, ProjectHints, StateFile, read_whole_state
-from cobblestone.wire.job_description import AppVersionBlock
-from cobblestone.wire.lenience import LenienceKind
-from cobblestone.wire.tag_tree import MAX_BYTES
+from cobblestone.wire.client.records import ProjectContent
+from cobblestone.wire.client.state_excerpt import anonymise_state
+from cobblestone.wire.client.state_file import AppHints, ProjectHints, StateFile, read_whole_state
+from cobblestone.wire.scheduler.job import AppVersionBlock
+from cobblestone.wire.text.reader import LenienceKind
+from cobblestone.wire.text.tree import MAX_BYTES
 
 #: Used where the file says nothing, as BOINC's emulator does.
 DEFAULT_LATENCY_BOUND = 864000.0

@@ -13,9 +13,12 @@ import pytest
 from tests.helpers.client_storm import Storm
 
 import cobblestone.policy.client as family
+from cobblestone.policy.client.core.checks import BrokenRule
 from cobblestone.policy.client.core.events import (
     ContactFailed,
+    ContactProject,
     DevicesChanged,
+    GiveUp,
     HostOn,
     JobFailed,
     JobFinished,
@@ -25,10 +28,10 @@ from cobblestone.policy.client.core.events import (
     ProjectAttached,
     ProjectDetached,
     ReplyReceived,
+    SetAlarm,
+    StartTask,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import ContactProject, GiveUp, SetAlarm, StartTask
-from cobblestone.policy.client.core.invariants import BrokenRule
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.reasons import SENTENCES

@@ -14,16 +14,22 @@ from functools import partial
 import msgspec
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.sums import float_sum
-from cobblestone.domain.values import value
+from cobblestone.domain.values import (
+    AppVersionId,
+    HostId,
+    ResultId,
+    TeamId,
+    UserId,
+    WorkunitId,
+    float_sum,
+    value,
+)
 from cobblestone.domain.work import CreditOfRows
-from cobblestone.policy.credit.rac import common_moment
-from cobblestone.policy.credit.totals import OWNERS, CreditTotals
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.ledger_line import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
+from cobblestone.store.credit.credit_facts import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
