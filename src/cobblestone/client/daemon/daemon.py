@@ -15,25 +15,26 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cobblestone.client.conditions.conditions import Conditions
+from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.daemon.news import changed_descriptions, events_at_start, stalled_downloads
-from cobblestone.client.projects.contacts import Contacts
+from cobblestone.client.loop import Loop
+from cobblestone.client.projects.contacts import ContactPorts, Contacts
 from cobblestone.client.projects.http import Connections
 from cobblestone.client.projects.jobs import Jobs
-from cobblestone.client.projects.scheduler_request import ReportedHost
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import FeedReader
-from cobblestone.client.records.app_versions import resources_in_words, version_in_force
 from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.measurements import Measurements, RunAccounting, RunTimeline, Speeds
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.client.remote.account_manager import Starvation, look_after_manager
-from cobblestone.client.remote.control import ClientCommands, Errand
+from cobblestone.client.remote.account_manager import ManagerContacts, ManagerPorts
+from cobblestone.client.remote.control import ClientCommands, CommandPorts
+from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError, StoreError
 from cobblestone.ops.environment import notify
@@ -59,11 +60,8 @@ from cobblestone.policy.client.core.events import (
 )
 from cobblestone.policy.client.core.machine import Refusal
 from cobblestone.policy.client.core.reasons import sentence
-from cobblestone.policy.client.forecast import expected_left
+from cobblestone.policy.client.host.transfers import TransferLimits
 from cobblestone.wire.client.config import read_proxy
-
-if TYPE_CHECKING:
-    import httpx
 
 SECOND = 1.0
 TICK = 10.0
@@ -119,10 +117,6 @@ class Client:
             post=self.post,
             facts=self.facts,
         )
-        self.contacts = Contacts(self)
-        self.control = ClientCommands(self)
-        self.starvation = Starvation()
-        self.manager_errand = Errand(0)
         self.feeds = FeedReader(self.state, self.journal, clock=clock, rng=self.rng)
         self.accounting = RunAccounting(self.state)
         self.timeline = RunTimeline(self.state)
@@ -134,6 +128,55 @@ class Client:
         self.started = clock()
         self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
+        self._loop = Loop(
+            clock=clock, post=self.post, drain=self.drain, save=self.save, background=self.background
+        )
+        self.contacts = Contacts(
+            ContactPorts(
+                state=self.state,
+                folders=self.folders,
+                journal=self.journal,
+                connections=self.connections,
+                transfers=self.transfers,
+                conditions=self.conditions,
+                jobs=self.jobs,
+                decisions=self.decisions,
+                loop=self._loop,
+                rng=self.rng,
+                facts=self.facts,
+            )
+        )
+        self.control = ClientCommands(
+            CommandPorts(
+                state=self.state,
+                folders=self.folders,
+                journal=self.journal,
+                connections=self.connections,
+                transfers=self.transfers,
+                conditions=self.conditions,
+                jobs=self.jobs,
+                contacts=self.contacts,
+                feeds=self.feeds,
+                loop=self._loop,
+                apply_conditions=self.apply_conditions,
+                describe_projects=self.describe_projects,
+                stop=self.stopping.set,
+            )
+        )
+        self.manager = ManagerContacts(
+            ManagerPorts(
+                state=self.state,
+                journal=self.journal,
+                connections=self.connections,
+                conditions=self.conditions,
+                contacts=self.contacts,
+                control=self.control,
+                loop=self._loop,
+                rng=self.rng,
+                facts=self.facts,
+                describe_projects=self.describe_projects,
+            )
+        )
         self._pending: deque[Event] = deque()
         self._draining = False
         self._may_act = (
@@ -207,7 +250,9 @@ class Client:
 
     def _tell_core_of_everything(self) -> None:
         """Go on after a restart, before what people have asked for meanwhile."""
-        self._pending.extendleft(reversed(events_at_start(self)))
+        self._pending.extendleft(
+            reversed(events_at_start(self.state, self.conditions, self.decisions, self.clock()))
+        )
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
         notify("STOPPING=1")
@@ -376,7 +421,7 @@ class Client:
         await self.conditions.look(self._runner())
         self.apply_conditions()
         self.contacts.look(now)
-        look_after_manager(self, now)
+        self.manager.look(now)
         await self.connections.close_old()
         if not self.conditions.permission().network:
             self.background(self.feeds.poll(self.connections))
@@ -412,15 +457,29 @@ class Client:
             self.transfers.allowed = not changed.permission.network
             if not self.transfers.allowed:
                 self.transfers.suspend()
-        self.conditions.limit(self.jobs, self.transfers)
+        self._limit()
         self._connect()
         if changed.projects:
             self.describe_projects()
 
-    @property
-    def http(self) -> httpx.AsyncClient:
-        """The connections to everybody, as they are to be made now."""
-        return self.connections.http
+    def _limit(self) -> None:
+        """Have the limits of speed, memory and network take effect."""
+        wishes, config, allowed = (
+            self.conditions.preferences,
+            self.conditions.config,
+            self.conditions.allowance,
+        )
+        transfers, jobs = self.transfers, self.jobs
+        transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
+        transfers.limits = TransferLimits(
+            total=config.max_file_xfers, per_project=config.max_file_xfers_per_project
+        )
+        transfers.be_patient(config.http_transfer_timeout, config.http_transfer_timeout_bps)
+        jobs.checkpoint_seconds, jobs.config = wishes.disk_interval, config
+        if jobs.runner is not None:
+            jobs.runner.set_throttle(allowed.throttle_percent)
+            jobs.runner.set_allowed_memory(allowed.ram_bytes)
+            jobs.runner.set_network(suspended=bool(allowed.network.code))
 
     def _connect(self) -> None:
         """Use the proxy of those who control the client, else that of the configuration, else the environment's."""
@@ -442,20 +501,29 @@ class Client:
         if jobs := changed_descriptions(self.state, self.decisions.core.state):
             self.post(JobsDescribed(now, jobs))
 
-    def show(self) -> None:
-        """Bring what managers see of the core's knowledge up to date."""
-        for known in self.decisions.core.state.jobs:
-            if found := self.jobs.find(known.id):
-                content, job = found
-                job.estimated_remaining, job.edf_scheduled = expected_left(known), known.edf
-                version = version_in_force(content, job) if job.task.started else None
-                job.resources = resources_in_words(version, job.devices) if version else ""
-        self.contacts.look(self.clock())
-
     def facts(self) -> ReportedHost:
         """Return what projects and jobs are told of this computer."""
         times = self.measurements.time_stats(self.decisions.core.state, self.clock())
         return replace(self.conditions.facts(), time_stats=times)
+
+    @property
+    def controls(self) -> Controls:
+        """What interfaces need, to show and control this client."""
+        view = ClientView(
+            state=self.state,
+            folders=self.folders,
+            journal=self.journal,
+            conditions=self.conditions,
+            transfers=self.transfers,
+            jobs=self.jobs,
+            contacts=self.contacts,
+            decisions=self.decisions,
+            timeline=self.timeline,
+            loop=self._loop,
+            facts=self.facts,
+            started=self.started,
+        )
+        return Controls(view=view, control=self.control, manager=self.manager)
 
     def _task_event(self, event: Any) -> None:
         self.jobs.told(event)
