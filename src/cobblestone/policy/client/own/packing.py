@@ -10,6 +10,7 @@ from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.state import ClientJob, ClientProject, CoreState
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.own.memory import OwnMemory
+from cobblestone.policy.client.published.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.recent.concurrency import MemoryWatch
 from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
 from cobblestone.policy.client.recent.run_list import RunList, make_device_run_list
@@ -69,6 +70,21 @@ class Packing:
             ram_bytes=self.watch.ram,
         )
         mark_endangered(state, queue, self.outlook)
+
+    def cpu_outcome(self, missing: Sequence[float]) -> RoundRobinOutcome:
+        """Return the CPUs' part of the look ahead as the published simulation has it.
+
+        ``missing``: CPU seconds by which each project has less than its share of the buffer.
+        """
+        cpu, limits = self.outlook.devices[CPU], self.outlook.limit_shortfalls
+        shortfalls = [
+            min(seconds, limits.get((i, CPU), 0.0)) if self.limits[i].limited else seconds
+            for i, seconds in enumerate(missing)
+        ]
+        misses = [self.outlook.misses.get((i, CPU), 0) for i in range(len(missing))]
+        return RoundRobinOutcome(
+            misses, shortfalls, cpu.shortfall, [cpu.saturated for _ in misses], cpu.saturated
+        )
 
     def pack(
         self, jobs: list[ClientJob], cpu_order: Sequence[ClientJob] | None, *, available: float

@@ -306,20 +306,13 @@ class OwnPolicy(PublishedPolicy):
         return self.outcome
 
     def _on_cpus_alone(self) -> RoundRobinOutcome:
-        """Return what was found of CPU jobs as the published simulation has it; a project lacks what is less than its share."""
-        outlook, limits = self._packing.outlook, self._packing.limits
-        cpu, total, speed = outlook.devices[CPU], self.prefs.buffer_total, self.available()
+        """Return what was found of CPU jobs as the published simulation has it."""
+        total, speed = self.prefs.buffer_total, self.available()
         fair = total * self.ncpus / self.total_share if self.total_share > 0.0 else 0.0
-        shortfalls: list[float] = []
-        for i, project in enumerate(self.state.projects):
-            held = float_sum([job.remaining for job in self.on_cpus(project.queue)]) / max(0.01, speed)
-            missing = max(0.0, self.shares[i] * fair - held)
-            if limits[i].limited:
-                missing = min(missing, outlook.limit_shortfalls.get((i, CPU), 0.0))
-            shortfalls.append(missing)
-        misses = [outlook.misses.get((i, CPU), 0) for i in range(len(shortfalls))]
-        dry = [cpu.saturated for _ in misses]
-        return RoundRobinOutcome(misses, shortfalls, cpu.shortfall, dry, cpu.saturated)
+        waiting = [self.on_cpus(project.queue) for project in self.state.projects]
+        held = [float_sum([job.remaining for job in jobs]) / max(0.01, speed) for jobs in waiting]
+        missing = [max(0.0, share * fair - had) for share, had in zip(self.shares, held, strict=True)]
+        return self._packing.cpu_outcome(missing)
 
     # -- what is given up ---------------------------------------------------------------------------------------------
 
@@ -392,19 +385,21 @@ class OwnPolicy(PublishedPolicy):
         if not late or not wanted:
             return wanted
         runnable = self.on_cpus([job for job in self.state.jobs if job.runnable])
-        wanted = self._by_debts([j for j in runnable if j.serial not in late], self.ncpus)
-        if len(wanted) < self.ncpus:
-            wanted += self._by_debts([j for j in runnable if j.serial in late], self.ncpus - len(wanted))
+        misses = self.memory.misses
+        wanted = self._by_debts([j for j in runnable if j.serial not in late], self.ncpus, misses)
+        if (idle := self.ncpus - len(wanted)) > 0:
+            wanted += self._by_debts([j for j in runnable if j.serial in late], idle, misses)
         return wanted
 
-    def _by_debts(self, jobs: list[ClientJob], ncpus: int) -> list[ClientJob]:
+    def _by_debts(self, jobs: list[ClientJob], ncpus: int, misses: Sequence[int] | None) -> list[ClientJob]:
+        """Return a run list of CPU jobs by the published rules; without ``misses`` deadlines do not count."""
         return make_run_list(
             jobs,
             ncpus=ncpus,
             slice_seconds=self.state.slice,
             shares=self.shares,
             short_term_debts=self.debts.short,
-            misses=self.memory.misses,
+            misses=misses,
             dcf=self.memory.dcf,
         )
 
@@ -414,14 +409,7 @@ class OwnPolicy(PublishedPolicy):
         self.settle()
         order: list[ClientJob] = []
         for some in ([j for j in jobs if j.serial not in late], [j for j in jobs if j.serial in late]):
-            order += make_run_list(
-                some,
-                ncpus=len(some),
-                slice_seconds=self.state.slice,
-                shares=self.shares,
-                short_term_debts=self.debts.short,
-                misses=None,
-            )
+            order += self._by_debts(some, len(some), None)
         projects = self.state.projects
         return sorted(order, key=lambda job: -projects[job.project].description.priority_group)
 
