@@ -77,7 +77,7 @@ def test_a_clock_that_is_set_by_a_day_ends_no_task_and_invents_no_work(
             assert job.task.elapsed_time < 300
             assert content.project.credit.cpu_time < 300
             client.timeline.save()
-            client.save()
+            client.loop.save()
             assert sum(end - begin for _, _, begin, end in client.state.runs(0.0)) < 300
             assert "Internal error" not in said(client)
 
@@ -105,7 +105,7 @@ def test_a_full_disk_is_said_nothing_new_is_begun_and_work_goes_on_when_there_is
             assert computing(client) == []
             database.execute("PRAGMA max_page_count = 1000000")
             await until(lambda: computing(client) != [], seconds=90, what="a running task")
-            assert client.save()
+            assert client.loop.save()
             assert "Internal error" not in said(client)
 
     asyncio.run(play())

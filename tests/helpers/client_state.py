@@ -83,7 +83,7 @@ class World:
             version("wide", "mt", avg_ncpus=8.0, cmdline="--threads 8"),
             version("gpu", "cuda", avg_ncpus=1.0, coproc_type="NVIDIA", coproc_count=1.0),
         )
-        self.client.post(HostOn(self.client.clock()))
+        self.client.loop.post(HostOn(self.client.clock()))
         self.client._tell_core_of_everything()
         self.look()
 
@@ -92,7 +92,7 @@ class World:
         if self.client.conditions._looks() != self.client.conditions._stamp:
             self.client.conditions.read_files()
         self.client.apply_conditions()
-        self.client.drain()
+        self.client.loop.drain()
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the data directory."""

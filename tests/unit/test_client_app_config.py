@@ -108,7 +108,7 @@ def test_after_a_restart_the_core_learns_what_the_file_says_by_then(tmp_path: Pa
         world.client.conditions.read_files()  # as at a start: the core remembers the old figures
         world.client._tell_core_of_everything()
         world.client.apply_conditions()
-        world.client.drain()
+        world.client.loop.drain()
         assert figures(world) == PLAIN
 
     play(tmp_path, check)
@@ -138,18 +138,18 @@ def test_a_job_whose_files_do_not_come_is_no_work_until_they_come_again(tmp_path
         job.state = ClientJobState.DOWNLOADING
         info = FileInfo(name="wide_program", urls=(), nbytes=1, md5_cksum="")
         file = content.files["wide_program"] = FileRecord(project=URL, name="wide_program", download=info)
-        client.post(JobsFound(client.clock(), (describe_job(content, job),)))
-        client.drain()
+        client.loop.post(JobsFound(client.clock(), (describe_job(content, job),)))
+        client.loop.drain()
         state = client.decisions.core.state
         assert stalled_downloads(client.state, state, client.clock()) == []
         file.num_retries, file.next_request_time = 1, client.clock() + 600
-        client.post(*stalled_downloads(client.state, state, client.clock()))
-        client.drain()
+        client.loop.post(*stalled_downloads(client.state, state, client.clock()))
+        client.loop.drain()
         assert world.known("late_r").stalled
         assert not world.known("late_r").queued
         assert stalled_downloads(client.state, state, client.clock()) == []
-        client.post(*stalled_downloads(client.state, state, client.clock() + 601))
-        client.drain()
+        client.loop.post(*stalled_downloads(client.state, state, client.clock() + 601))
+        client.loop.drain()
         assert not world.known("late_r").stalled
 
     play(tmp_path, check)

@@ -55,7 +55,7 @@ def may_attach(world: World) -> bool:
 def status(world: World) -> str:
     node = read_tree(b"<get_cc_status></get_cc_status>", "get_cc_status")
     call = GuiRpcCall("get_cc_status", node.reader([]), node)
-    return Operations(world.client).get_cc_status(call)
+    return Operations(world.client.controls).get_cc_status(call)
 
 
 def limits(world: World) -> Any:
@@ -95,7 +95,7 @@ EFFECTS: list[tuple[str, Callable[[World], Any], Any]] = [
     ("<max_file_xfers_per_project>1</max_file_xfers_per_project>", limits, (8, 1, 300.0, 10.0)),
     ("<http_transfer_timeout>60</http_transfer_timeout>", limits, (8, 2, 60.0, 10.0)),
     ("<http_transfer_timeout_bps>500</http_transfer_timeout_bps>", limits, (8, 2, 300.0, 500.0)),
-    ("<http_transfer_timeout>61</http_transfer_timeout>", lambda w: w.client.http.timeout.read, 61.0),
+    ("<http_transfer_timeout>61</http_transfer_timeout>", lambda w: w.client.connections.http.timeout.read, 61.0),
     ("<max_tasks_reported>4</max_tasks_reported>", lambda w: w.client.decisions.core.state.preferences.max_reported, 4),
     ("<report_results_immediately/>", lambda w: w.client.decisions.core.state.preferences.report_at_once, True),
     ("<max_overdue_days>1</max_overdue_days>", lambda w: w.client.decisions.core.state.preferences.may_give_up, True),
@@ -165,9 +165,10 @@ def test_no_option_of_the_family_is_ignored_in_silence() -> None:
 
 def test_what_is_read_is_used_somewhere() -> None:
     """A field of the configuration that nothing looks at would be an option ignored in silence."""
-    root = Path(client_config.__file__).parents[1]
+    reader = Path(client_config.__file__)
+    root = reader.parents[2]
     sources = [path for room in ("client", "policy/client", "wire") for path in (root / room).rglob("*.py")]
-    text = "".join(path.read_text() for path in sources if path.name != "client_config.py")
+    text = "".join(path.read_text() for path in sources if path != reader)
     unused = [
         name
         for name in ClientConfig.__dataclass_fields__
@@ -241,7 +242,7 @@ def test_the_proxy_changes_without_a_restart_and_goes_with_its_lines(tmp_path: P
         ):
 
             async def fetch(host: str = "far.example.org") -> str:
-                return (await world.client.http.get(f"http://{host}:{direct.port}/page")).text
+                return (await world.client.connections.http.get(f"http://{host}:{direct.port}/page")).text
 
             world.write(
                 FILE, proxy_info("http", first.port, "<no_proxy>other.example.org, 127.0.0.1</no_proxy>")

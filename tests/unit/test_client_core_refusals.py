@@ -25,12 +25,12 @@ def test_an_event_that_is_refused_takes_no_other_along_and_the_log_is_as_the_cor
         client = world.client
         client.decisions.store()
         now, done = client.clock(), f"{URL}|wide_0_r"
-        client.post(
+        client.loop.post(
             ProjectAttached(now, ProjectDescription(id="https://other.example.org/")),
             JobFailed(now, "nobody", 1.0),
             JobFailed(now, done, 1.0),
         )
-        client.drain()
+        client.loop.drain()
         core = client.decisions.core
         assert [job.id for job in core.state.finished] == [done]
         assert len(core.state.projects) == 2
@@ -46,8 +46,8 @@ def under_way(client: Client) -> ContactProject:
     """Return a contact that the core has just asked for."""
     core = client.decisions.core
     if core.state.contact is None:
-        client.post(ContactAsked(client.clock(), URL))
-        client.drain()
+        client.loop.post(ContactAsked(client.clock(), URL))
+        client.loop.drain()
     (contact,) = [each for each in core.instructions_in_force() if isinstance(each, ContactProject)]
     return contact
 
@@ -69,7 +69,7 @@ def test_however_a_contact_ends_the_core_hears_of_it(
             await client.contacts.contact(wanted)
         except KeyError:
             assert isinstance(error, KeyError), "told to whoever keeps the event log"
-        client.drain()
+        client.loop.drain()
         assert client.decisions.core.state.contact is None
         assert "The contact failed" in said(client)
 
@@ -88,12 +88,12 @@ def test_a_contact_that_fails_when_its_project_has_been_left_does_not_bring_it_b
             await client.contacts.detach(world.content)
             if again:
                 client.contacts.attach(URL, "a_key")
-                client.drain()
+                client.loop.drain()
             raise ProjectNotReached("gone")
 
         monkeypatch.setattr(contacts, "fetch_schedulers", left_meanwhile)
         await client.contacts.contact(wanted)
-        client.drain()
+        client.loop.drain()
         client.state.flush()
         assert "refused" not in said(client)
         assert "The contact failed" not in said(client)

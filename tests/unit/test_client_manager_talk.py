@@ -52,7 +52,7 @@ def test_what_the_manager_asks_is_answered_and_what_it_orders_is_done(tmp_path: 
                 name,
                 "<global_preferences>\n<run_if_user_active>1</run_if_user_active>\n</global_preferences>\n",
             )
-        operations = Operations(world.client)
+        operations = Operations(world.client.controls)
         project = world.content.project
         suspended: list[bool] = []
         answered: dict[str, list[str]] = {}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.own.cautious_fetch import OWED, PendingReport, contact_delay, fetch_in_time
-from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
 from cobblestone.policy.client.own.history import (
     BELIEVED_AFTER_TRIAL,
     FIRST_BELIEVED,
@@ -35,6 +34,7 @@ from cobblestone.policy.client.own.lateness import (
     ProjectYield,
     can_be_in_time,
 )
+from cobblestone.policy.client.own.policy import OwnPolicy
 from cobblestone.policy.client.published.round_robin import ProjectQueue, simulate_round_robin
 from cobblestone.policy.client.published.work_fetch import (
     TROUBLE_PERIOD,

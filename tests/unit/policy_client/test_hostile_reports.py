@@ -29,7 +29,7 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
-from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.policy import OwnPolicy
 
 CONSENT = SchedulingPreferences(may_give_up=True)
 PROJECTS = (ProjectDescription(id="p"), ProjectDescription(id="q"))

@@ -12,7 +12,6 @@ from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless
 from tests.helpers.effort import times
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import (
     ContactProject,
     DevicesChanged,
@@ -21,7 +20,6 @@ from cobblestone.policy.client.core.events import (
     ProjectAttached,
     TimePassed,
 )
-from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import (
     Gpu,
@@ -32,8 +30,7 @@ from cobblestone.policy.client.core.values import (
     ResourceRequest,
     SchedulingPreferences,
 )
-from cobblestone.policy.client.own.cautious_fetch import gpu_request_in_time
-from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.gpu_fetch import gpu_request_in_time
 from cobblestone.policy.client.own.policy import from_name
 
 P = ProjectDescription(id="p")
@@ -46,11 +43,6 @@ ONE_GPU = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),))
 def test_the_policy_is_own_as_a_whole_or_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"CS3 and WF3 belong together|the policy own is CS3_WF3"):
         from_name(name, random.Random(1))
-
-
-def cpus_only(name: str, rng: random.Random) -> OwnPolicy:
-    """Make our own policy without what it knows of devices."""
-    return OwnPolicy(PolicyChoice.parse("CS3_WF3_WS2_JC2"), rng)
 
 
 def mixed(project: str, seed: int, bound: float) -> dict[str, Server]:
@@ -79,34 +71,29 @@ def mixed(project: str, seed: int, bound: float) -> dict[str, Server]:
     seed=st.integers(0, 10_000),
     ncpus=st.sampled_from([1, 2, 4]),
     bound=st.sampled_from([4 * HOUR, DAY, 10 * DAY]),
-    ram=st.sampled_from([None, 4e9]),
     consent=st.booleans(),
 )
-def test_with_cpus_alone_every_decision_is_that_of_the_policy_which_knows_no_devices(
-    seed: int, ncpus: int, bound: float, ram: float | None, *, consent: bool
+def test_with_jobs_of_one_cpu_each_a_limit_that_is_not_reached_and_a_gpu_without_jobs_change_no_decision(
+    seed: int, ncpus: int, bound: float, *, consent: bool
 ) -> None:
-    POLICIES["own_on_cpus"] = f"{__name__}:cpus_only"
     logs = []
-    try:
-        for policy in ("own_on_cpus", "own"):
-            luck = random.Random(seed)
-            play = Play(
-                [P, replace(Q, share=300.0)],
-                mixed("p", seed, bound) | mixed("q", seed + 1, 2 * bound),
-                devices=HostDevices(ncpus=ncpus),
-                preferences=SchedulingPreferences(buffer_min=0.1 * DAY, may_give_up=consent),
-                permission=Permission(ram_bytes=ram),
-                policy=policy,
-            )
-            while play.now < DAY:
-                play.run(play.now + luck.uniform(0.0, 3 * HOUR))
-                for name, known in play.known.items():
-                    play.sizes.setdefault(name, luck.uniform(0.3, 3.0) * known.estimate)
-                play.tell(TimePassed(play.now))
-            logs.append(play.log)
-    finally:
-        del POLICIES["own_on_cpus"]
-    assert logs[0] == logs[1]
+    for ram, gpus in ((None, ()), (4e9, ()), (None, (Gpu(name="NVIDIA"),)), (4e9, (Gpu(name="NVIDIA"),))):
+        luck = random.Random(seed)
+        play = Play(
+            [P, replace(Q, share=300.0)],
+            mixed("p", seed, bound) | mixed("q", seed + 1, 2 * bound),
+            devices=HostDevices(ncpus=ncpus, gpus=gpus),
+            preferences=SchedulingPreferences(buffer_min=0.1 * DAY, may_give_up=consent),
+            permission=Permission(ram_bytes=ram),
+            policy="own",
+        )
+        while play.now < DAY:
+            play.run(play.now + luck.uniform(0.0, 3 * HOUR))
+            for name, known in play.known.items():
+                play.sizes.setdefault(name, luck.uniform(0.3, 3.0) * known.estimate)
+            play.tell(TimePassed(play.now))
+        logs.append(play.log)
+    assert all(log == logs[0] for log in logs[1:])
     assert any(isinstance(each, ContactProject) and each.requests for _, each in logs[0])
 
 

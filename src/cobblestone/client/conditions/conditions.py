@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING
 
 from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
 from cobblestone.client.conditions.gpus import find_gpus, gpus_in_use, usable_coprocs
-from cobblestone.client.conditions.host import HostWatch, hardware_key, read_host_info, with_benchmarks
-from cobblestone.client.projects.scheduler_request import ReportedHost
+from cobblestone.client.conditions.host import (
+    HostWatch,
+    ReportedHost,
+    hardware_key,
+    read_host_info,
+    with_benchmarks,
+)
 from cobblestone.client.records.app_versions import take_own_apps
 from cobblestone.client.records.folders import (
     APP_CONFIG,
@@ -56,7 +61,6 @@ from cobblestone.policy.client.host.preferences import (
     update_load,
 )
 from cobblestone.policy.client.host.tasks import unmatched_entries
-from cobblestone.policy.client.host.transfers import TransferLimits
 from cobblestone.wire.client.config import write_preferences
 from cobblestone.wire.client.gui_rpc import ModeStatus
 from cobblestone.wire.client.records import ProjectContent, ProjectRecord
@@ -64,8 +68,6 @@ from cobblestone.wire.project.preferences import parse_global_preferences
 from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo
 
 if TYPE_CHECKING:
-    from cobblestone.client.projects.jobs import Jobs
-    from cobblestone.client.projects.transfers import Transfers
     from cobblestone.client.tasks.runner import Runner
 
 DAY = 86400.0
@@ -239,6 +241,16 @@ class Conditions:
     def config(self) -> ClientConfig:
         """Return the content of ``cc_config.xml``."""
         return self._in_force.config
+
+    @property
+    def preferences(self) -> ComputingPreferences:
+        """The volunteer's preferences, from all their sources."""
+        return self._in_force.preferences
+
+    @property
+    def allowance(self) -> Allowance:
+        """How much may be used now."""
+        return self._allowance
 
     async def look(self, runner: Runner) -> None:
         """Read the current activity of this computer."""
@@ -458,20 +470,6 @@ class Conditions:
         if told.permission != permission:
             news.permission = told.permission = permission
         return news
-
-    def limit(self, jobs: Jobs, transfers: Transfers) -> None:
-        """Apply throttle, memory and network limits."""
-        wishes, config, found = self._in_force.preferences, self._in_force.config, self._allowance
-        transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
-        transfers.limits = TransferLimits(
-            total=config.max_file_xfers, per_project=config.max_file_xfers_per_project
-        )
-        transfers.be_patient(config.http_transfer_timeout, config.http_transfer_timeout_bps)
-        jobs.checkpoint_seconds, jobs.config = wishes.disk_interval, config
-        if jobs.runner is not None:
-            jobs.runner.set_throttle(found.throttle_percent)
-            jobs.runner.set_allowed_memory(found.ram_bytes)
-            jobs.runner.set_network(suspended=bool(found.network.code))
 
     def patience(self) -> float:
         """Return how long, in seconds, a job that must leave memory may run on to its next checkpoint."""

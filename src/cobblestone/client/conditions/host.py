@@ -24,10 +24,25 @@ from pathlib import Path
 import psutil
 
 from cobblestone.domain.values import changed
-from cobblestone.wire.scheduler.host import HostInfo
+from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, TimeStats
 
 _UNIT = {"K": 1024.0, "M": 1024.0**2}
 MAX_FEATURES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedHost:
+    """What every project is told of this computer."""
+
+    host: HostInfo
+    coprocs: tuple[CoprocRequest, ...]
+    platforms: tuple[str, ...]
+    preferences: str  #: the ``<global_preferences>`` in force
+    stored_preferences: str = ""  #: those that a project or account manager gave
+    used_by_all: float = 0.0
+    time_stats: TimeStats = TimeStats()
+    sandboxed: bool = False
+    several_clients: bool = False  #: there may be more than one client on this computer
 
 
 def read_host_info(

@@ -1,7 +1,7 @@
 """The daemon: passes events to the decision core and carries out its instructions.
 
 Nothing is decided here.  Everything runs in one event loop; what takes long (hashing, unpacking, measuring the disk) runs in
-threads.  The order of each round is fixed: events to the core, everything to disk, then the instructions.
+threads.
 """
 
 from __future__ import annotations
@@ -11,42 +11,40 @@ import contextlib
 import random
 import signal
 import time
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cobblestone.client.conditions.conditions import Conditions
+from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.daemon.news import changed_descriptions, events_at_start, stalled_downloads
-from cobblestone.client.projects.contacts import Contacts
+from cobblestone.client.loop import Loop, LoopHooks
+from cobblestone.client.projects.contacts import ContactPorts, Contacts
 from cobblestone.client.projects.http import Connections
 from cobblestone.client.projects.jobs import Jobs
-from cobblestone.client.projects.scheduler_request import ReportedHost
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import FeedReader
-from cobblestone.client.records.app_versions import resources_in_words, version_in_force
 from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.measurements import Measurements, RunAccounting, RunTimeline, Speeds
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.client.remote.account_manager import Starvation, look_after_manager
-from cobblestone.client.remote.control import ClientCommands, Errand
+from cobblestone.client.remote.account_manager import ManagerContacts, ManagerPorts
+from cobblestone.client.remote.control import ClientCommands, CommandPorts
+from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.client.tasks.runner import Runner
-from cobblestone.domain.errors import CobblestoneError, ConfigError, StoreError
+from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import notify
 from cobblestone.policy.client.core.events import (
     ContactProject,
     DevicesChanged,
-    Event,
     Explain,
     GiveUp,
     HostOff,
     HostOn,
     Instruction,
-    JobProgressed,
     JobsDescribed,
     PermissionChanged,
     PreferencesChanged,
@@ -57,18 +55,14 @@ from cobblestone.policy.client.core.events import (
     SuspendTask,
     TimePassed,
 )
-from cobblestone.policy.client.core.machine import Refusal
 from cobblestone.policy.client.core.reasons import sentence
-from cobblestone.policy.client.forecast import expected_left
+from cobblestone.policy.client.core.values import Reading
+from cobblestone.policy.client.host.transfers import TransferLimits
 from cobblestone.wire.client.config import read_proxy
-
-if TYPE_CHECKING:
-    import httpx
 
 SECOND = 1.0
 TICK = 10.0
 READINGS_EVERY = 60.0
-LONGEST_ALARM = 60.0
 SLEPT = 60.0
 """A tick that comes so much too late (seconds) means that the computer slept, or its clock was set."""
 ABORTED_BY_PROJECT = 202
@@ -110,41 +104,105 @@ class Client:
             measured=self._measured,
         )
         self.conditions = Conditions(self.folders, self.state, self.journal, clock)
+        self.decisions = CoreDriver(
+            self.state,
+            policy=self.state.notes.policy,
+            seed=self.rng.randrange(2**32) if seed is None else seed,
+        )
+        hooks = LoopHooks(
+            readings=self._readings,
+            carry_out=self._carry_out,
+            saved=self._remove_unneeded,
+        )
+        self.loop = Loop(self.state, self.journal, self.decisions, hooks, clock=clock)
         self.jobs = Jobs(
             self.state,
             self.folders,
             self.journal,
             self.transfers,
             clock=clock,
-            post=self.post,
+            post=self.loop.post,
             facts=self.facts,
         )
-        self.contacts = Contacts(self)
-        self.control = ClientCommands(self)
-        self.starvation = Starvation()
-        self.manager_errand = Errand(0)
         self.feeds = FeedReader(self.state, self.journal, clock=clock, rng=self.rng)
         self.accounting = RunAccounting(self.state)
         self.timeline = RunTimeline(self.state)
-        self.decisions = CoreDriver(
-            self.state,
-            policy=self.state.notes.policy,
-            seed=self.rng.randrange(2**32) if seed is None else seed,
-        )
         self.started = clock()
         self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
-        self._pending: deque[Event] = deque()
-        self._draining = False
-        self._may_act = (
-            False  # not before everything is prepared, nor when jobs are told to end: instructions wait
-        )
-        self._alarm: asyncio.TimerHandle | None = None
-        self._held_back: list[Instruction] = []
-        self._background: set[asyncio.Task[Any]] = set()
+        self.contacts = Contacts(self._contact_ports())
+        self.control = ClientCommands(self._command_ports())
+        self.manager = ManagerContacts(self._manager_ports())
         self._last_tick = clock()
         self._ticks = 0
         self._had_jobs = False
+
+    # -- what its parts get ---------------------------------------------------------------------------------
+
+    def _contact_ports(self) -> ContactPorts:
+        return ContactPorts(
+            state=self.state,
+            folders=self.folders,
+            journal=self.journal,
+            connections=self.connections,
+            transfers=self.transfers,
+            conditions=self.conditions,
+            jobs=self.jobs,
+            decisions=self.decisions,
+            loop=self.loop,
+            rng=self.rng,
+            facts=self.facts,
+        )
+
+    def _command_ports(self) -> CommandPorts:
+        return CommandPorts(
+            state=self.state,
+            folders=self.folders,
+            journal=self.journal,
+            connections=self.connections,
+            transfers=self.transfers,
+            conditions=self.conditions,
+            jobs=self.jobs,
+            contacts=self.contacts,
+            feeds=self.feeds,
+            loop=self.loop,
+            apply_conditions=self.apply_conditions,
+            describe_projects=self.describe_projects,
+            stop=self.stopping.set,
+        )
+
+    def _manager_ports(self) -> ManagerPorts:
+        return ManagerPorts(
+            state=self.state,
+            journal=self.journal,
+            connections=self.connections,
+            conditions=self.conditions,
+            contacts=self.contacts,
+            control=self.control,
+            loop=self.loop,
+            rng=self.rng,
+            facts=self.facts,
+            describe_projects=self.describe_projects,
+        )
+
+    @property
+    def controls(self) -> Controls:
+        """What interfaces need, to show and control this client."""
+        view = ClientView(
+            state=self.state,
+            folders=self.folders,
+            journal=self.journal,
+            conditions=self.conditions,
+            transfers=self.transfers,
+            jobs=self.jobs,
+            contacts=self.contacts,
+            decisions=self.decisions,
+            timeline=self.timeline,
+            loop=self.loop,
+            facts=self.facts,
+            started=self.started,
+        )
+        return Controls(view=view, control=self.control, manager=self.manager)
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -197,28 +255,25 @@ class Client:
         self._tell_core_of_everything()
         for content in self.state.contents.values():
             self.jobs.fetch_missing(content)
-        self._may_act = True
+        self.loop.may_act = True
         self.apply_conditions()
-        self.drain()
+        self.loop.drain()
         for instruction in self.decisions.core.instructions_in_force():
             if isinstance(instruction, ContactProject | SetAlarm | GiveUp):
                 self._carry_out(instruction)
         self.transfers.poll()
 
     def _tell_core_of_everything(self) -> None:
-        """Continue after a restart, before what people have requested meanwhile."""
-        self._pending.extendleft(reversed(events_at_start(self)))
+        """Go on after a restart, before what people have asked for meanwhile."""
+        self.loop.post_first(*events_at_start(self.state, self.conditions, self.decisions, self.clock()))
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
         notify("STOPPING=1")
         self.journal.say("Stopping: jobs save their work")
-        self._may_act = False
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self.loop.may_act = False
+        self.loop.cancel_alarm()
         await self.transfers.close()
-        for task in list(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self.loop.end_background()
         runner = self._runner()
         if self.conditions.config.abort_jobs_on_exit:
             with contextlib.suppress(TimeoutError):
@@ -230,10 +285,10 @@ class Client:
         self.accounting.save()
         self.timeline.save()
         self.measurements.save(self.decisions.core.state, self.clock(), at_once=True)
-        self._pending.append(HostOff(self.clock()))
-        self.drain()
+        self.loop.post(HostOff(self.clock()))
+        self.loop.drain()
         self.decisions.store()
-        self.save()
+        self.loop.save()
         await self.connections.close()
         self.state.close()
 
@@ -247,58 +302,16 @@ class Client:
         assert self.jobs.runner is not None  # noqa: S101  # set before anything runs
         return self.jobs.runner
 
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background; a failure is written to the event log."""
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background_done)
-
-    def _background_done(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self.journal.say(f"Internal error: {type(error).__name__}: {error}", priority=3)
-
     # -- events and instructions --------------------------------------------------------------------------
 
-    def post(self, *events: Event) -> None:
-        """Send an event to the core, in this turn of the loop; before everything is prepared it waits."""
-        self._pending.extend(events)
-        if self._may_act and not self._draining:
-            self._draining = True
-            asyncio.get_running_loop().call_soon(self.drain)
+    def _readings(self) -> Sequence[Reading]:
+        return self.jobs.readings()
 
-    def drain(self) -> None:
-        """Pass on all events, save everything, and carry out the core's instructions."""
-        self._draining = False
-        while self._pending:
-            events = list(self._pending)
-            self._pending.clear()
-            readings = self.jobs.readings()
-            if readings and any(event.decisive for event in events):
-                events.insert(0, JobProgressed(self.clock(), readings))
-            refused: list[Refusal] = []
-            self._held_back += self.decisions.tell(*events, refused=refused)
-            for event, error in refused:
-                self.journal.say(
-                    f"Internal error: the core refused {type(event).__name__}: {error}", priority=3
-                )
-        if self.save() and self._may_act:
-            instructions, self._held_back = self._held_back, []
-            for instruction in instructions:
-                self._carry_out(instruction)
-
-    def save(self) -> bool:
-        """Write what has changed; a full disk does not end the client, but nothing new is started."""
-        try:
-            self.state.flush()
-        except StoreError as error:
-            if self.journal.last == 0 or str(error) not in self.journal.since(self.journal.last - 1)[-1].body:
-                self.journal.say(str(error), priority=2)
-            return False
+    def _remove_unneeded(self) -> None:
+        """Remove files that the state on disk knows no more."""
         if self.jobs.unneeded:
             paths, self.jobs.unneeded = self.jobs.unneeded, []
-            self.background(asyncio.to_thread(_remove, paths))
-        return True
+            self.loop.background(asyncio.to_thread(_remove, paths))
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
@@ -314,9 +327,9 @@ class Client:
                 status = ABORTED_BY_PROJECT if by_project else UNSTARTED_LATE
                 self.jobs.abort(instruction.job, status, "aborted by project" if by_project else words)
             case ContactProject():
-                self.background(self.contacts.contact(instruction))
+                self.loop.background(self.contacts.contact(instruction))
             case SetAlarm():
-                self._set_alarm(instruction.at)
+                self.loop.set_alarm(instruction.at)
             case Explain():
                 for each in instruction.why:
                     self.journal.say(f"[{instruction.about}] {sentence(each)}")
@@ -324,13 +337,6 @@ class Client:
                 raise TypeError(
                     f"{type(instruction).__name__} is an instruction that the daemon does not know"
                 )
-
-    def _set_alarm(self, at: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        wait = min(LONGEST_ALARM, max(0.0, at - self.clock()))
-        loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(wait, lambda: self.post(TimePassed(self.clock())))
 
     # -- what the daemon looks after ----------------------------------------------------------------------
 
@@ -344,7 +350,7 @@ class Client:
                 self.journal.say(
                     f"The clock moved by {gap - SECOND:.0f} s: the computer slept, or its time was set"
                 )
-                self.post(HostOn(now))
+                self.loop.post(HostOn(now))
                 if gap < 0:
                     self.conditions.clock_set_back(SECOND - gap)
                     self.transfers.clock_set_back(SECOND - gap)
@@ -376,20 +382,20 @@ class Client:
         await self.conditions.look(self._runner())
         self.apply_conditions()
         self.contacts.look(now)
-        look_after_manager(self, now)
+        self.manager.look(now)
         await self.connections.close_old()
         if not self.conditions.permission().network:
-            self.background(self.feeds.poll(self.connections))
+            self.loop.background(self.feeds.poll(self.connections))
         self._end_when_idle()
         if self._ticks % DISK_EVERY == 1 and self.conditions.benchmarks_due():
             self.control.run_benchmarks()
         if self._ticks % DISK_EVERY == 1:
             await self.contacts.measure_disk()
         if self._ticks % int(READINGS_EVERY // TICK) == 0:
-            self.post(TimePassed(now))
+            self.loop.post(TimePassed(now))
         self.transfers.poll()
-        self.post(*stalled_downloads(self.state, self.decisions.core.state, now))
-        self.drain()
+        self.loop.post(*stalled_downloads(self.state, self.decisions.core.state, now))
+        self.loop.drain()
 
     def _end_when_idle(self) -> None:
         """End when everything is done and reported, if so configured."""
@@ -404,23 +410,37 @@ class Client:
         now = self.clock()
         changed = self.conditions.changes()
         if changed.preferences:
-            self.post(PreferencesChanged(now, changed.preferences))
+            self.loop.post(PreferencesChanged(now, changed.preferences))
         if changed.devices:
-            self.post(DevicesChanged(now, changed.devices))
+            self.loop.post(DevicesChanged(now, changed.devices))
         if changed.permission:
-            self.post(PermissionChanged(now, changed.permission))
+            self.loop.post(PermissionChanged(now, changed.permission))
             self.transfers.allowed = not changed.permission.network
             if not self.transfers.allowed:
                 self.transfers.suspend()
-        self.conditions.limit(self.jobs, self.transfers)
+        self._limit()
         self._connect()
         if changed.projects:
             self.describe_projects()
 
-    @property
-    def http(self) -> httpx.AsyncClient:
-        """Return the connections to use now."""
-        return self.connections.http
+    def _limit(self) -> None:
+        """Have the limits of speed, memory and network take effect."""
+        wishes, config, allowed = (
+            self.conditions.preferences,
+            self.conditions.config,
+            self.conditions.allowance,
+        )
+        transfers, jobs = self.transfers, self.jobs
+        transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
+        transfers.limits = TransferLimits(
+            total=config.max_file_xfers, per_project=config.max_file_xfers_per_project
+        )
+        transfers.be_patient(config.http_transfer_timeout, config.http_transfer_timeout_bps)
+        jobs.checkpoint_seconds, jobs.config = wishes.disk_interval, config
+        if jobs.runner is not None:
+            jobs.runner.set_throttle(allowed.throttle_percent)
+            jobs.runner.set_allowed_memory(allowed.ram_bytes)
+            jobs.runner.set_network(suspended=bool(allowed.network.code))
 
     def _connect(self) -> None:
         """Use the proxy set by a manager, else that of the configuration, else the environment's."""
@@ -438,19 +458,9 @@ class Client:
         """Send the core the current descriptions of projects and their jobs."""
         now = self.clock()
         contents = self.state.contents.values()
-        self.post(*(ProjectAttached(now, self.conditions.describe_project(each)) for each in contents))
+        self.loop.post(*(ProjectAttached(now, self.conditions.describe_project(each)) for each in contents))
         if jobs := changed_descriptions(self.state, self.decisions.core.state):
-            self.post(JobsDescribed(now, jobs))
-
-    def show(self) -> None:
-        """Update what managers see of the core's state."""
-        for known in self.decisions.core.state.jobs:
-            if found := self.jobs.find(known.id):
-                content, job = found
-                job.estimated_remaining, job.edf_scheduled = expected_left(known), known.edf
-                version = version_in_force(content, job) if job.task.started else None
-                job.resources = resources_in_words(version, job.devices) if version else ""
-        self.contacts.look(self.clock())
+            self.loop.post(JobsDescribed(now, jobs))
 
     def facts(self) -> ReportedHost:
         """Return the facts about this computer for projects and jobs."""
@@ -459,14 +469,14 @@ class Client:
 
     def _task_event(self, event: Any) -> None:
         self.jobs.told(event)
-        self.drain()
+        self.loop.drain()
 
     def _measured(self, nbytes: float, upload: bool, started: float) -> None:
         self.measurements.moved(nbytes, upload=upload, started=started, now=self.clock())
 
     def _transferred(self, file: Any) -> None:
         self.jobs.transferred(file)
-        self.post(TimePassed(self.clock()))
+        self.loop.post(TimePassed(self.clock()))
 
 
 STOP_SECONDS = 60.0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.projects.scheduler_reply import describe_job, missing_files
-from cobblestone.client.records.decisions import job_id, job_place
+from cobblestone.client.records.decisions import CoreDriver, job_id, job_place
 from cobblestone.client.records.measurements import known_times
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.policy.client.core.events import (
@@ -24,10 +23,6 @@ from cobblestone.policy.client.core.events import (
 from cobblestone.policy.client.core.state import CoreState, Phase
 from cobblestone.policy.client.core.values import JobDescription
 from cobblestone.wire.client.records import ClientJobState, ProjectContent
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
-
 
 _CHANGEABLE = ("cpus", "gpus", "exact_fraction", "report_immediately")
 
@@ -65,20 +60,21 @@ def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> lis
     return found
 
 
-def events_at_start(client: Client) -> list[Event]:
-    """Return the events after a restart: processes are gone; everything else is as the core remembers it, or is sent again."""
-    now, conditions = client.clock(), client.conditions
-    core = client.decisions.core.state
+def events_at_start(
+    state: ClientDatabase, conditions: Conditions, decisions: CoreDriver, now: float
+) -> list[Event]:
+    """Return the events after a restart: processes are gone; all else is as the core remembers it, or is told anew."""
+    core = decisions.core.state
     events: list[Event] = [HostOn(now)]
-    times = known_times(client.state.notes.time_stats)
-    if times is not None and not client.decisions.restored:
+    times = known_times(state.notes.time_stats)
+    if times is not None and not decisions.restored:
         events.append(AvailabilityKnown(now, times))
     events += [
         PreferencesChanged(now, conditions.scheduling()),
         DevicesChanged(now, conditions.devices()),
     ]
     known = {job.id for job in (*core.jobs, *core.finished)}
-    for content in client.state.contents.values():
+    for content in state.contents.values():
         events.append(ProjectAttached(now, conditions.describe_project(content)))
         events += _unknown_jobs(content, known, now)
     events += [

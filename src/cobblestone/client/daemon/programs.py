@@ -32,9 +32,9 @@ def run_client(root: Path, faces: Faces, *, policy: str = "") -> None:
 
 async def _run(root: Path, faces: Faces, policy: str) -> None:
     client = Client(root, policy=policy)
-    gui_rpc = GuiRpcServer(client, port=faces.gui_port)
+    gui_rpc = GuiRpcServer(client.controls, port=faces.gui_port)
     json = JsonInterface(
-        client,
+        client.controls,
         port=faces.json_port,
         remote=faces.remote,
         certificate=faces.certificate,

@@ -5,15 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import stat
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cobblestone.client.conditions.conditions import Conditions
+from cobblestone.client.conditions.host import ReportedHost
+from cobblestone.client.loop import Loop
+from cobblestone.client.projects.http import Connections
+from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.scheduler_reply import take_reply
 from cobblestone.client.projects.scheduler_request import make_request
+from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import ProjectNotReached, contact_scheduler, fetch_schedulers
-from cobblestone.client.records.decisions import job_place
+from cobblestone.client.records.decisions import CoreDriver, job_place
+from cobblestone.client.records.folders import DataFolder
+from cobblestone.client.records.journal import Journal
+from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound, RemoteProtocolError
 from cobblestone.ops.files import write_private
 from cobblestone.policy.client.core.events import (
@@ -36,9 +47,6 @@ from cobblestone.wire.client.records import (
 from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.scheduler.reply import FileChallenge
 from cobblestone.wire.scheduler.request_writer import write_scheduler_request
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
 
 
 def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChallenge) -> FileAnswer | None:
@@ -81,13 +89,31 @@ ABORTED_BY_USER = 203
 DETACHED = "the project was removed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactPorts:
+    """What contacts with projects use of the client."""
+
+    state: ClientDatabase
+    folders: DataFolder
+    journal: Journal
+    connections: Connections
+    transfers: Transfers
+    conditions: Conditions
+    jobs: Jobs
+    decisions: CoreDriver
+    loop: Loop
+    rng: random.Random
+    facts: Callable[[], ReportedHost]
+
+
 class Contacts:
     """Attaches, detaches and contacts projects."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._state = client.state
-        self._journal = client.journal
+    def __init__(self, ports: ContactPorts) -> None:
+        self._ports = ports
+        self._state = ports.state
+        self._journal = ports.journal
+        self._loop = ports.loop
 
     # -- belonging to projects ----------------------------------------------------------------------------
 
@@ -105,7 +131,7 @@ class Contacts:
             raise RemoteProtocolError("The account key is missing or invalid.")
         if self.find(master_url) is not None:
             raise Conflict("Already attached to project")
-        folder = self._client.folders.project(master_url)
+        folder = self._ports.folders.project(master_url)
         project = ProjectRecord(
             master_url=master_url,
             authenticator=authenticator,
@@ -118,16 +144,16 @@ class Contacts:
         folder.mkdir(parents=True, exist_ok=True)
         content = ProjectContent(project=project)
         self._state.contents[master_url] = content
-        for problem in self._client.conditions.read_own_apps(content):
+        for problem in self._ports.conditions.read_own_apps(content):
             self._journal.alert(problem, master_url)
         self._state.put_project(project)
         self.write_account(project)
         self._journal.say(
             "Attached to the project" + (" by the account manager" if by_manager else ""), master_url
         )
-        now = self._client.clock()
-        self._client.post(
-            ProjectAttached(now, self._client.conditions.describe_project(content)),
+        now = self._loop.clock()
+        self._loop.post(
+            ProjectAttached(now, self._ports.conditions.describe_project(content)),
             ContactAsked(now, master_url, "account_manager" if by_manager else "user"),
         )
         return content
@@ -149,17 +175,17 @@ class Contacts:
     async def detach(self, content: ProjectContent) -> None:
         """Detach from a project: end its jobs, forget its state, remove its files."""
         url = content.project.master_url
-        self._client.transfers.forget(url)
-        await self._client.jobs.end_all(content, ABORTED_BY_USER, DETACHED)
-        self._client.drain()
+        self._ports.transfers.forget(url)
+        await self._ports.jobs.end_all(content, ABORTED_BY_USER, DETACHED)
+        self._loop.drain()
         if url not in self._state.contents:
             return
         self._journal.say("Detached from the project", url)
         self._state.drop_project(url)
-        self._client.post(ProjectDetached(self._client.clock(), url))
-        self._client.drain()
-        self._client.folders.account_file(url).unlink(missing_ok=True)
-        await asyncio.to_thread(shutil.rmtree, self._client.folders.project(url), True)
+        self._loop.post(ProjectDetached(self._loop.clock(), url))
+        self._loop.drain()
+        self._ports.folders.account_file(url).unlink(missing_ok=True)
+        await asyncio.to_thread(shutil.rmtree, self._ports.folders.project(url), True)
 
     async def reset(self, content: ProjectContent) -> None:
         """Reset a project: remove jobs and files, and keep the account."""
@@ -180,12 +206,12 @@ class Contacts:
     def write_account(self, project: ProjectRecord) -> None:
         """Write the account file with which BOINC's client would attach to the project."""
         text = f'<?xml version="1.0"?>\n{write_account_file(project)}'
-        write_private(self._client.folders.account_file(project.master_url), text.encode())
+        write_private(self._ports.folders.account_file(project.master_url), text.encode())
 
     def ask(self, content: ProjectContent, why: str = "user") -> None:
         """Request a contact."""
         content.project.sched_rpc_pending = REASONS[why]
-        self._client.post(ContactAsked(self._client.clock(), content.project.master_url, why))
+        self._loop.post(ContactAsked(self._loop.clock(), content.project.master_url, why))
 
     # -- contacts -----------------------------------------------------------------------------------------
 
@@ -215,19 +241,19 @@ class Contacts:
         project.master_url_fetch_pending |= project.nrpc_failures % MASTER_AGAIN_AFTER == 0
         self._state.put_project(project)
         self._journal.say(f"The contact failed: {error}", project.master_url)
-        contact = self._client.decisions.core.state.contact
+        contact = self._ports.decisions.core.state.contact
         if contact is not None and contact.project == project.master_url:
-            self._client.post(ContactFailed(self._client.clock(), project.master_url))
+            self._loop.post(ContactFailed(self._loop.clock(), project.master_url))
 
     def _attached(self, content: ProjectContent) -> bool:
         """Return whether the project is still attached, and was not detached and attached again during a contact."""
         return self._state.contents.get(content.project.master_url) is content
 
     async def _contact(self, content: ProjectContent, wanted: ContactProject) -> None:
-        project, client = content.project, self._client
+        project, ports, loop = content.project, self._ports, self._loop
         if project.master_url_fetch_pending or not project.scheduler_urls:
             try:
-                project.scheduler_urls = await fetch_schedulers(client.http, project.master_url)
+                project.scheduler_urls = await fetch_schedulers(ports.connections.http, project.master_url)
             except ProjectNotReached:
                 project.master_fetch_failures += 1
                 raise
@@ -238,17 +264,17 @@ class Contacts:
         self._state.put_project(project)
         self._state.flush()  # a number is never used twice
         self._announce(content, wanted)
-        body = write_scheduler_request(make_request(self._state, content, wanted, client.facts()))
-        read, _ = await contact_scheduler(client.http, project.scheduler_urls, body, client.rng)
+        body = write_scheduler_request(make_request(self._state, content, wanted, ports.facts()))
+        read, _ = await contact_scheduler(ports.connections.http, project.scheduler_urls, body, ports.rng)
         if not self._attached(content):
             return
-        now = client.clock()
+        now = loop.clock()
         project.nrpc_failures, project.last_rpc_time = 0, now
         project.sched_rpc_pending = RpcReason.NONE
         taken = take_reply(self._state, self._journal, content, read, reported=wanted.report, now=now)
         challenge = read.reply.file_challenge
         project.file_answer = (
-            answer_challenge(content, client.folders.project(project.master_url), challenge)
+            answer_challenge(content, ports.folders.project(project.master_url), challenge)
             if challenge
             else None
         )
@@ -257,22 +283,22 @@ class Contacts:
         done = [job for job in reported if job.got_server_ack]
         for job in done:
             self._remember(content, job, now)
-        client.jobs.forget(content, done)
+        ports.jobs.forget(content, done)
         if taken.description_changed:
-            client.post(ProjectAttached(now, client.conditions.describe_project(content)))
-        client.post(taken.event)
-        client.drain()
-        client.conditions.take_preferences(taken.preferences, project)
+            loop.post(ProjectAttached(now, ports.conditions.describe_project(content)))
+        loop.post(taken.event)
+        loop.drain()
+        ports.conditions.take_preferences(taken.preferences, project)
         if taken.moved_to:
             self._journal.say(f"The project says that its address is {taken.moved_to}", project.master_url)
         self.write_account(project)
-        client.jobs.fetch_missing(content)
+        ports.jobs.fetch_missing(content)
         for name, text in taken.trickle_downs:
-            if client.jobs.runner is not None:
-                client.jobs.runner.deliver_trickle(name, text)
-        client.transfers.poll()
+            if ports.jobs.runner is not None:
+                ports.jobs.runner.deliver_trickle(name, text)
+        ports.transfers.poll()
         if project.detach_when_done and not content.jobs:
-            client.background(self.detach(content))
+            loop.background(self.detach(content))
 
     def _remember(self, content: ProjectContent, job: JobRecord, now: float) -> None:
         """Write a reported job to the history."""
@@ -301,8 +327,8 @@ class Contacts:
         self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
 
     def look(self, now: float) -> None:
-        """Detach from projects that are now idle, and show the core's figures."""
-        core = self._client.decisions.core.state
+        """Leave projects that were only waited for, and show the core's figures."""
+        core = self._ports.decisions.core.state
         for known in core.projects:
             content = self._state.contents.get(known.description.id)
             if content is None:
@@ -313,12 +339,12 @@ class Contacts:
             project.backoff_time = {device: end for device, (_, end) in known.backoffs.items()}
             project.backoff_interval = {device: length for device, (length, _) in known.backoffs.items()}
             if project.detach_when_done and not content.jobs and now - project.last_rpc_time > 60:
-                self._client.background(self.detach(content))
+                self._loop.background(self.detach(content))
 
     async def measure_disk(self) -> None:
-        """Measure the disk usage of projects."""
-        client = self._client
+        """Measure what projects take up."""
+        ports = self._ports
         for content in list(self._state.contents.values()):
-            folder = client.folders.project(content.project.master_url)
-            content.project.disk_usage = await asyncio.to_thread(client.folders.used_by, folder)
-        await client.conditions.measure_disk()
+            folder = ports.folders.project(content.project.master_url)
+            content.project.disk_usage = await asyncio.to_thread(ports.folders.used_by, folder)
+        await ports.conditions.measure_disk()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.projects.http import check_file, partial_path
 from cobblestone.client.projects.scheduler_reply import missing_files, needed_files
-from cobblestone.client.projects.scheduler_request import ReportedHost
 from cobblestone.client.projects.task_specs import make_task_spec
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.records.decisions import job_id, job_place

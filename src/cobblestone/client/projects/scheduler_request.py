@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.decisions import job_place
 from cobblestone.client.records.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
 from cobblestone.client.records.state import ClientDatabase
@@ -19,7 +20,7 @@ from cobblestone.wire.client.records import (
     ProjectContent,
 )
 from cobblestone.wire.project.preferences import GlobalPreferences
-from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage, HostInfo, TimeStats
+from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage
 from cobblestone.wire.scheduler.job import AppVersionBlock
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
@@ -35,21 +36,6 @@ from cobblestone.wire.scheduler.request import (
 NOTHING = ResourceRequest(0.0)
 LEAST_REQUEST = 1.0
 """Seconds; the first contact of a new host asks for so much, to be given something to start with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedHost:
-    """The description of this computer for projects."""
-
-    host: HostInfo
-    coprocs: tuple[CoprocRequest, ...]
-    platforms: tuple[str, ...]
-    preferences: str  #: the ``<global_preferences>`` in force
-    stored_preferences: str = ""  #: those that a project or account manager gave
-    used_by_all: float = 0.0
-    time_stats: TimeStats = TimeStats()
-    sandboxed: bool = False
-    several_clients: bool = False  #: there may be more than one client on this computer
 
 
 def make_request(

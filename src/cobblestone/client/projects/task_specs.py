@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from cobblestone.client.projects.scheduler_request import ReportedHost
+from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION

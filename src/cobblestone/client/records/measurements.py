@@ -17,12 +17,12 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from cobblestone.client.records.app_versions import version_in_force
-from cobblestone.client.records.decisions import CoreDriver, job_place
+from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import CoreState
@@ -32,10 +32,6 @@ from cobblestone.policy.client.host.transfers import TransferRate, after_transfe
 from cobblestone.policy.client.recent.rec import CREDIT_PER_FLOP
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.scheduler.host import TimeStats
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
-
 
 MAX_GAP = 10.0
 """Seconds between two looks; a longer gap is a sleep, in which nothing ran."""
@@ -261,28 +257,3 @@ def in_lanes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ends[lane] = run["end"]
         run["lane"] = last[run["job"]] = lane
     return list(runs)
-
-
-async def timeline_as_data(client: Client, hours: float) -> dict[str, Any]:
-    """Return the runs of the last ``hours``, and the future ones, each with its lane."""
-    now = client.clock()
-    since = now - hours * 3600.0
-    client.timeline.save()
-    client.save()
-    rows: list[dict[str, Any]] = [
-        {"project": project, "job": job, "begin": max(begin, since), "end": end, "planned": False}
-        for project, job, begin, end in client.state.runs(since)
-    ]
-    for run in await client.timeline.plan(client.decisions, now):
-        project, job = job_place(run.job)
-        found = client.jobs.find(run.job)
-        row: dict[str, Any] = {
-            "project": project,
-            "job": job,
-            "begin": run.begin,
-            "end": run.end,
-            "planned": True,
-        }
-        row |= {"finishes": run.finishes, "late": run.late}
-        rows.append(row | {"deadline": found[1].result.report_deadline if found else None})
-    return {"now": now, "runs": in_lanes(rows)}

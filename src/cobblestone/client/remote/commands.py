@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
-from cobblestone.client.records.measurements import timeline_as_data
-from cobblestone.client.remote.account_manager import leave_manager, manager_request
 from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, Errand
+from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
 from cobblestone.wire.project.account import passwd_hash
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
 
 ERRAND_SECONDS = 60.0
 MAX_HISTORY = 10_000
@@ -56,26 +52,27 @@ class Arguments:
         return self._values.get(name) is True
 
 
-Command = Callable[["Client", Arguments], Awaitable[object]]
+Question = Callable[[ClientView, Arguments], Awaitable[object]]
+Command = Callable[[Controls, Arguments], Awaitable[object]]
 
 
 # -- looking --------------------------------------------------------------------------------------------
 
 
-async def status(client: Client, given: Arguments) -> object:
-    """Return a summary of the state."""
-    client.jobs.readings()
-    permission = client.conditions.permission()
-    jobs = [job for content in client.state.contents.values() for job in content.jobs.values()]
-    modes = client.conditions.modes()
-    used, allowed = client.conditions.disk()
-    host = client.facts().host
+async def status(view: ClientView, given: Arguments) -> object:
+    """Everything in short."""
+    view.jobs.readings()
+    permission = view.conditions.permission()
+    jobs = [job for content in view.state.contents.values() for job in content.jobs.values()]
+    modes = view.conditions.modes()
+    used, allowed = view.conditions.disk()
+    host = view.facts().host
     return {
         "version": VERSION_TEXT,
-        "data_directory": str(client.folders.root),
+        "data_directory": str(view.folders.root),
         "host_name": host.domain_name,
-        "policy": client.decisions.core.policy.name,
-        "up_since": client.started,
+        "policy": view.decisions.core.policy.name,
+        "up_since": view.started,
         "modes": {name: _MODE_NAMES.get(mode.mode, "auto") for name, mode in modes.items()},
         "suspended": {"cpu": permission.cpu, "gpu": permission.gpu, "network": permission.network},
         "cpus": {"of_computer": host.p_ncpus, "allowed": permission.ncpus or host.p_ncpus},
@@ -86,30 +83,27 @@ async def status(client: Client, given: Arguments) -> object:
             ),
             "ready_to_report": sum(job.ready_to_report for job in jobs),
         },
-        "projects": len(client.state.contents),
-        "transfers": sum(1 for _ in client.transfers.listed()),
+        "projects": len(view.state.contents),
+        "transfers": sum(1 for _ in view.transfers.listed()),
         "disk": {"used": used, "allowed": allowed},
-        "sandbox": client.conditions.sandbox_report(),
-        "bounds": [each.as_json() for each in client.conditions.sandbox.bounds],
-        "because": client.conditions.sentences(),
+        "sandbox": view.conditions.sandbox_report(),
+        "bounds": [each.as_json() for each in view.conditions.sandbox.bounds],
+        "because": view.conditions.sentences(),
     }
 
 
-async def tasks(client: Client, given: Arguments) -> object:
+async def tasks(view: ClientView, given: Arguments) -> object:
     """All jobs."""
-    client.jobs.readings()
-    client.show()
-    phases = {job.id: job.phase for job in client.decisions.core.state.jobs}
+    contents = view.contents()
+    phases = {job.id: job.phase for job in view.decisions.core.state.jobs}
     return [
-        task_as_data(client, content, job, phases.get(job_id(job.project, job.name)))
-        for content in client.state.contents.values()
+        task_as_data(content, job, phases.get(job_id(job.project, job.name)))
+        for content in contents
         for job in content.jobs.values()
     ]
 
 
-def task_as_data(
-    client: Client, content: ProjectContent, job: JobRecord, phase: Phase | None
-) -> dict[str, Any]:
+def task_as_data(content: ProjectContent, job: JobRecord, phase: Phase | None) -> dict[str, Any]:
     """Return a job as plain data."""
     workunit, version = content.workunits.get(job.result.wu_name), version_in_force(content, job)
     task = job.task
@@ -155,9 +149,9 @@ def _state_words(job: JobRecord, phase: Phase | None) -> str:
     return _PHASES.get(phase, "waiting")
 
 
-async def projects(client: Client, given: Arguments) -> object:
+async def projects(view: ClientView, given: Arguments) -> object:
     """All projects."""
-    client.contacts.look(client.clock())
+    view.contacts.look(view.loop.clock())
     return [
         {
             "url": p.master_url,
@@ -184,23 +178,23 @@ async def projects(client: Client, given: Arguments) -> object:
             "failures": p.nrpc_failures,
             "tasks": len(content.jobs),
         }
-        for content in client.state.contents.values()
+        for content in view.state.contents.values()
         for p in [content.project]
     ]
 
 
-async def log(client: Client, given: Arguments) -> object:
-    """Return the event log after a number."""
-    found = client.journal.since(int(given.number("after")))
+async def log(view: ClientView, given: Arguments) -> object:
+    """Return the event log behind a number."""
+    found = view.journal.since(int(given.number("after")))
     return found[-int(given.number("last", 2000)) :]
 
 
-async def notices(client: Client, given: Arguments) -> object:
-    """Return the notices for the user."""
-    return list(client.journal.notices)
+async def notices(view: ClientView, given: Arguments) -> object:
+    """Return what the user should know."""
+    return list(view.journal.notices)
 
 
-async def transfers(client: Client, given: Arguments) -> object:
+async def transfers(view: ClientView, given: Arguments) -> object:
     """All file transfers."""
     return [
         {
@@ -213,21 +207,21 @@ async def transfers(client: Client, given: Arguments) -> object:
             "tries": file.num_retries,
             "next_try": max(file.next_request_time, backoff) or None,
         }
-        for file, progress, backoff in client.transfers.listed()
+        for file, progress, backoff in view.transfers.listed()
     ]
 
 
-async def history(client: Client, given: Arguments) -> object:
+async def history(view: ClientView, given: Arguments) -> object:
     """Jobs that were reported."""
     limit = min(int(given.number("last", 100)), MAX_HISTORY)
-    return client.state.history(given.number("since"), limit)
+    return view.state.history(given.number("since"), limit)
 
 
-async def credit(client: Client, given: Arguments) -> object:
-    """Return credit by day: granted by projects, and estimated by us."""
-    since = client.clock() - given.number("days", 30) * 86400
+async def credit(view: ClientView, given: Arguments) -> object:
+    """Credit by day: what projects granted, and what we estimate."""
+    since = view.loop.clock() - given.number("days", 30) * 86400
     return {
-        "granted": {url: client.state.credit_days(url, since) for url in client.state.contents},
+        "granted": {url: view.state.credit_days(url, since) for url in view.state.contents},
         "estimated": [
             {
                 "project": project,
@@ -236,32 +230,32 @@ async def credit(client: Client, given: Arguments) -> object:
                 "credit": amount,
                 "seconds": seconds,
             }
-            for project, day, device, amount, seconds in client.state.estimated(int(since // 86400))
+            for project, day, device, amount, seconds in view.state.estimated(int(since // 86400))
         ],
     }
 
 
-async def timeline(client: Client, given: Arguments) -> object:
-    """Return the runs within this many hours, and the policy's forecast."""
-    return await timeline_as_data(client, given.number("hours", 6.0))
+async def timeline(view: ClientView, given: Arguments) -> object:
+    """Return what ran within so many hours, and what will run by the policy's own forecast."""
+    return await view.runs(given.number("hours", 6.0))
 
 
-async def why(client: Client, given: Arguments) -> object:
-    """Return why a task runs or waits, why a project is asked or not, and which preference limits the CPUs."""
+async def why(view: ClientView, given: Arguments) -> object:
+    """Why a task runs or waits, why a project is asked or not, how many CPUs are used and which preference says so."""
     about = given.text("about", "")
-    core = client.decisions.core
+    core = view.decisions.core
     if not about:
         of_projects: dict[str, Any] = {
-            url: reasons_as_data(core.why_project(url)) for url in client.state.contents
+            url: reasons_as_data(core.why_project(url)) for url in view.state.contents
         }
-        return {"allowed": client.conditions.sentences(), "projects": of_projects}
-    content = client.contacts.find(about)
+        return {"allowed": view.conditions.sentences(), "projects": of_projects}
+    content = view.contacts.find(about)
     if content is not None:
         return {
             "project": content.project.master_url,
             "reasons": reasons_as_data(core.why_project(content.project.master_url)),
         }
-    content, job = client.control.find_job(about)
+    content, job = view.find_job(about)
     if job.completed_time:
         sentence = "It has been computed; " + _state_words(job, None)
         computed: dict[str, Any] = {"code": "computed", "values": {}, "sentence": sentence}
@@ -269,9 +263,9 @@ async def why(client: Client, given: Arguments) -> object:
     return {"task": job.name, "reasons": reasons_as_data(core.why_job(job_id(job.project, job.name)))}
 
 
-async def prefs(client: Client, given: Arguments) -> object:
-    """Return the preferences in force, and their origin."""
-    return client.conditions.preferences_as_data()
+async def prefs(view: ClientView, given: Arguments) -> object:
+    """Return the preferences in force, and where they come from."""
+    return view.conditions.preferences_as_data()
 
 
 # -- doing ----------------------------------------------------------------------------------------------
@@ -288,10 +282,10 @@ async def _finished(errand: Errand) -> Errand:
     return errand
 
 
-async def attach(client: Client, given: Arguments) -> object:
-    """Attach to a project: by key, or by e-mail and password, with a new account if a name is given."""
+async def attach(controls: Controls, given: Arguments) -> object:
+    """Belong to a project: by key, or by e-mail and password, with a new account if there is a name for it."""
     url, key = given.text("url"), given.text("key", "")
-    config = (await _finished(client.control.ask_config(url))).result
+    config = (await _finished(controls.control.ask_config(url))).result
     master = config.master_url or url
     if config.account_manager:
         raise ConfigError(f"{config.name} is an account manager: use cobblestone client manager {url}")
@@ -308,131 +302,115 @@ async def attach(client: Client, given: Arguments) -> object:
                 raise ConfigError(
                     f"Please read the terms of use first, then say that you agree:\n{config.terms_of_use}"
                 )
-            errand = client.control.create_account(
+            errand = controls.control.create_account(
                 base, email, hashed, name, "", consent=bool(config.terms_of_use)
             )
         else:
-            errand = client.control.look_up_account(base, email, hashed)
+            errand = controls.control.look_up_account(base, email, hashed)
         key = (await _finished(errand)).result
-    client.control.attach(master, key, config.name, email)
+    controls.control.attach(master, key, config.name, email)
     return {"url": master, "name": config.name}
 
 
 def _project_flags(**flags: bool) -> Command:
-    async def change(client: Client, given: Arguments) -> object:
-        client.control.change_project(given.text("project"), **flags)
+    async def change(controls: Controls, given: Arguments) -> object:
+        controls.control.change_project(given.text("project"), **flags)
         return {}
 
     return change
 
 
-async def detach(client: Client, given: Arguments) -> object:
-    """Detach from a project."""
-    client.control.detach(given.text("project"))
+async def detach(controls: Controls, given: Arguments) -> object:
+    """Leave a project."""
+    controls.control.detach(given.text("project"))
     return {}
 
 
-async def reset(client: Client, given: Arguments) -> object:
-    """Reset a project."""
-    client.control.reset(given.text("project"))
+async def reset(controls: Controls, given: Arguments) -> object:
+    """Begin anew with a project."""
+    controls.control.reset(given.text("project"))
     return {}
 
 
-async def update(client: Client, given: Arguments) -> object:
+async def update(controls: Controls, given: Arguments) -> object:
     """Contact a project soon."""
-    client.control.update(given.text("project"))
+    controls.control.update(given.text("project"))
     return {}
 
 
-async def _suspend(client: Client, given: Arguments, *, suspended: bool) -> object:
+async def _suspend(controls: Controls, given: Arguments, *, suspended: bool) -> object:
     about = given.text("what")
-    if client.contacts.find(about) is not None:
-        client.control.change_project(about, suspended_via_gui=suspended)
+    if controls.view.contacts.find(about) is not None:
+        controls.control.change_project(about, suspended_via_gui=suspended)
         return {}
     device, _, number = about.partition(":")
     if number.isdecimal() and len(number) < 4:
-        client.control.suspend_gpu(device, int(number), suspended=suspended)
+        controls.control.suspend_gpu(device, int(number), suspended=suspended)
         return {}
-    content, job = client.control.find_job(about)
-    client.control.suspend_job(content.project.master_url, job.name, suspended=suspended)
+    content, job = controls.view.find_job(about)
+    controls.control.suspend_job(content.project.master_url, job.name, suspended=suspended)
     return {}
 
 
-async def suspend(client: Client, given: Arguments) -> object:
+async def suspend(controls: Controls, given: Arguments) -> object:
     """Suspend a project, a task or a GPU (``NVIDIA:0``)."""
-    return await _suspend(client, given, suspended=True)
+    return await _suspend(controls, given, suspended=True)
 
 
-async def resume(client: Client, given: Arguments) -> object:
-    """Resume a project, a task or a GPU."""
-    return await _suspend(client, given, suspended=False)
+async def resume(controls: Controls, given: Arguments) -> object:
+    """Let a project, a task or a GPU go on."""
+    return await _suspend(controls, given, suspended=False)
 
 
-async def abort(client: Client, given: Arguments) -> object:
-    """Abort a task."""
-    content, job = client.control.find_job(given.text("task"))
-    client.control.abort_job(content.project.master_url, job.name)
+async def abort(controls: Controls, given: Arguments) -> object:
+    """End a task for good."""
+    content, job = controls.view.find_job(given.text("task"))
+    controls.control.abort_job(content.project.master_url, job.name)
     return {}
 
 
-async def mode(client: Client, given: Arguments) -> object:
+async def mode(controls: Controls, given: Arguments) -> object:
     """Set the mode of computing, GPU use or network."""
     which, wanted = given.text("which"), _MODES.get(given.text("mode"))
     if which not in ("run", "gpu", "network") or wanted is None:
         raise ConfigError("The mode is set for run, gpu or network, to always, auto or never.")
-    client.control.set_mode(which, wanted, given.number("seconds"))
+    controls.control.set_mode(which, wanted, given.number("seconds"))
     return {}
 
 
-async def read_preferences(client: Client, given: Arguments) -> object:
+async def read_preferences(controls: Controls, given: Arguments) -> object:
     """Read preference and configuration files again."""
-    client.control.read_preferences()
+    controls.control.read_preferences()
     return {}
 
 
-async def benchmark(client: Client, given: Arguments) -> object:
-    """Measure the processors again."""
-    client.control.run_benchmarks()
+async def benchmark(controls: Controls, given: Arguments) -> object:
+    """Measure the processors anew."""
+    controls.control.run_benchmarks()
     return {}
 
 
-async def manager(client: Client, given: Arguments) -> object:
-    """Attach to an account manager, or detach from it (without an address)."""
+async def manager(controls: Controls, given: Arguments) -> object:
+    """Obey an account manager, or leave it (without an address)."""
     url = given.text("url", "")
     if not url:
-        if client.state.notes.manager is None:
+        if controls.view.state.notes.manager is None:
             raise NotFound("No account manager is in use.")
-        leave_manager(client)
+        controls.manager.leave()
         return {}
-    manager_request(client, url=url, login=given.text("login", ""), password=given.text("password", ""))
-    await _finished(client.manager_errand)
-    known = client.state.notes.manager
-    return {"name": known.name if known else "", "projects": len(client.state.contents)}
+    controls.manager.use(url=url, login=given.text("login", ""), password=given.text("password", ""))
+    await _finished(controls.manager.errand)
+    known = controls.view.state.notes.manager
+    return {"name": known.name if known else "", "projects": len(controls.view.state.contents)}
 
 
-async def quit_client(client: Client, given: Arguments) -> object:
-    """Stop the client; jobs save their work."""
-    client.control.quit()
+async def quit_client(controls: Controls, given: Arguments) -> object:
+    """End the client; jobs save their work."""
+    controls.control.quit()
     return {}
 
 
-READING = frozenset(
-    (
-        "status",
-        "tasks",
-        "projects",
-        "log",
-        "notices",
-        "transfers",
-        "history",
-        "credit",
-        "timeline",
-        "why",
-        "prefs",
-        "follow",
-    )
-)
-COMMANDS: dict[str, Command] = {
+QUESTIONS: dict[str, Question] = {
     "status": status,
     "tasks": tasks,
     "projects": projects,
@@ -444,6 +422,9 @@ COMMANDS: dict[str, Command] = {
     "timeline": timeline,
     "why": why,
     "prefs": prefs,
+}
+"""What the reading token allows, too."""
+COMMANDS: dict[str, Command] = {
     "attach": attach,
     "detach": detach,
     "reset": reset,

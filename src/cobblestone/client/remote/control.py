@@ -6,14 +6,23 @@ Each command raises a CobblestoneError with a sentence when it cannot be done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cobblestone.client.projects.web import ProjectNotReached, account_request, fetch_config
+from cobblestone.client.conditions.conditions import Conditions
+from cobblestone.client.loop import Loop
+from cobblestone.client.projects.contacts import Contacts
+from cobblestone.client.projects.http import Connections
+from cobblestone.client.projects.jobs import Jobs
+from cobblestone.client.projects.transfers import Transfers
+from cobblestone.client.projects.web import FeedReader, ProjectNotReached, account_request, fetch_config
 from cobblestone.client.records.decisions import job_id
-from cobblestone.client.records.state import ChosenMode
+from cobblestone.client.records.folders import DataFolder
+from cobblestone.client.records.journal import Journal
+from cobblestone.client.records.state import ChosenMode, ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, NotFound, PolicyViolation
+from cobblestone.ops.files import write_durably
 from cobblestone.policy.client.core.events import JobSuspended
 from cobblestone.wire.client.config import Settings
 from cobblestone.wire.client.records import JobRecord, ProjectContent
@@ -23,9 +32,6 @@ from cobblestone.wire.project.pages import (
     create_account_url,
     lookup_account_hash_url,
 )
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
 
 ALWAYS, AUTO, NEVER, RESTORE = 1, 2, 3, 4
 ABORTED_BY_USER = 203
@@ -45,20 +51,41 @@ class Errand:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPorts:
+    """What commands use of the client."""
+
+    state: ClientDatabase
+    folders: DataFolder
+    journal: Journal
+    connections: Connections
+    transfers: Transfers
+    conditions: Conditions
+    jobs: Jobs
+    contacts: Contacts
+    feeds: FeedReader
+    loop: Loop
+    apply_conditions: Callable[[], None]  #: have preferences and the state of the computer take effect
+    describe_projects: Callable[[], None]  #: tell the core what projects and their jobs are like now
+    stop: Callable[[], None]  #: end the client
+
+
 class ClientCommands:
     """The commands."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, ports: CommandPorts) -> None:
+        self._ports = ports
+        self._state = ports.state
+        self._journal = ports.journal
+        self._conditions = ports.conditions
         self.config_errand = Errand(0)
         self.account_errand = Errand(0)
-        self.attach_errand = Errand(0)
 
     # -- projects -----------------------------------------------------------------------------------------
 
     def project(self, url: str) -> ProjectContent:
         """Return the project with that address.  Raises NotFound."""
-        return self._client.contacts.get(url)
+        return self._ports.contacts.get(url)
 
     def change_project(self, url: str, **flags: bool) -> None:
         """Set flags of a project: ``suspended_via_gui``, ``dont_request_more_work``, ``detach_when_done``."""
@@ -68,44 +95,42 @@ class ClientCommands:
         if flags.get("detach_when_done"):
             content.project.dont_request_more_work = True
         words = ", ".join(f"{'' if value else 'not '}{_WORDS[name]}" for name, value in flags.items())
-        self._client.journal.say(f"Now {words}, by the user", content.project.master_url)
-        self._client.state.put_project(content.project)
-        self._client.describe_projects()
+        self._journal.say(f"Now {words}, by the user", content.project.master_url)
+        self._state.put_project(content.project)
+        self._ports.describe_projects()
 
     def update(self, url: str) -> None:
         """Contact a project soon."""
         content = self.project(url)
         self._open_network()
         content.project.master_url_fetch_pending |= content.project.nrpc_failures > 0
-        self._client.journal.say("Update requested by the user", content.project.master_url)
-        self._client.contacts.ask(content)
-        self._client.feeds.refresh(content.project.master_url)
-        for file, _, _ in list(self._client.transfers.listed()):
-            if file.project == content.project.master_url:
-                self._client.transfers.retry(file.project, file.name)
+        self._journal.say("Update requested by the user", content.project.master_url)
+        self._ports.contacts.ask(content)
+        self._ports.feeds.refresh(content.project.master_url)
+        self.retry_transfers(content.project.master_url)
 
     def reset(self, url: str) -> None:
         """Reset a project: remove its jobs and files."""
         content = self.project(url)
         self._open_network()
-        self._client.background(self._client.contacts.reset(content))
+        self._ports.loop.background(self._ports.contacts.reset(content))
 
     def detach(self, url: str) -> None:
         """Detach from a project."""
         content = self.project(url)
-        if content.project.attached_via_acct_mgr and self._client.state.notes.manager is not None:
+        if content.project.attached_via_acct_mgr and self._state.notes.manager is not None:
             raise PolicyViolation(
                 "This project was chosen by your account manager: remove it there, or detach "
                 "from the account manager first"
             )
-        self._client.background(self._client.contacts.detach(content))
+        self._ports.loop.background(self._ports.contacts.detach(content))
 
     def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
-        """Attach to a project.  Raises PolicyViolation if the configuration forbids that."""
-        if self._client.conditions.config.disallow_attach:
+        """Belong to a project from now on.  Raises PolicyViolation when the configuration forbids that."""
+        if self._conditions.config.disallow_attach:
             raise PolicyViolation("Projects cannot be attached: cc_config.xml says <disallow_attach>")
         self._open_network()
-        self._client.contacts.attach(url, key, name=name, email=email)
+        self._ports.contacts.attach(url, key, name=name, email=email)
 
     # -- questions to projects ----------------------------------------------------------------------------
 
@@ -113,7 +138,7 @@ class ClientCommands:
         """Ask a project for its description."""
         self._open_network()
         self.config_errand = errand = Errand()
-        self._client.background(self._errand(errand, fetch_config(self._client.http, url)))
+        self._ports.loop.background(self._errand(errand, fetch_config(self._ports.connections.http, url)))
         return errand
 
     def look_up_account(self, url: str, email: str, password_hash: str) -> Errand:
@@ -132,7 +157,7 @@ class ClientCommands:
     def _account(self, url: str) -> Errand:
         self._open_network()
         self.account_errand = errand = Errand()
-        self._client.background(self._errand(errand, account_request(self._client.http, url)))
+        self._ports.loop.background(self._errand(errand, account_request(self._ports.connections.http, url)))
         return errand
 
     async def _errand(self, errand: Errand, work: Coroutine[Any, Any, Any]) -> None:
@@ -158,47 +183,44 @@ class ClientCommands:
             raise NotFound("no such result")
         return content, job
 
-    def find_job(self, name: str) -> tuple[ProjectContent, JobRecord]:
-        """Return a job by its name alone.  Raises NotFound."""
-        for content in self._client.state.contents.values():
-            if name in content.jobs:
-                return content, content.jobs[name]
-        raise NotFound(f"There is no task {name}. cobblestone client tasks lists them.")
-
     def suspend_job(self, url: str, name: str, *, suspended: bool) -> None:
         """Suspend or resume a job."""
         _, job = self.job(url, name)
         job.suspended_via_gui = suspended
-        self._client.journal.say(
-            f"Task {name} {'suspended' if suspended else 'resumed'} by the user", job.project
-        )
-        self._client.state.put_job(job)
-        self._client.post(JobSuspended(self._client.clock(), job_id(job.project, name), suspended))
+        self._journal.say(f"Task {name} {'suspended' if suspended else 'resumed'} by the user", job.project)
+        self._state.put_job(job)
+        self._ports.loop.post(JobSuspended(self._ports.loop.clock(), job_id(job.project, name), suspended))
 
     def abort_job(self, url: str, name: str) -> None:
         """Abort a job; the project is told."""
         _, job = self.job(url, name)
         if job.completed_time:
-            raise PolicyViolation("This task has already ended")
-        self._client.journal.say(f"Task {name} aborted by the user", job.project)
-        self._client.jobs.abort(job_id(job.project, name), ABORTED_BY_USER, "aborted by user")
+            raise PolicyViolation("This task has ended already")
+        self._journal.say(f"Task {name} aborted by the user", job.project)
+        self._ports.jobs.abort(job_id(job.project, name), ABORTED_BY_USER, "aborted by user")
 
     def retry_transfer(self, url: str, name: str) -> None:
         """Retry a transfer at once."""
         self._open_network()
-        if not self._client.transfers.retry(self.project(url).project.master_url, name):
+        if not self._ports.transfers.retry(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
+    def retry_transfers(self, url: str = "") -> None:
+        """Try all transfers of a project at once; without an address, those of all projects."""
+        for file, _, _ in list(self._ports.transfers.listed()):
+            if url in ("", file.project):
+                self._ports.transfers.retry(file.project, file.name)
+
     def abort_transfer(self, url: str, name: str) -> None:
-        """Abort a transfer."""
-        if not self._client.transfers.abort(self.project(url).project.master_url, name):
+        """Give a transfer up."""
+        if not self._ports.transfers.abort(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
     # -- modes and settings -------------------------------------------------------------------------------
 
     def set_mode(self, which: str, mode: int, seconds: float = 0.0) -> None:
-        """Set the mode of ``run``, ``gpu`` or ``network``, permanently or for a while."""
-        notes = self._client.state.notes
+        """Set the mode of ``run``, ``gpu`` or ``network``, for good or for a while."""
+        notes = self._state.notes
         chosen: ChosenMode = getattr(notes, f"{which}_mode")
         if mode == RESTORE:
             if chosen.temporary:
@@ -206,49 +228,61 @@ class ClientCommands:
             else:
                 chosen.permanent, chosen.previous = chosen.previous, chosen.permanent
         elif seconds > 0:
-            chosen.temporary, chosen.until = mode, self._client.clock() + min(seconds, 366 * 86400.0)
+            chosen.temporary, chosen.until = mode, self._ports.loop.clock() + min(seconds, 366 * 86400.0)
         else:
             if chosen.permanent != mode:
                 chosen.previous = chosen.permanent
             chosen.permanent, chosen.temporary = mode, 0
-        self._client.state.keep_notes()
-        self._client.conditions.modes_changed()
-        self._client.apply_conditions()
+        self._state.keep_notes()
+        self._conditions.modes_changed()
+        self._ports.apply_conditions()
 
     def read_preferences(self) -> None:
         """Read all preference and configuration files again."""
-        self._client.conditions.read_files()
-        self._client.apply_conditions()
-        self._client.describe_projects()
+        self._conditions.read_files()
+        self._ports.apply_conditions()
+        self._ports.describe_projects()
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Replace a file of the data directory; without content, remove it.  It is in force when files are read again."""
+        path = self._ports.folders.root / name
+        if content:
+            write_durably(path, content)
+        else:
+            path.unlink(missing_ok=True)
 
     def set_proxy(self, settings: Settings) -> None:
-        """Use another proxy from now on; these settings take precedence over ``cc_config.xml``."""
-        self._client.state.notes.proxy = dict(settings)
-        self._client.state.keep_notes()
-        self._client.apply_conditions()
+        """Reach the network through another proxy from now on; the settings go before those of ``cc_config.xml``."""
+        self._state.notes.proxy = dict(settings)
+        self._state.keep_notes()
+        self._ports.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
-        """Disable or enable one GPU for jobs."""
-        notes = self._client.state.notes
+        """Switch one GPU off for jobs, or on again."""
+        notes = self._state.notes
         off = set(notes.suspended_gpus.get(device, ()))
         (off.add if suspended else off.discard)(number)
         notes.suspended_gpus[device] = tuple(sorted(off))
-        self._client.state.keep_notes()
-        self._client.conditions.modes_changed()
-        self._client.apply_conditions()
+        self._state.keep_notes()
+        self._conditions.modes_changed()
+        self._ports.apply_conditions()
 
     def run_benchmarks(self) -> None:
-        """Measure the processors again."""
-        self._client.background(self._client.conditions.benchmark(self._client.apply_conditions))
+        """Measure the processors anew."""
+        self._ports.loop.background(self._conditions.benchmark(self._ports.apply_conditions))
+
+    def read_host(self) -> None:
+        """Find out again what this computer is."""
+        self._ports.loop.background(self._conditions.read_host())
 
     def quit(self) -> None:
-        """Stop the client."""
-        self._client.stopping.set()
+        """End the client."""
+        self._ports.stop()
 
     def _open_network(self) -> None:
-        """Allow the network for some minutes for a person's request, even if it is suspended."""
-        self._client.conditions.open_network(NETWORK_OPEN_SECONDS)
-        self._client.apply_conditions()
+        """Let what a person asks for use the network for some minutes, even if it is suspended."""
+        self._conditions.open_network(NETWORK_OPEN_SECONDS)
+        self._ports.apply_conditions()
 
 
 _WORDS = {

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.client.records.identity import VERSION, platforms
-from cobblestone.client.remote.account_manager import leave_manager, manager_request
-from cobblestone.client.remote.control import (
-    ALWAYS,
-    AUTO,
-    IN_PROGRESS,
-    NEVER,
-    RESTORE,
-    ClientCommands,
-    Errand,
-)
+from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Errand
+from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
-from cobblestone.ops.files import write_durably
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall
-from cobblestone.wire.client.records import FileRecord, ProjectContent
+from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.account import write_account_out
 from cobblestone.wire.project.pages import write_project_config
 from cobblestone.wire.text.reader import FieldReader
-
-if TYPE_CHECKING:
-    from cobblestone.client.daemon.daemon import Client
 
 HOUR = 3600.0
 DAY = 86400.0
@@ -39,10 +26,12 @@ Handler = Callable[[GuiRpcCall], str]
 class Operations:
     """Carries out calls."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._state = client.state
-        self._control: ClientCommands = client.control
+    def __init__(self, controls: Controls) -> None:
+        self._view = controls.view
+        self._state = controls.view.state
+        self._control = controls.control
+        self._manager = controls.manager
+        self._attach_errand = Errand(0)
         self._identity = answers.ClientIdentity(version=VERSION, platforms=platforms())
         flags, suspend, mode = self.set_flags, self.suspend_task, self.set_mode
         self._handlers: dict[str, Handler] = {
@@ -121,65 +110,60 @@ class Operations:
             raise NotFound(f"unrecognized op: {call.operation}")
         return handler(call)
 
-    def _contents(self) -> list[ProjectContent]:
-        self._client.jobs.readings()
-        self._client.show()
-        return list(self._state.contents.values())
-
     # -- looking ------------------------------------------------------------------------------------------
 
     def get_state(self, _: GuiRpcCall) -> str:
-        facts = self._client.facts()
+        facts = self._view.facts()
         return answers.state(
             host=facts.host,
             coprocs=facts.coprocs,
             net=self._state.notes.net_stats,
             times=facts.time_stats,
-            contents=map(with_versions_in_force, self._contents()),
+            contents=map(with_versions_in_force, self._view.contents()),
             identity=self._identity,
             preferences=facts.preferences,
-            venue=self._client.conditions.venue(),
+            venue=self._view.conditions.venue(),
         )
 
     def get_results(self, call: GuiRpcCall) -> str:
-        return answers.results(self._contents(), active_only=call.arguments.flag("active_only"))
+        return answers.results(self._view.contents(), active_only=call.arguments.flag("active_only"))
 
     def get_simple_gui_info(self, _: GuiRpcCall) -> str:
-        return answers.simple_gui_info(self._contents())
+        return answers.simple_gui_info(self._view.contents())
 
     def get_screensaver_tasks(self, _: GuiRpcCall) -> str:
         return answers.screensaver_tasks(
-            self._contents(), self._client.conditions.modes()["task"].suspend_reason
+            self._view.contents(), self._view.conditions.modes()["task"].suspend_reason
         )
 
     def get_project_status(self, _: GuiRpcCall) -> str:
-        return answers.project_status([content.project for content in self._contents()])
+        return answers.project_status([content.project for content in self._view.contents()])
 
     def get_cc_status(self, _: GuiRpcCall) -> str:
         manager = self._state.notes.manager
         return answers.cc_status(
-            self._client.conditions.modes(),
+            self._view.conditions.modes(),
             network_status=0,
             bad_manager_password=bool(manager and manager.bad_password),
-            config=self._client.conditions.config,
+            config=self._view.conditions.config,
         )
 
     def get_host_info(self, _: GuiRpcCall) -> str:
         from cobblestone.wire.scheduler.host import write_host_info
 
-        facts = self._client.facts()
+        facts = self._view.facts()
         return write_host_info(facts.host, facts.coprocs, with_coprocs=True)
 
     def get_disk_usage(self, _: GuiRpcCall) -> str:
-        total, free = self._client.folders.free_space()
-        used, allowed = self._client.conditions.disk()
+        total, free = self._view.folders.free_space()
+        used, allowed = self._view.conditions.disk()
         projects = [content.project for content in self._state.contents.values()]
         return answers.disk_usage(projects, total=total, free=free, used=used, allowed=allowed)
 
     def get_file_transfers(self, _: GuiRpcCall) -> str:
-        now = self._client.clock()
+        now = self._view.loop.clock()
         rows: list[tuple[FileRecord, str, answers.RunningTransfer | None, float]] = []
-        for file, progress, backoff in self._client.transfers.listed():
+        for file, progress, backoff in self._view.transfers.listed():
             running = None
             if progress is not None:
                 seconds = max(now - progress.started, 0.001)
@@ -194,27 +178,27 @@ class Operations:
         return answers.file_transfers(rows, now)
 
     def get_messages(self, call: GuiRpcCall) -> str:
-        return answers.messages(self._client.journal.since(call.arguments.integer("seqno")))
+        return answers.messages(self._view.journal.since(call.arguments.integer("seqno")))
 
     def get_message_count(self, _: GuiRpcCall) -> str:
-        return f"<seqno>{self._client.journal.last}</seqno>\n"
+        return f"<seqno>{self._view.journal.last}</seqno>\n"
 
     def get_notices(self, call: GuiRpcCall) -> str:
-        return answers.notices(self._client.journal.notices.since(call.arguments.integer("seqno")))
+        return answers.notices(self._view.journal.notices.since(call.arguments.integer("seqno")))
 
     def get_notices_public(self, call: GuiRpcCall) -> str:
-        found = self._client.journal.notices.since(call.arguments.integer("seqno"))
+        found = self._view.journal.notices.since(call.arguments.integer("seqno"))
         return answers.notices([notice for notice in found if not notice.is_private])
 
     def get_statistics(self, _: GuiRpcCall) -> str:
-        since = self._client.clock() - self._client.conditions.config.save_stats_days * DAY
+        since = self._view.loop.clock() - self._view.conditions.config.save_stats_days * DAY
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
     def get_daily_xfer_history(self, _: GuiRpcCall) -> str:
-        return answers.daily_transfers(self._state.transferred(int(self._client.clock() // 86400) - 30))
+        return answers.daily_transfers(self._state.transferred(int(self._view.loop.clock() // 86400) - 30))
 
     def get_old_results(self, _: GuiRpcCall) -> str:
-        rows = self._state.history(self._client.clock() - HOUR)
+        rows = self._state.history(self._view.loop.clock() - HOUR)
         return answers.old_results(
             answers.OldResult(
                 project_url=row["project"],
@@ -271,7 +255,7 @@ class Operations:
 
     def project_attach(self, call: GuiRpcCall) -> str:
         given = call.arguments
-        errand = self._control.attach_errand = Errand(0)
+        errand = self._attach_errand = Errand(0)
         try:
             self._control.attach(
                 given.text("project_url"),
@@ -287,7 +271,7 @@ class Operations:
         return SUCCESS
 
     def project_attach_poll(self, _: GuiRpcCall) -> str:
-        errand = self._control.attach_errand
+        errand = self._attach_errand
         return answers.poll("project_attach_reply", errand.error, [errand.text] if errand.text else [])
 
     def set_flags(self, call: GuiRpcCall, **flags: bool) -> str:
@@ -356,7 +340,7 @@ class Operations:
         return SUCCESS
 
     def _file(self, name: str, missing: str) -> str:
-        path = self._client.folders.root / name
+        path = self._view.folders.root / name
         if not path.is_file():
             raise NotFound(missing)
         return path.read_text(encoding="utf-8", errors="replace").strip() + "\n"
@@ -377,21 +361,20 @@ class Operations:
         return self._write("global_prefs_override.xml", call, "global_preferences")
 
     def _write(self, name: str, call: GuiRpcCall, element: str) -> str:
-        path = self._client.folders.root / name
         found = call.node.find(element)
-        if found is None or not found.raw.strip():
-            path.unlink(missing_ok=True)
-        else:
+        content = b""
+        if found is not None and found.raw.strip():
             text = found.raw.encode("latin-1", "replace").decode("utf-8", "replace")
-            write_durably(path, f"<{element}>{text}</{element}>\n".encode())
+            content = f"<{element}>{text}</{element}>\n".encode()
+        self._control.write_file(name, content)
         return SUCCESS
 
     def get_global_prefs_working(self, _: GuiRpcCall) -> str:
-        return self._client.facts().preferences + "\n"
+        return self._view.facts().preferences + "\n"
 
     def _app_config(self, call: GuiRpcCall) -> tuple[str, str]:
         url = self._control.project(call.arguments.text("url")).project.master_url
-        folder = self._client.folders.project(url).relative_to(self._client.folders.root)
+        folder = self._view.folders.project(url).relative_to(self._view.folders.root)
         return str(folder / "app_config.xml"), url
 
     def get_app_config(self, call: GuiRpcCall) -> str:
@@ -407,8 +390,7 @@ class Operations:
         return SUCCESS
 
     def network_available(self, _: GuiRpcCall) -> str:
-        for file, *_rest in list(self._client.transfers.listed()):
-            self._client.transfers.retry(file.project, file.name)
+        self._control.retry_transfers()
         return SUCCESS
 
     def quit(self, _: GuiRpcCall) -> str:
@@ -416,7 +398,7 @@ class Operations:
         return SUCCESS
 
     def reset_host_info(self, _: GuiRpcCall) -> str:
-        self._client.background(self._client.conditions.read_host())
+        self._control.read_host()
         return SUCCESS
 
     # -- account manager ----------------------------------------------------------------------------------
@@ -433,17 +415,17 @@ class Operations:
         given = call.arguments
         known = self._state.notes.manager
         if not given.flag("use_config_file") and not given.text("url"):
-            leave_manager(self._client)
+            self._manager.leave()
         elif given.flag("use_config_file") and known:
-            manager_request(self._client, url=known.url)
+            self._manager.use(url=known.url)
         else:
-            manager_request(
-                self._client, url=given.text("url"), login=given.text("name"), password=given.text("password")
+            self._manager.use(
+                url=given.text("url"), login=given.text("name"), password=given.text("password")
             )
         return SUCCESS
 
     def acct_mgr_rpc_poll(self, _: GuiRpcCall) -> str:
-        errand = self._client.manager_errand
+        errand = self._manager.errand
         return answers.poll("acct_mgr_rpc_reply", errand.error, [errand.text] if errand.text else [])
 
 

@@ -27,8 +27,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from cobblestone.client.remote.access import ACCESS_FILE, Access, known_access
-from cobblestone.client.remote.commands import COMMANDS, READING, Arguments
+from cobblestone.client.remote.commands import COMMANDS, QUESTIONS, Arguments
 from cobblestone.client.remote.gui_rpc_operations import Operations
+from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import Server, ServerConnection
     from websockets.http11 import Request, Response
 
-    from cobblestone.client.daemon.daemon import Client
     from cobblestone.wire.client.gui_rpc import LoggedMessage
 
 
@@ -59,9 +59,9 @@ REMOTE_HOSTS = "remote_hosts.cfg"
 class GuiRpcServer:
     """Listens on a port; every connection is one small task, and their number is limited."""
 
-    def __init__(self, client: Client, *, port: int = PORT, remote: bool = False) -> None:
-        self._client = client
-        self._operations = Operations(client)
+    def __init__(self, controls: Controls, *, port: int = PORT, remote: bool = False) -> None:
+        self._view = controls.view
+        self._operations = Operations(controls)
         self._port = port
         self._remote = remote
         self._server: asyncio.Server | None = None
@@ -74,8 +74,8 @@ class GuiRpcServer:
         return self._port
 
     async def start(self) -> None:
-        """Listen.  Raises ConfigError if the port is in use."""
-        self._client.folders.password()  # managers look for its file
+        """Listen.  Raises ConfigError when the port is taken."""
+        self._view.folders.password()  # managers look for its file
         host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only when the volunteer allows it
         try:
             # As many are accepted at a time, before those that are too many are closed: with more of them a crowd would take all
@@ -114,7 +114,7 @@ class GuiRpcServer:
         """Return whether ``remote_hosts.cfg`` names the peer; not needed if remote control is allowed to all."""
         if self._remote:
             return True
-        path = self._client.folders.root / REMOTE_HOSTS
+        path = self._view.folders.root / REMOTE_HOSTS
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in path.read_text(encoding="utf-8").splitlines():
                 name = line.strip()
@@ -123,17 +123,17 @@ class GuiRpcServer:
         return False
 
     def _complain(self, peer: str, full: bool) -> None:
-        now = self._client.clock()
+        now = self._view.loop.clock()
         if now - self._complained > 600:
             self._complained = now
             why = "too many connections" if full else "it is not allowed to control this client"
-            self._client.journal.say(f"GUI RPC connection from {peer} refused: {why}")
+            self._view.journal.say(f"GUI RPC connection from {peer} refused: {why}")
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, local: bool
     ) -> None:
         connection = GuiRpcConnection(
-            password=self._client.folders.password(),
+            password=self._view.folders.password(),
             local=local,
             nonce=f"{secrets.randbits(64)}.{secrets.randbits(32)}",
         )
@@ -215,14 +215,15 @@ class JsonInterface:
 
     def __init__(
         self,
-        client: Client,
+        controls: Controls,
         *,
         port: int = 0,
         remote: bool = False,
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> None:
-        self._client = client
+        self._controls = controls
+        self._view = controls.view
         self._remote = remote
         self._listening: socket.socket | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -230,7 +231,7 @@ class JsonInterface:
         self._tls = _tls(certificate, key) if certificate else None
         if remote and self._tls is None:
             raise ConfigError("Control from other computers needs TLS: give --tls-certificate and --tls-key.")
-        known = known_access(client.folders.root)
+        known = known_access(self._view.folders.root)
         self.access = Access(
             port=port or (known.port if known else 0),
             control_token=known.control_token if known else secrets.token_urlsafe(24),
@@ -250,7 +251,7 @@ class JsonInterface:
         # what serves WebSockets is loaded when somebody calls: most clients are never asked over this interface
         asyncio.get_running_loop().add_reader(listening, self._first_call, listening)
         self.access.port = listening.getsockname()[1]
-        write_private(self._client.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
+        write_private(self._view.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
 
     def _first_call(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(listening)
@@ -329,7 +330,7 @@ class JsonInterface:
         except ConnectionClosed:
             return
         finally:
-            follower.stop(self._client.journal.listeners)
+            follower.stop(self._view.journal.listeners)
 
     async def _answer(self, text: str | bytes, may_control: bool, follower: Follower) -> str:
         number: Any = None  # whatever the peer numbers its questions with
@@ -338,14 +339,17 @@ class JsonInterface:
             number = question.get("id")
             name = str(question.get("do", ""))
             if name == "follow":
-                follower.start(self._client.journal.listeners)
+                follower.start(self._view.journal.listeners)
                 return _reply(number, {})
-            command = COMMANDS.get(name)
-            if command is None:
-                raise ConfigError(f"Unknown command {name!r}; known: {', '.join(sorted(COMMANDS))}.")
-            if name not in READING and not may_control:
-                raise ConfigError("This token only allows reading.")
-            return _reply(number, await command(self._client, Arguments(question.get("with") or {})))
+            given = Arguments(question.get("with") or {})
+            if name in QUESTIONS:
+                return _reply(number, await QUESTIONS[name](self._view, given))
+            if name not in COMMANDS:
+                names = ", ".join(sorted({*QUESTIONS, *COMMANDS}))
+                raise ConfigError(f"There is no command {name!r}; there are {names}.")
+            if not may_control:
+                raise ConfigError("This token only allows looking.")
+            return _reply(number, await COMMANDS[name](self._controls, given))
         except msgspec.DecodeError as error:
             return _refusal(number, f"This is not a JSON object: {error}")
         except CobblestoneError as error:

@@ -60,10 +60,10 @@ def make_policy(
         ways = ways_2007(compatibility)
     told = _availability(host)
     if choice.cpu_scheduling == 3:
-        from cobblestone.policy.client.own.policy import OwnOnDevices
+        from cobblestone.policy.client.own.policy import OwnPolicy
 
         aversion = scenario.preferences.waste_aversion
-        return OwnOnDevices(
+        return OwnPolicy(
             choice, rng, availability=told, ways=ways, backends=backends, waste_aversion=aversion
         )
     return PublishedPolicy(choice, rng, availability=told, ways=ways, backends=backends)

@@ -36,11 +36,10 @@ from typing import NamedTuple
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.state import ClientJob
-from cobblestone.policy.client.core.values import ResourceRequest
-from cobblestone.policy.client.estimates import DCF_MIN
+from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase
 from cobblestone.policy.client.own.history import KNOWN, JobOutlook
 from cobblestone.policy.client.own.lateness import Interruptions
+from cobblestone.policy.client.own.memory import OwnMemory
 from cobblestone.policy.client.published.debts import is_overworked
 from cobblestone.policy.client.published.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.published.work_fetch import (
@@ -92,6 +91,27 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
     return delay
 
 
+def wait_for_reports(
+    state: CoreState, memory: OwnMemory, on_cpus: Sequence[ClientJob], *, ncpus: int
+) -> float:
+    """Return for how many seconds a contact that may be made now should wait for jobs that it would make late.
+
+    ``on_cpus``: the jobs that take a processor, each as often as it needs one.
+    """
+    now, wall = state.now, memory.interruptions.wall_seconds
+    pending = [
+        PendingReport(0.0, job.report_deadline - now, job.done, 0.0)
+        for job in state.finished
+        if not job.failed and job.phase is not Phase.GIVEN_UP
+    ]
+    pending += [
+        PendingReport(wall(job.remaining), job.report_deadline - now, job.done, job.remaining)
+        for job in on_cpus
+        if job.serial not in memory.unmeetable
+    ]
+    return contact_delay(pending, interval=memory.interval, ncpus=ncpus, stretch=wall(1.0))
+
+
 def busy_seconds(remaining: Sequence[float], ncpus: int) -> list[float]:
     """Return for how many CPU seconds each processor has something to compute, if the longest jobs begin first."""
     busy = [0.0] * ncpus
@@ -120,6 +140,59 @@ MORE_THAN_USUAL = 2.0
 SHORTER = 1.5
 #: Largest number of jobs asked for at once, per processor.
 MAX_JOBS_PER_CPU = 32
+
+
+def fetch_before_deadlines(
+    state: CoreState,
+    memory: OwnMemory,
+    projects: Sequence[FetchProject],
+    outcome: RoundRobinOutcome,
+    on_cpus: Sequence[ClientJob],
+    *,
+    prefs: FetchPreferences,
+    idle_cpus: int,
+    explain: bool,
+) -> FetchPlan:
+    """Return whom to ask for how much CPU work, by the jobs that the host has and what it expects of each project's.
+
+    ``on_cpus``: the jobs that take a processor, each as often as it needs one.
+    """
+    promised = [
+        BookedJob(
+            NEVER
+            if memory.outlooks[job.project].hopeless
+            else _safe_report(state, job.report_deadline, memory.interval) - state.now,
+            job.remaining,
+        )
+        for job in on_cpus
+        if job.serial not in memory.unmeetable
+    ]
+    held = [0.0] * len(projects)
+    for job in on_cpus:
+        held[job.project] += job.remaining
+    return fetch_in_time(
+        projects,
+        outcome,
+        memory.outlooks,
+        promised,
+        memory.interruptions,
+        prefs=prefs,
+        held=held,
+        remaining=[job.remaining for job in on_cpus],
+        idle_cpus=idle_cpus,
+        until_next_contact=memory.interval,
+        explain=explain,
+    )
+
+
+def _safe_report(state: CoreState, deadline: float, interval: float) -> float:
+    """Return the last time before a deadline at which the client may be in contact, if it never waits with one."""
+    if interval <= 0.0:
+        return deadline
+    first = state.next_contact(state.now)
+    if first > deadline:
+        return deadline
+    return first + math.floor((deadline - first) / interval) * interval
 
 
 def fetch_in_time(
@@ -185,34 +258,6 @@ def fetch_in_time(
         others = [each for each in plan.reasons if each.values.get("project") not in passed_over]
         plan = replace(plan, reasons=(*others, *passed_over.values()))
     return plan
-
-
-def gpu_request_in_time(
-    request: ResourceRequest,
-    jobs: Sequence[ClientJob],
-    *,
-    instances: float,
-    idle: float,
-    available: float,
-    told: float,
-) -> ResourceRequest | None:
-    """Return a request for GPU work that brings no more than can be done well before its deadline, None for nothing.
-
-    ``jobs``: those of the project for this type of GPU, of which it may use so many ``instances``; if there are none, what
-    to expect is not known and one for each idle instance will do; ``idle`` ones get a job in any case.  ``told``: the
-    correction factor that the project is told, by which it multiplies its estimates, whatever it should be for GPU jobs.
-    """
-    estimated = math.fsum([job.raw for job in jobs])
-    if request.seconds <= 1.0 or estimated <= 0.0:
-        return request._replace(seconds=min(request.seconds, 1.0))
-    bound = min([job.report_deadline - job.received for job in jobs])
-    held = math.fsum([job.remaining * job.gpus for job in jobs])
-    most = PART_OF_BOUND * bound * available * instances - held
-    correction = math.fsum([job.done + job.remaining for job in jobs]) / estimated
-    seconds = min(request.seconds, most) * told / max(correction, DCF_MIN)
-    if seconds <= 0.0 and idle <= 0.0:
-        return None
-    return request._replace(seconds=max(1.0, seconds), instances=min(request.instances, idle))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-
-from cobblestone.domain.values import float_sum
-from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.state import NEVER, ClientJob
+from cobblestone.policy.client.core.state import LONGEST, NEVER, ClientJob, CoreState
 from cobblestone.policy.client.core.values import ABSURD_GAP
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
-from cobblestone.policy.client.own.history import AppHistory, JobOutlook, PastJob
-from cobblestone.policy.client.own.lateness import WASTE_AVERSION, can_be_in_time
+from cobblestone.policy.client.own.history import (
+    AppHistory,
+    BandReadings,
+    JobOutlook,
+    PastJob,
+    ProgressClaim,
+    Trials,
+    note_progress,
+)
+from cobblestone.policy.client.own.lateness import can_be_in_time
 from cobblestone.policy.client.own.memory import OwnMemory, ProjectMemory
-from cobblestone.policy.client.published.policy import Availability, PublishedPolicy
-from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
-from cobblestone.policy.client.published.run_list import TODAY, Behaviour2007
+from cobblestone.policy.client.own.packing import for_cpus
+from cobblestone.policy.client.published.round_robin import computation_deadline
 
 #: Standard deviations of bad luck with off-times that the order of deadlines allows for.
 EDF_CAUTION = 1.0
@@ -25,175 +27,160 @@ SAME_CAUTION = 600.0
 SAME_WEIGHT = 0.01
 
 
-class OwnLearning(PublishedPolicy):
-    """What our own policy knows, and what it takes deadlines and shares for by it."""
+class Learning:
+    """Keeps the memory of projects and jobs, and says what to expect of them."""
 
-    remembers = OwnMemory
-    memory: OwnMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
+    def __init__(self, state: CoreState, memory: OwnMemory, *, waste_aversion: float) -> None:
+        self._state = state
+        self._memory = memory
+        self._waste_aversion = waste_aversion
 
-    def __init__(
-        self,
-        choice: PolicyChoice,
-        rng: random.Random,
-        *,
-        availability: Availability = "statistics",
-        ways: Behaviour2007 = TODAY,
-        backends: RoundRobinBackends = PURE,
-        waste_aversion: float = WASTE_AVERSION,
-    ) -> None:
-        super().__init__(choice, rng, availability=availability, ways=ways, backends=backends)
-        self.waste_aversion = waste_aversion
-
-    @property
-    def name(self) -> str:
-        """The name to make it by."""
-        return f"own {self.choice}"
-
-    def refit(self) -> None:
-        """Look anew at projects and preferences."""
-        super().refit()
-        memory = self.memory
-        count = len(self.shares)
+    def fit(self) -> None:
+        """Make room for new projects, and look out anew if contacts lie otherwise apart than before."""
+        memory, count = self._memory, len(self._state.projects)
         memory.projects += [ProjectMemory() for _ in range(count - len(memory.projects))]
-        self.full_shares = list(self.shares)
         more = count - len(memory.outlooks)
         memory.outlooks += [JobOutlook()] * more
         memory.cautions += [0.0] * more
         memory.outlook_of += [None] * more
-        self.outlooks, self.cautions = memory.outlooks, memory.cautions
-        self._estimated_at = -NEVER
-        self.connection_interval = self.state.preferences.connection_interval
-        if memory.interval != self.connection_interval:
-            memory.interval = self.connection_interval
+        interval = self._state.preferences.connection_interval
+        if memory.interval != interval:
+            memory.interval = interval
             memory.outlook_of = [None] * count
-        if memory.full_shares == self.full_shares:
-            self._share_out(memory.shares)
-            return
-        memory.full_shares = list(self.full_shares)
-        for i in range(count):
-            self._look_out(i)
-            self._weigh(i)
-        memory.shares = list(self.shares)
 
-    def detached(self, project: int) -> None:
+    def forget(self, project: int) -> None:
         """Forget a project."""
-        super().detached(project)
-        memory = self.memory
+        memory = self._memory
         for column in (memory.projects, memory.outlooks, memory.outlook_of, memory.cautions):
             del column[project]
 
     def off(self, seconds: float) -> None:
         """Learn from a time off, unless it is so long that the clock may be wrong."""
-        super().off(seconds)
         if seconds > ABSURD_GAP:
             return
-        memory, clock = self.memory, self.state.clock
+        memory, clock = self._memory, self._state.clock
         memory.interruptions = memory.interruptions.after_gap(
             on_seconds=clock - memory.gap_clock, gap_seconds=seconds
         )
         memory.gap_clock = clock
 
-    def preempted(self, job: ClientJob) -> None:
-        """Close its account for now; what it still needs may not have been looked at since it ran."""
-        super().preempted(job)
-        self.changed.add(job.project)
+    # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    # -- what it learns -----------------------------------------------------------------------------------------------
+    def typical(self, job: ClientJob) -> bool:
+        """Tell whether a job says what to expect of its project's next ones: on CPUs, unless it has work for GPUs only."""
+        return not job.always_runs and bool(job.gpu) != for_cpus(self._state.projects[job.project])
 
-    def learn(self, job: ClientJob, elapsed: float) -> None:
-        """Remember what a job needed, and whether anything came of it."""
-        readings, claim = self.memory.progress.pop(job.serial, {}), self.memory.claims.pop(job.serial, None)
-        if job.given_up:
-            return  # that was learned when it was given up
-        i = job.project
-        known = self.memory.projects[i]
-        self._book(i, elapsed, useful=self.state.now <= job.report_deadline)
-        if job.failed or self.choice.job_completion == 1:
-            return
+    def history(self, job: ClientJob) -> AppHistory:
+        """Return what is known of jobs of the same project, app and device."""
+        return self._memory.projects[job.project].apps.get(_app_key(job)) or AppHistory()
+
+    def note_trials(self, job: ClientJob, trials: Trials) -> None:
+        """Remember how far the progress that jobs like this one report is believed."""
+        self._memory.projects[job.project].apps[_app_key(job)] = self.history(job).with_trials(trials)
+
+    def expected(self, job: ClientJob, outlook: JobOutlook) -> float:
+        """Return what a job that has not begun probably needs, in CPU seconds."""
+        if self.typical(job):
+            return min(job.raw * outlook.by_app.get(job.app_name, outlook.correction), LONGEST)
+        need = self.history(job).need(estimate=job.raw, used=0.0, fraction=None)
+        return min(need.likely, LONGEST)
+
+    def remaining(self, job: ClientJob) -> float:
+        """Return what a job that has begun probably still needs, in CPU seconds, and note its progress."""
+        fraction = job.fraction_done
+        note_progress(self._memory.progress.setdefault(job.serial, {}), job.done, fraction)
+        likely = self.history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely
+        return min(max(1.0, likely), LONGEST)
+
+    def note_delivery(self, job: ClientJob) -> None:
+        """Take note of a job that its project has sent."""
+        known = self._memory.projects[job.project]
+        known.history = known.history.after_delivery(estimate=job.raw, latency_bound=bound_of(job))
+
+    def after_job(
+        self,
+        job: ClientJob,
+        elapsed: float,
+        readings: dict[int, BandReadings],
+        claim: ProgressClaim | None,
+    ) -> None:
+        """Remember what a job needed that has ended well, and whether its progress had told the truth."""
         ratio = elapsed / job.raw if job.raw > 0.0 else 1.0
-        history = self._history(job).after_job(ratio, tuple(readings.values()), elapsed)
+        history = self.history(job).after_job(ratio, tuple(readings.values()), elapsed)
         if claim is not None:
             history = history.with_trials(history.trials.after_trial(claim, elapsed, ended=True))
-        known.apps[self.app_key(job)] = history
-        self.remember(job, PastJob(elapsed, job.raw, bound_of(job), app=job.app_name))
-        self._look_out(i)
+        self._memory.projects[job.project].apps[_app_key(job)] = history
+        self._remember(job, PastJob(elapsed, job.raw, bound_of(job), app=job.app_name))
 
-    def _history(self, job: ClientJob) -> AppHistory:
-        return self.memory.projects[job.project].apps.get(self.app_key(job)) or AppHistory()
+    def after_giving_up(self, job: ClientJob, claim: ProgressClaim | None) -> None:
+        """Remember a job that was given up."""
+        if claim is not None:
+            self.note_trials(job, self.history(job).trials.after_trial(claim, job.done, ended=False))
+        size = job.done + job.remaining
+        self._remember(job, PastJob(size, job.raw, bound_of(job), given_up=True, app=job.app_name))
 
-    def app_key(self, job: ClientJob) -> str:
-        """Return under which name a project's jobs like this one are remembered."""
-        return job.app_name
+    def _remember(self, job: ClientJob, past: PastJob) -> None:
+        if self.typical(job):
+            known = self._memory.projects[job.project]
+            known.history = known.history.after_job(past)
 
-    def remember(self, job: ClientJob, past: PastJob) -> None:
-        """Remember a job for what is to be expected of its project's next ones."""
-        known = self.memory.projects[job.project]
-        known.history = known.history.after_job(past)
+    # -- projects -----------------------------------------------------------------------------------------------------
 
-    def _book(self, i: int, seconds: float, *, useful: bool) -> None:
-        """Take note of what came of a project's time, and weigh its share anew."""
-        if len(self.shares) == 1:
-            return
-        known = self.memory.projects[i]
-        known.worth = known.worth.after_job(seconds, useful=useful, now=self.state.now)
-        self._weigh(i)
+    def book(self, i: int, seconds: float, *, useful: bool) -> None:
+        """Take note of what came of a project's time."""
+        known = self._memory.projects[i]
+        known.worth = known.worth.after_job(seconds, useful=useful, now=self._state.now)
 
-    def _weigh(self, i: int) -> None:
-        worth = self.memory.projects[i].worth
-        share = self.full_shares[i] * worth.weight(waste_aversion=self.waste_aversion)
-        if abs(share - self.shares[i]) < SAME_WEIGHT * self.full_shares[i]:
-            return
-        self.settle()
-        self._share_out([share if j == i else each for j, each in enumerate(self.shares)])
-        self.memory.shares = list(self.shares)
-        self.changed.add(i)
+    def new_share(self, i: int, share: float) -> float | None:
+        """Return the share that a project should have by what comes of its time; None if ``share`` is near enough."""
+        full = self._memory.full_shares[i]
+        new = full * self._memory.projects[i].worth.weight(waste_aversion=self._waste_aversion)
+        return None if abs(new - share) < SAME_WEIGHT * full else new
 
-    def _share_out(self, shares: Sequence[float]) -> None:
-        """Take other shares than the volunteer's."""
-        self.shares = list(shares)
-        for row, share in zip(self.fetch_rows, shares, strict=True):
-            row.share = share
-        self.total_share = float_sum(self.shares)
-        self.debts.reweigh(self.shares)
-
-    def _look_out(self, i: int) -> None:
-        """Work out what is to be expected of a project's jobs, if something was learned."""
-        interruptions, margin = self.memory.interruptions, self.connection_interval
-        history = self.memory.projects[i].history
-        if self.memory.outlook_of[i] == (history, interruptions):
-            return
-        self.memory.outlook_of[i] = (history, interruptions)
-        before = self.outlooks[i]
-        self.outlooks[i] = found = history.outlook(
+    def look_out(self, i: int) -> bool:
+        """Work out what is to be expected of a project's jobs; False if nothing was learned since the last time."""
+        memory = self._memory
+        interruptions, margin = memory.interruptions, memory.interval
+        history = memory.projects[i].history
+        if memory.outlook_of[i] == (history, interruptions):
+            return False
+        memory.outlook_of[i] = (history, interruptions)
+        before = memory.outlooks[i]
+        memory.outlooks[i] = found = history.outlook(
             lambda computing, bound: can_be_in_time(computing, bound - margin, interruptions)
         )
         # rounded down, since a job that just fits would be refused for the last digit of a sum
-        self.memory.dcf[i] = min(DCF_MAX, max(DCF_MIN, found.correction * (1.0 - 1e-8)))
-        self.changed.add(i)
+        memory.dcf[i] = min(DCF_MAX, max(DCF_MIN, found.correction * (1.0 - 1e-8)))
         caution = self._caution(i)
-        if found.hopeless != before.hopeless or abs(caution - self.cautions[i]) > SAME_CAUTION:
-            self.cautions[i] = caution
-            for job in self.state.projects[i].queue:
-                job.cutoff = self._latest_end(job)
+        if found.hopeless != before.hopeless or abs(caution - memory.cautions[i]) > SAME_CAUTION:
+            memory.cautions[i] = caution
+            for job in self._state.projects[i].queue:
+                job.cutoff = self.latest_end(job)
+        return True
 
-    def cutoff(self, job: ClientJob) -> float:
-        """Return the time by which a job should be computed, and take note of its delivery."""
-        known = self.memory.projects[job.project]
-        known.history = known.history.after_delivery(estimate=job.raw, latency_bound=bound_of(job))
-        self._look_out(job.project)
-        return self._latest_end(job)
-
-    def _latest_end(self, job: ClientJob) -> float:
-        """Return until when a job should be computed; a job that cannot be in time does not press."""
-        if self.outlooks[job.project].hopeless:
+    def latest_end(self, job: ClientJob) -> float:
+        """Return until when a job should be computed; one that cannot be in time does not press."""
+        typical = self.typical(job)
+        if typical and self._memory.outlooks[job.project].hopeless:
             return NEVER
-        return super().cutoff(job) - self.cautions[job.project]
+        end = computation_deadline(
+            job.report_deadline,
+            buffer_min=self._state.preferences.buffer_min,
+            slice_seconds=self._state.slice,
+        )
+        return end - self._memory.cautions[job.project] if typical else end
 
     def _caution(self, i: int) -> float:
         """Return how much earlier than its deadline a project's job should be ready, since off-times vary."""
-        busy, bound = self.outlooks[i].busy, self.memory.projects[i].history.latency_bound
-        wall = self.memory.interruptions.wall_seconds
+        memory = self._memory
+        busy, bound = memory.outlooks[i].busy, memory.projects[i].history.latency_bound
+        wall = memory.interruptions.wall_seconds
         return min(wall(busy, deviations=EDF_CAUTION) - wall(busy), 0.5 * max(0.0, bound))
+
+
+def _app_key(job: ClientJob) -> str:
+    """Return under which name a project's jobs like this one are remembered."""
+    return f"{job.app_name}|{job.gpu}" if job.gpu else job.app_name
 
 
 def bound_of(job: ClientJob) -> float:

@@ -58,13 +58,7 @@ class OwnMemory(PublishedMemory):
     gap_clock: float = 0.0
     probe_at: float = NEVER  #: when a running job will have shown its size
     waits: bool = False  #: a contact waits
-
-
-@dataclass(slots=True)
-class DevicesMemory(OwnMemory):
-    """What it remembers where it knows devices."""
-
-    credit: RecMemory = field(default_factory=RecMemory)
+    credit: RecMemory = field(default_factory=RecMemory)  #: of GPU jobs and of all CPU time
     memory_of: dict[str, float] = field(
         default_factory=dict[str, float]
     )  #: by app version, largest working set of a job (bytes)

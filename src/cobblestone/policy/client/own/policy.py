@@ -1,28 +1,30 @@
-"""Our own policy (CS3, WF3) on every computer: GPUs, jobs of many CPUs, limits, memory, jobs that always run.
+"""Our own policy (CS3, WF3): give up early what would be late, ask only for what will be in time, contact when it pays.
 
-CPU jobs keep the rules of ``cs3_wf3``: which goes first, whom to ask for more, what to give up.  What they share with today's
-family is the packing.  GPU jobs go first, in the order of their projects' recent credit, and take their parts of CPUs off;
-CPU jobs get the processors that are left.  Where they do not fit in one by one, because some need several processors, or the
+It keeps the published rules where it has none of its own.  Its parts are ``learning`` (what it expects of projects and jobs),
+``late_jobs`` (which jobs cannot be in time), ``cautious_fetch`` (whom to ask for how much CPU work, and when to be in contact),
+``packing`` and ``gpu_fetch`` (GPUs, jobs of many CPUs, limits and memory, by the rules of today's family).
+
+CPU jobs go by debts.  GPU jobs go first, in the order of their projects' recent credit, and take their parts of CPUs off; CPU
+jobs get the processors that are left.  Where they do not fit in one by one, because some need several processors, or the
 volunteer limits the jobs of a project, or memory may run out, they are packed in the order of our own policy, by today's
-rules for those that wait for each other, and the look ahead is today's, which knows all this.  On a computer with CPUs only,
-without limits, and with jobs of one CPU each, every decision is that of ``cs3_wf3``.
+rules for those that wait for each other, and the look ahead is today's, which knows all this.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, named, why
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import (
-    LONGEST,
+    NEVER,
     ClientJob,
     ClientProject,
     CoreState,
@@ -30,73 +32,93 @@ from cobblestone.policy.client.core.state import (
     PlannedFetch,
 )
 from cobblestone.policy.client.core.values import CPU, ResourceRequest
-from cobblestone.policy.client.own.cautious_fetch import gpu_request_in_time
-from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
-from cobblestone.policy.client.own.history import JobOutlook, PastJob, ProgressClaim
-from cobblestone.policy.client.own.memory import DevicesMemory
-from cobblestone.policy.client.published.policy import PublishedPolicy
-from cobblestone.policy.client.published.round_robin import RoundRobinOutcome
-from cobblestone.policy.client.published.run_list import make_run_list
-from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchProject
-from cobblestone.policy.client.published.work_fetch import FetchPlan as CpuPlan
-from cobblestone.policy.client.recent import state as report_times
-from cobblestone.policy.client.recent.concurrency import MemoryWatch
-from cobblestone.policy.client.recent.round_robin import DeviceOutlook, simulate_devices
-from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook as DevicesOutlook
-from cobblestone.policy.client.recent.run_list import NO_CPU, RunList, make_device_run_list
-from cobblestone.policy.client.recent.state import (
-    as_told,
-    back_off_types,
-    fetch_project,
-    first_supplier_of,
-    gpu_available,
-    instances_being_left,
-    mark_endangered,
-    note_reasons,
-    project_limits,
-    queue_projects,
-    run_as_listed,
-    together,
-    usable_devices,
+from cobblestone.policy.client.own.cautious_fetch import fetch_before_deadlines, wait_for_reports
+from cobblestone.policy.client.own.gpu_fetch import fetch_for_gpus
+from cobblestone.policy.client.own.history import PROBE_SECONDS
+from cobblestone.policy.client.own.late_jobs import LateJobs
+from cobblestone.policy.client.own.lateness import WASTE_AVERSION
+from cobblestone.policy.client.own.learning import Learning
+from cobblestone.policy.client.own.memory import OwnMemory
+from cobblestone.policy.client.own.packing import (
+    Packing,
+    cpus_of_gpu_jobs,
+    for_cpus,
+    nothing_ahead,
+    on_cpu,
+    width,
 )
-from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
+from cobblestone.policy.client.published.policy import TINY, Availability, PublishedPolicy
+from cobblestone.policy.client.published.round_robin import (
+    PURE,
+    ProjectQueue,
+    RoundRobinBackends,
+    RoundRobinOutcome,
+)
+from cobblestone.policy.client.published.run_list import TODAY, Behaviour2007, make_run_list
+from cobblestone.policy.client.published.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
+from cobblestone.policy.client.recent import state as report_times
+from cobblestone.policy.client.recent.run_list import NO_CPU, RunList
+from cobblestone.policy.client.recent.state import back_off_types, run_as_listed, together
 
-_ROUNDING = 1e-9
 #: Why a job waits that was packed beside others.
 PACKING = ("wait.cpus", "wait.memory", "wait.swap", "wait.project", "wait.app")
+#: Jobs that are given up with one run list; a host that comes back after weeks may hold thousands.
+MOST_AT_ONCE = 100
+#: Time slices that a job in deadline trouble must have to spare to wait for the end of another's.
+CALM = 1.5
 
 
-class OwnOnDevices(OwnPolicy):
+class OwnPolicy(PublishedPolicy):
     """CS3 and WF3, with everything that a real computer has."""
 
-    remembers = DevicesMemory
-    memory: DevicesMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
+    remembers = OwnMemory
+    memory: OwnMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
+
+    def __init__(
+        self,
+        choice: PolicyChoice,
+        rng: random.Random,
+        *,
+        availability: Availability = "statistics",
+        ways: Behaviour2007 = TODAY,
+        backends: RoundRobinBackends = PURE,
+        waste_aversion: float = WASTE_AVERSION,
+    ) -> None:
+        super().__init__(choice, rng, availability=availability, ways=ways, backends=backends)
+        self.waste_aversion = waste_aversion
+
+    @property
+    def name(self) -> str:
+        """The name to make it by."""
+        return f"own {self.choice}"
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
-        self.outlook = DevicesOutlook({}, set(), {})
         self._packs = False  #: as of the last look ahead
-        self.run_list: RunList[ClientJob] | None = None  #: until it is enforced
+        self._run_list: RunList[ClientJob] | None = None  #: until it is enforced
         super().bind(state, memory, explain=explain)
-        self.watch.expect_all(state.jobs)
+        self._packing.watch.expect_all(state.jobs)
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
         """Look anew at projects, preferences and devices."""
         state, memory = self.state, self.memory
-        self.watch = MemoryWatch(state, memory.memory_of)
-        self.devices = usable_devices(state)
-        self.limits = project_limits(state)
-        #: nothing but processors can keep jobs waiting
-        self._unlimited = (
-            self.watch.ram == self.watch.swap == math.inf
-            and not any(limits.limited for limits in self.limits)
-            and len({project.description.priority_group for project in state.projects}) < 2
-        )
-        memory.credit.recs += [0.0] * (len(state.projects) - len(memory.credit.recs))
+        self._packing = Packing(state, memory)
         self._plain: bool | None = None  #: all jobs are for one CPU each; None: to be seen
         super().refit()
+        self._learning = Learning(state, memory, waste_aversion=self.waste_aversion)
+        self._late_jobs = LateJobs(state, memory, self._learning)
+        self._learning.fit()
+        self._estimated_at = -NEVER
+        if memory.full_shares == self.shares:
+            self._share_out(memory.shares)
+        else:
+            memory.full_shares = list(self.shares)
+            for i in range(len(self.shares)):
+                self._look_out(i)
+                self._weigh(i)
+            memory.shares = list(self.shares)
         self._leave_cpus()
 
     def _leave_cpus(self) -> None:
@@ -108,6 +130,7 @@ class OwnOnDevices(OwnPolicy):
     def detached(self, project: int) -> None:
         """Forget a project."""
         super().detached(project)
+        self._learning.forget(project)
         del self.memory.credit.recs[project]
 
     def passed(self, seconds: float) -> None:
@@ -115,16 +138,30 @@ class OwnOnDevices(OwnPolicy):
         super().passed(seconds)
         self.memory.credit.computed += seconds
 
+    def off(self, seconds: float) -> None:
+        """Take note of a time off, and learn from it."""
+        super().off(seconds)
+        self._learning.off(seconds)
+
     def before(self, *, deciding: bool) -> None:
-        """Take note of what tasks need, and of what ran."""
-        self.watch.measure()
+        """Settle debts; note what tasks need and what ran; a job that has just begun may show that it is too large."""
+        memory = self.memory
+        self._packing.watch.measure()
         if deciding:
-            self.memory.credit.credit(self.state, self.devices)
+            memory.credit.credit(self.state, self._packing.devices)
+        memory.waits = False
+        self._estimated_at = -NEVER  # running jobs may have said something since
+        if deciding and self.state.now >= memory.probe_at - TINY:
+            memory.probe_at = NEVER
+            self.estimate()
+            young = [job for job in self.state.running if job.done < 2 * PROBE_SECONDS]
+            if any(self._late_jobs.claim(job) is not None for job in young):
+                self.state.must_schedule = True
         super().before(deciding=deciding)
 
     def pressing(self) -> bool:
         """Tell whether the tasks have outgrown the memory that they may use."""
-        return self.watch.pressing()
+        return self._packing.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
         """Look ahead anew at the next question."""
@@ -135,7 +172,33 @@ class OwnOnDevices(OwnPolicy):
     def arrived(self, job: ClientJob) -> None:
         """Estimate a job that has come."""
         super().arrived(job)
-        self.watch.expect(job)
+        self._packing.watch.expect(job)
+
+    def cutoff(self, job: ClientJob) -> float:
+        """Return the time by which a job should be computed, and take note of its delivery."""
+        if self._learning.typical(job):
+            self._learning.note_delivery(job)
+            self._look_out(job.project)
+        return self._learning.latest_end(job)
+
+    def preempted(self, job: ClientJob) -> None:
+        """Close its account for now; what it still needs may not have been looked at since it ran."""
+        super().preempted(job)
+        self.changed.add(job.project)
+
+    def learn(self, job: ClientJob, elapsed: float) -> None:
+        """Remember what a job needed, and whether anything came of it, unless it runs as long as it likes."""
+        if job.always_runs:
+            return
+        memory = self.memory
+        readings, claim = memory.progress.pop(job.serial, {}), memory.claims.pop(job.serial, None)
+        if job.given_up:
+            return  # that was learned when it was given up
+        self._book(job.project, elapsed, useful=self.state.now <= job.report_deadline)
+        if job.failed or self.choice.job_completion == 1:
+            return
+        self._learning.after_job(job, elapsed, readings, claim)
+        self._look_out(job.project)
 
     def replied(
         self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
@@ -148,153 +211,197 @@ class OwnOnDevices(OwnPolicy):
         back_off_types(self.state, project, requests, jobs, rng=self.rng)
         self.state.must_schedule = True
 
-    # -- jobs on CPUs and others --------------------------------------------------------------------------------------
+    # -- shares and jobs ----------------------------------------------------------------------------------------------
+
+    def _book(self, i: int, seconds: float, *, useful: bool) -> None:
+        """Take note of what came of a project's time, and weigh its share anew."""
+        if len(self.shares) > 1:
+            self._learning.book(i, seconds, useful=useful)
+            self._weigh(i)
+
+    def _weigh(self, i: int) -> None:
+        share = self._learning.new_share(i, self.shares[i])
+        if share is None:
+            return
+        self.settle()
+        self._share_out([share if j == i else each for j, each in enumerate(self.shares)])
+        self.memory.shares = list(self.shares)
+        self.changed.add(i)
+
+    def _share_out(self, shares: Sequence[float]) -> None:
+        """Take other shares than the volunteer's."""
+        self.shares = list(shares)
+        for row, share in zip(self.fetch_rows, shares, strict=True):
+            row.share = share
+        self.total_share = float_sum(self.shares)
+        self.debts.reweigh(self.shares)
+
+    def _look_out(self, i: int) -> None:
+        if self._learning.look_out(i):
+            self.changed.add(i)
 
     def on_cpus(self, jobs: list[ClientJob]) -> list[ClientJob]:
         """Return the jobs that take a processor, each as often as it needs one."""
         if self._all_plain():
             return jobs
         most = max(1, self.state.ncpus)
-        return [job for job in jobs if _on_cpu(job) for _ in range(_width(job, most))]
+        return [job for job in jobs if on_cpu(job) for _ in range(width(job, most))]
 
     def _all_plain(self) -> bool:
         if self._plain is None:
-            self._plain = all(job.cpus == 1.0 and _on_cpu(job) for job in self.state.jobs)
+            self._plain = all(job.cpus == 1.0 and on_cpu(job) for job in self.state.jobs)
         return self._plain
 
     def processors(self, job: ClientJob) -> float:
         """Return how many processors a task is charged for while it runs; GPUs are shared by recent credit."""
-        return (job.cpus or 1.0) if _on_cpu(job) else 0.0
+        return (job.cpus or 1.0) if on_cpu(job) else 0.0
 
     def may_ask(self, project: ClientProject) -> bool:
         """Tell whether a project can be asked for CPU work now."""
         backed_off = project.backoffs.get(CPU, (0.0, 0.0))[1] > self.state.now
-        return super().may_ask(project) and not backed_off and _for_cpus(project)
-
-    def app_key(self, job: ClientJob) -> str:
-        """Return under which name a project's jobs like this one are remembered."""
-        return f"{job.app_name}|{job.gpu}" if job.gpu else job.app_name
-
-    def remember(self, job: ClientJob, past: PastJob) -> None:
-        """Remember a job for what is to be expected of its project's next ones."""
-        if self._typical(job):
-            super().remember(job, past)
-
-    def _typical(self, job: ClientJob) -> bool:
-        """Tell whether a job says what to expect of its project's next ones: on CPUs, unless it has work for GPUs only."""
-        return not job.always_runs and bool(job.gpu) != _for_cpus(self.state.projects[job.project])
-
-    def learn(self, job: ClientJob, elapsed: float) -> None:
-        """Remember what a job needed, unless it runs as long as it likes."""
-        if not job.always_runs:
-            super().learn(job, elapsed)
-
-    def expected(self, job: ClientJob, outlook: JobOutlook) -> float:
-        """Return what a job that has not begun probably needs."""
-        if self._typical(job):
-            return super().expected(job, outlook)
-        need = self._history(job).need(estimate=job.raw, used=0.0, fraction=None)
-        return min(need.likely, LONGEST)
-
-    def cutoff(self, job: ClientJob) -> float:
-        """Return the time by which a job should be computed."""
-        return super().cutoff(job) if self._typical(job) else PublishedPolicy.cutoff(self, job)
-
-    def _latest_end(self, job: ClientJob) -> float:
-        return super()._latest_end(job) if self._typical(job) else PublishedPolicy.cutoff(self, job)
-
-    def _claim(self, job: ClientJob) -> ProgressClaim | None:
-        # one that always runs is nobody's loss
-        return None if job.always_runs else super()._claim(job)
+        return super().may_ask(project) and not backed_off and for_cpus(project)
 
     # -- what it expects ----------------------------------------------------------------------------------------------
+
+    def estimate(self) -> list[ProjectQueue]:
+        """Bring remaining times up to date; jobs that will be late are left out of the queues."""
+        changed, late, state = self.changed, self.memory.unmeetable, self.state
+        if state.now != self._estimated_at:
+            self._estimated_at = state.now
+            changed.update([job.project for job in state.running])
+        learning, outlooks = self._learning, self.memory.outlooks
+        for i in changed:
+            jobs = state.projects[i].queue
+            for job in jobs:
+                job.remaining = (
+                    learning.remaining(job) if job.done > 0.0 else learning.expected(job, outlooks[i])
+                )
+            hopeful = self.on_cpus([j for j in jobs if j.serial not in late] if late else jobs)
+            self.prepared[i] = ProjectQueue(
+                self.shares[i], [j.remaining for j in hopeful], [j.cutoff for j in hopeful]
+            )
+        changed.clear()
+        return self.prepared
 
     def look_ahead(self) -> RoundRobinOutcome:
         """Simulate what will run, unless nothing has happened since."""
         if self.outcome is not None:
             return self.outcome
-        state = self.state
-        alike = self._all_plain() and self._unlimited
-        queue = [] if alike else [job for job in state.jobs if job.queued and not job.always_runs]
-        self._packs = not alike and self._must_pack(queue)
+        packing = self._packing
+        alike = self._all_plain() and packing.unlimited
+        queue = [] if alike else [job for job in self.state.jobs if job.queued and not job.always_runs]
+        self._packs = not alike and packing.is_needed(queue)
         if self._packs:
             self.estimate()
         else:
             super().look_ahead()
-            queue = [job for job in queue if job.gpu] if self.devices.gpus else []
-        if self._packs or self.devices.gpus:
-            self.outlook = simulate_devices(
-                queue,
-                queue_projects(state, self.memory.credit.recs, self.limits),
-                self.devices,
-                now=state.now,
-                buffer_total=self.prefs.buffer_total,
-                cpu_available=self.available(),
-                gpu_available=gpu_available(state),
-                half_life=state.preferences.rec_half_life,
-                ram_bytes=self.watch.ram,
-            )
-            mark_endangered(state, queue, self.outlook)
+            queue = [job for job in queue if job.gpu] if packing.devices.gpus else []
+        if self._packs or packing.devices.gpus:
+            packing.look_ahead(queue, buffer_total=self.prefs.buffer_total, available=self.available())
         else:
-            self.outlook = DevicesOutlook({}, set(), {})
+            packing.outlook = nothing_ahead()
         if self.outcome is None:
-            self.outcome = found = self._on_cpus_alone(self.outlook)
+            self.outcome = found = self._on_cpus_alone()
             self.memory.misses, self.memory.shortfalls = found.misses, found.shortfalls
         return self.outcome
 
-    def _must_pack(self, queue: Sequence[ClientJob]) -> bool:
-        """Tell whether jobs may not fit in one by one on the processors that GPU jobs leave."""
-        projects = self.state.projects
-        if any(limits.limited for limits in self.limits):
-            return True
-        if any(not job.gpu and job.cpus not in (0.0, 1.0) for job in queue):
-            return True
-        if len({projects[job.project].description.priority_group for job in queue}) > 1:
-            return True
-        return self.watch.may_run_out(queue, self.devices)
-
-    def _on_cpus_alone(self, outlook: DevicesOutlook) -> RoundRobinOutcome:
-        """Return what was found of CPU jobs as the published simulation has it; a project lacks what is less than its share."""
-        cpu, total, speed = outlook.devices[CPU], self.prefs.buffer_total, self.available()
+    def _on_cpus_alone(self) -> RoundRobinOutcome:
+        """Return what was found of CPU jobs as the published simulation has it."""
+        total, speed = self.prefs.buffer_total, self.available()
         fair = total * self.ncpus / self.total_share if self.total_share > 0.0 else 0.0
-        shortfalls: list[float] = []
-        for i, project in enumerate(self.state.projects):
-            held = float_sum([job.remaining for job in self.on_cpus(project.queue)]) / max(0.01, speed)
-            missing = max(0.0, self.shares[i] * fair - held)
-            if self.limits[i].limited:
-                missing = min(missing, outlook.limit_shortfalls.get((i, CPU), 0.0))
-            shortfalls.append(missing)
-        misses = [outlook.misses.get((i, CPU), 0) for i in range(len(shortfalls))]
-        dry = [cpu.saturated for _ in misses]
-        return RoundRobinOutcome(misses, shortfalls, cpu.shortfall, dry, cpu.saturated)
+        waiting = [self.on_cpus(project.queue) for project in self.state.projects]
+        held = [float_sum([job.remaining for job in jobs]) / max(0.01, speed) for jobs in waiting]
+        missing = [max(0.0, share * fair - had) for share, had in zip(self.shares, held, strict=True)]
+        return self._packing.cpu_outcome(missing)
+
+    # -- what is given up ---------------------------------------------------------------------------------------------
+
+    def unmeetable(self) -> Sequence[tuple[ClientJob, Why]]:
+        """Find the jobs that will be late; give them up as far as the allowance goes.
+
+        Between two contacts nothing is gained by giving up: the project would not hear of it, and nothing could come in
+        its place.  So such jobs stay, for processors that would be idle otherwise.
+        """
+        self.estimate()
+        state, before = self.state, self.memory.unmeetable
+        late = self._late_jobs.find(self.on_cpus(state.jobs), self.ncpus)
+        if self.memory.unmeetable != before:
+            self.changed.update([job.project for job in state.jobs])
+        may = state.may_give_up and state.may_contact(state.now)
+        if not late or not may or self._contact_delay() > 0.0:
+            return ()
+        given_up = (job for job in late if self._give_up(job))
+        return [(job, why("give_up.late", job=job.id)) for job in islice(given_up, MOST_AT_ONCE)]
+
+    def _give_up(self, job: ClientJob) -> bool:
+        """Tell whether a job may be given up, and learn from it if so."""
+        i, now, memory = job.project, self.state.now, self.memory
+        # one that has not begun by its deadline costs nothing: the project has given it up already, and its size is not known
+        if not (job.done <= 0.0 and now > job.report_deadline and memory.interval <= 0.0):
+            known = memory.projects[i]
+            known.giving_up = known.giving_up.at(now, ncpus=self.ncpus)
+            if not known.giving_up.possible:
+                return False
+            known.giving_up = known.giving_up.after_one()
+            self._book(i, job.done, useful=False)
+            self._learning.after_giving_up(job, memory.claims.pop(job.serial, None))
+        memory.unmeetable.discard(job.serial)
+        self.outcome = None
+        return True
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
     def schedule(self) -> list[ClientJob]:
         """Return the jobs that ought to run: first those that do not need CPUs alone."""
-        state, memory = self.state, self.memory
-        if self._all_plain() and self._unlimited:
-            self.run_list, memory.packed, memory.gpu_cpus = RunList(), False, 0
+        state, memory, packing = self.state, self.memory, self._packing
+        if self._all_plain() and packing.unlimited:
+            self._run_list, memory.packed, memory.gpu_cpus = RunList(), False, 0
             self._leave_cpus()
-            return super().schedule()
+            return self._schedule_cpus()
         waiting = [job for job in state.jobs if job.runnable]
-        runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
-        self.watch.expect_all([job for job in runnable if job.start_order])
+        runnable = packing.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
+        packing.watch.expect_all([job for job in runnable if job.start_order])
         self.look_ahead()
-        beside = [job for job in runnable if not _on_cpu(job)]
-        found = self._pack(beside, None) if beside and not self._packs else RunList[ClientJob]()
-        memory.packed = self._packs or _cpus_of(found) >= state.ncpus
+        beside = [job for job in runnable if not on_cpu(job)]
+        found = RunList[ClientJob]()
+        if beside and not self._packs:
+            found = packing.pack(beside, None, available=self.available())
+        memory.packed = self._packs or cpus_of_gpu_jobs(found) >= state.ncpus
         if memory.packed:
-            found = self._pack(runnable, self._cpu_order(runnable))
-        memory.gpu_cpus = _cpus_of(found)
+            found = packing.pack(runnable, self._cpu_order(runnable), available=self.available())
+        memory.gpu_cpus = cpus_of_gpu_jobs(found)
         self._leave_cpus()
         for job in waiting:
-            if (memory.packed or not _on_cpu(job)) and id(job) not in found.instances and not job.must_quit:
+            if (memory.packed or not on_cpu(job)) and id(job) not in found.instances and not job.must_quit:
                 job.why = (found.waiting.get(id(job), NO_CPU),)
             elif not job.must_quit and job.why and job.why[0].code in PACKING:
                 job.why = ()
-        self.run_list = found
-        return found.jobs if memory.packed else found.jobs + super().schedule()
+        self._run_list = found
+        return found.jobs if memory.packed else found.jobs + self._schedule_cpus()
+
+    def _schedule_cpus(self) -> list[ClientJob]:
+        """Make the run list of CPU jobs that can be in time; only processors without one run the others."""
+        wanted, late = super().schedule(), self.memory.unmeetable
+        if not late or not wanted:
+            return wanted
+        runnable = self.on_cpus([job for job in self.state.jobs if job.runnable])
+        misses = self.memory.misses
+        wanted = self._by_debts([j for j in runnable if j.serial not in late], self.ncpus, misses)
+        if (idle := self.ncpus - len(wanted)) > 0:
+            wanted += self._by_debts([j for j in runnable if j.serial in late], idle, misses)
+        return wanted
+
+    def _by_debts(self, jobs: list[ClientJob], ncpus: int, misses: Sequence[int] | None) -> list[ClientJob]:
+        """Return a run list of CPU jobs by the published rules; without ``misses`` deadlines do not count."""
+        return make_run_list(
+            jobs,
+            ncpus=ncpus,
+            slice_seconds=self.state.slice,
+            shares=self.shares,
+            short_term_debts=self.debts.short,
+            misses=misses,
+            dcf=self.memory.dcf,
+        )
 
     def _cpu_order(self, runnable: Sequence[ClientJob]) -> list[ClientJob]:
         """Return the jobs without GPU in the order of their projects' debts; those that will be late are last."""
@@ -302,48 +409,34 @@ class OwnOnDevices(OwnPolicy):
         self.settle()
         order: list[ClientJob] = []
         for some in ([j for j in jobs if j.serial not in late], [j for j in jobs if j.serial in late]):
-            order += make_run_list(
-                some,
-                ncpus=len(some),
-                slice_seconds=self.state.slice,
-                shares=self.shares,
-                short_term_debts=self.debts.short,
-                misses=None,
-            )
+            order += self._by_debts(some, len(some), None)
         projects = self.state.projects
         return sorted(order, key=lambda job: -projects[job.project].description.priority_group)
 
-    def _pack(self, jobs: list[ClientJob], cpu_order: Sequence[ClientJob] | None) -> RunList[ClientJob]:
-        state, outlook = self.state, self.outlook
-        late = {i for i, job in enumerate(jobs) if job.edf}
-        return make_device_run_list(
-            jobs,
-            queue_projects(state, self.memory.credit.recs, self.limits),
-            self.devices,
-            replace(outlook, late=late),
-            now=state.now,
-            slice_seconds=state.slice,
-            ram_bytes=self.watch.ram,
-            available=self.available(),
-            blocked=instances_being_left(state) if self.devices.gpus else {},
-            cpu_order=cpu_order,
-        )
-
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
         """Return who starts and who gives way; what does not compute on CPUs alone changes only with a new run list."""
-        found, self.run_list = self.run_list, None
+        found, self._run_list = self._run_list, None
         running = self.state.running
         if self.memory.packed:
             return Changes() if found is None else run_as_listed(running, wanted, found.instances)
-        change = super().enforce([job for job in wanted if _on_cpu(job)])
+        change = super().enforce([job for job in wanted if on_cpu(job)])
         if found is None:
             return change
         others = run_as_listed(
-            [job for job in running if not _on_cpu(job)],
-            [job for job in wanted if not _on_cpu(job)],
+            [job for job in running if not on_cpu(job)],
+            [job for job in wanted if not on_cpu(job)],
             found.instances,
         )
         return Changes([*others.start, *change.start], [*others.preempt, *change.preempt], change.look_again)
+
+    def patient(self, job: ClientJob, seconds: float) -> bool:
+        """Tell whether a job in trouble can well wait so long for its turn, if it runs alone then."""
+        spare = job.cutoff - self.state.now - self.memory.interruptions.wall_seconds(job.remaining)
+        return spare > max(0.0, seconds) + CALM * self.state.slice
+
+    def list_stands(self) -> float:
+        """Return 0: each look learns from the progress of the jobs."""
+        return 0.0
 
     def reason(self, job: ClientJob) -> Why:
         """Return why a job is on the run list."""
@@ -356,77 +449,43 @@ class OwnOnDevices(OwnPolicy):
             return why("run.rec", job=job.id, rec=self.memory.credit.recs[job.project])
         return super().reason(job)
 
-    # -- reports ------------------------------------------------------------------------------------------------------
+    # -- when to be in contact ----------------------------------------------------------------------------------------
 
     def report_due(self, job: ClientJob) -> Why | None:
         """Return why a finished job is to be reported now."""
         return report_times.why_now(self.state, job) or super().report_due(job)
 
+    def contact_wait(self) -> float:
+        """Return how long a contact waits for jobs that it would make late."""
+        # once one project was contacted the door is shut for all
+        delay = self._contact_delay() if self.state.last_contact < self.state.now else 0.0
+        self.memory.waits = delay > 0.0
+        return delay
+
+    def _contact_delay(self) -> float:
+        state = self.state
+        if self.memory.interval <= 0.0 or not state.may_contact(state.now):
+            return 0.0
+        return wait_for_reports(state, self.memory, self.on_cpus(state.jobs), ncpus=self.ncpus)
+
     def next_wake(self) -> float:
-        """Return when it wants to look at things: also when reports become due since a suspension comes."""
-        at = report_times.before_suspension(self.state)
-        return (
-            min(super().next_wake(), at)
-            if at > self.state.now and self.state.finished
-            else super().next_wake()
-        )
+        """Return when a running job will have shown its size, a contact waits no more, or reports are due before a suspension."""
+        state, memory = self.state, self.memory
+        young = [PROBE_SECONDS - j.done for j in state.running if j.done < PROBE_SECONDS]
+        memory.probe_at = wake = state.now + min(young) + 1.0 if young else NEVER
+        if memory.waits:
+            wake = min(wake, state.now + TROUBLE_PERIOD)
+        suspension = report_times.before_suspension(state)
+        return min(wake, suspension) if suspension > state.now and state.finished else wake
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
 
     def fetch(self) -> PlannedFetch:
         """Return whom to ask for work, and when to look again."""
-        plan, state = super().fetch(), self.state
+        plan = super().fetch()
         self.look_ahead()
-        kinds = frozenset(gpu.name for gpu in self.devices.gpus)
-        if not kinds and not any(p.description.non_cpu_intensive for p in state.projects):
-            return plan
-        low = max(MIN_BUFFER, self.prefs.buffer_min)
-        cpus = DeviceOutlook(self.ncpus, saturated=math.inf)  # they have a plan of their own
-        outlook = replace(self.outlook, devices={**self.outlook.devices, CPU: cpus})
-        more = plan_device_fetch(
-            [
-                fetch_project(
-                    state, i, supplies=kinds, rec=self.memory.credit.recs[i], dcf=1.0,
-                    devices=self.devices, limits=self.limits[i],
-                )
-                for i in range(len(state.projects))
-            ],
-            outlook,
-            devices=self.devices,
-            settings=FetchSettings(
-                buffer_min=low,
-                buffer_total=max(low, self.prefs.buffer_total),
-                minimal=state.preferences.fetch_minimal_work,
-            ),
-        )  # fmt: skip
-        first = more.project
-        requests = {} if first is None else self._in_time(first, as_told(more.requests, outlook))
-        others = {i: self._in_time(i, as_told(each, outlook)) for i, each in more.others.items()}
-        reasons = named(more.reasons, [p.description.id for p in state.projects])
-        note_reasons(state, reasons)
-        # where nobody can be asked nothing helps but an event, or a wait that ends
-        wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
-        saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
-        wait = max(wait, 0.5 * gpu_available(state) * (saturated - low))
-        look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
-        state.next_fetch = min(state.next_fetch, look)
-        return together(plan, PlannedFetch(first if requests else None, requests, others, reasons))
-
-    def _in_time(self, i: int, requests: Mapping[str, ResourceRequest]) -> dict[str, ResourceRequest]:
-        """Return a project's requests for GPU work, no larger than what can be in time."""
-        found: dict[str, ResourceRequest] = {}
-        for kind, request in requests.items():
-            fitting = gpu_request_in_time(
-                request,
-                [job for job in self.state.jobs if job.project == i and job.gpu == kind],
-                instances=self.limits[i].usable_count(self.devices, kind),
-                idle=self.outlook.devices[kind].idle_now if kind in self.outlook.devices else 0.0,
-                available=gpu_available(self.state),
-                told=self.correction(i),
-            )
-            if fitting is not None:
-                found[kind] = fitting
-        return found
+        more = fetch_for_gpus(self.state, self.memory, self._packing, self.prefs)
+        return plan if more is None else together(plan, more)
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what fetch of CPU work looks at."""
@@ -435,7 +494,7 @@ class OwnOnDevices(OwnPolicy):
         blocked = {job.project for job in state.jobs if job.stalled or job.suspended}
         for i, row in enumerate(rows):
             row.blocked, row.uploading = i in blocked, uploading.count(i)
-            if self.limits[i].limited:
+            if self._packing.limits[i].limited:
                 self._mind_limit(i, row)
             if self.memory.gpu_cpus and self.memory.gpu_cpus >= state.ncpus:
                 row.contactable = False
@@ -449,55 +508,48 @@ class OwnOnDevices(OwnPolicy):
         """Let a project with a limit be asked only for what the limit lets run; what it keeps waiting is no work."""
         self.look_ahead()
         jobs = [job for job in self.state.jobs if job.project == i]
-        full = self.outlook.limit_shortfalls.get((i, CPU), 0.0) <= 0.0
+        full = self._packing.outlook.limit_shortfalls.get((i, CPU), 0.0) <= 0.0
         if full or (row.share <= 0.0 and not all(job.running for job in jobs)):
             row.contactable = False
         row.queued = min(row.queued, len(self.on_cpus([job for job in jobs if job.running])))
 
-    def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> CpuPlan:
+    def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
         """Return whom to ask for how much CPU work."""
-        plan = super().ask(projects, outcome)
-        if plan.project is None or not self.limits[plan.project].limited:
+        for i in range(len(projects)):
+            self._look_out(i)
+        state, packing = self.state, self._packing
+        plan = fetch_before_deadlines(
+            state,
+            self.memory,
+            projects,
+            outcome,
+            self.on_cpus(state.jobs),
+            prefs=self.prefs,
+            idle_cpus=self.ncpus - len(self.on_cpus(state.running)),
+            explain=self.explain,
+        )
+        self.memory.urgency = int(plan.urgency)
+        if plan.project is None or not packing.limits[plan.project].limited:
             return plan
-        most = self.outlook.limit_shortfalls.get((plan.project, CPU), 0.0)
+        most = packing.outlook.limit_shortfalls.get((plan.project, CPU), 0.0)
         return replace(plan, seconds=min(plan.seconds, most))
 
     def next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
         """Return after how many seconds fetch of CPU work may find something new."""
-        wait = super().next_look(projects, outcome, running, nobody)
-        if any(project.open and _for_cpus(project) for project in self.state.projects):
+        if nobody and self.memory.urgency != Urgency.DONT_NEED:
+            wait = self.state.slice  # caution holds work fetch back
+        else:
+            wait = super().next_look(projects, outcome, running, nobody)
+        if any(project.open and for_cpus(project) for project in self.state.projects):
             return wait
         return max(wait, self.state.slice)
 
 
-def _on_cpu(job: ClientJob) -> bool:
-    """Tell whether a job computes on CPUs alone, when it is told to."""
-    return not (job.gpu or job.always_runs)
-
-
-def _width(job: ClientJob, most: int) -> int:
-    """Return how many processors a job takes."""
-    return min(most, max(1, math.ceil(job.cpus - _ROUNDING)))
-
-
-def _for_cpus(project: ClientProject) -> bool:
-    """Tell whether a project may have jobs for CPUs of which more than one is kept."""
-    d = project.description
-    return CPU in d.supplies and CPU not in d.forbidden and not d.non_cpu_intensive
-
-
-def _cpus_of(found: RunList[ClientJob]) -> int:
-    """Return how many processors the GPU jobs of a run list take."""
-    return math.floor(
-        float_sum([job.cpus for job in found.jobs if job.gpu and not job.always_runs]) + _ROUNDING
-    )
-
-
-def from_name(name: str, rng: random.Random) -> OwnOnDevices:
+def from_name(name: str, rng: random.Random) -> OwnPolicy:
     """Make the policy of a name such as ``own CS3_WF3_WS2_JC2``.  Raises :class:`ConfigError` for what is no policy."""
     choice = PolicyChoice.parse(name.split(maxsplit=1)[1] if " " in name else "CS3_WF3_WS2_JC2")
     if choice.cpu_scheduling != 3:
         raise ConfigError(f"{name}: the policy own is CS3_WF3; write own, or own CS3_WF3_WSc_JCd")
-    return OwnOnDevices(choice, rng)
+    return OwnPolicy(choice, rng)
