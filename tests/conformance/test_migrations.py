@@ -11,10 +11,13 @@ import pytest
 import sqlalchemy as sa
 from tests.helpers.postgres_server import PostgresServer
 
+from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.sqlite import open_plain
-from cobblestone.store.maintenance.upgrade import current_revision, upgrade
+from cobblestone.store.maintenance.copy_to_postgres import move
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade, upgrade_plan
 from cobblestone.store.people import users
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
@@ -111,6 +114,44 @@ def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path)
     connection.close()
     with pytest.raises(StoreError, match="newer cobblestone"):
         upgrade(path, PROJECT)
+
+
+def move_away(path: Path, schema: Schema) -> None:
+    move(path, "postgresql:///unused", schema, progress=print)
+
+
+@pytest.mark.parametrize("schema", [PROJECT, MANAGER], ids=["project", "manager"])
+def test_a_database_from_before_the_first_schema_is_refused_and_left_alone(schema: Schema, tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path, schema)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE alembic_version SET version_num = '0005'")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    advice = (
+        rf"before 0\.1\.0 \(schema 0005\).* Nothing was changed\. Run `{schema.command}` of commit [0-9a-f]{{8}},"
+        rf" .* schema {schema.head}, then start"
+    )
+    for attempt in (upgrade, check_revision, upgrade_plan, move_away):
+        with pytest.raises(StoreError, match=advice):
+            attempt(path, schema)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_on_postgresql_a_database_from_before_the_first_schema_is_refused_and_left_alone(
+    postgres: PostgresServer, tmp_path: Path
+):
+    address = postgres.empty_database()
+    upgrade(address, PROJECT)
+    with psycopg.connect(address) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0007'")
+    before = postgres_structure(address)
+    for attempt in (upgrade, check_revision, upgrade_plan):
+        with pytest.raises(StoreError, match=r"before 0\.1\.0 \(schema 0007\)"):
+            attempt(address, PROJECT)
+    assert (postgres_structure(address), current_revision(address, PROJECT)) == (before, "0007")
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path):

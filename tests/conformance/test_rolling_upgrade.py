@@ -21,7 +21,7 @@ from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade, upgrade_plan
 from cobblestone.store.schema.project import PROJECT
 
-OLD = Program("old", "alpha", 4711, "1.0", PROJECT.head, PROJECT.known())
+OLD = Program("old", "alpha", 4711, "1.0", PROJECT.head)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def end(address: str, program: Program) -> None:
 
 
 def test_beside_an_old_program_a_new_one_adds_and_takes_nothing_away(address: str, newer: Schema):
-    new = Program("new", "beta", 1, "2.0", newer.head, newer.known())
+    new = Program("new", "beta", 1, "2.0", newer.head)
     with closing(
         connect(address)
     ) as connection:  # it is the old one's group that notes it, as long as it lives
@@ -99,7 +99,7 @@ import sys, time
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.schema.project import PROJECT
-program = Program("slow", "alpha", 1, "1.0", PROJECT.head, PROJECT.known()) if sys.argv[2] == "told" else None
+program = Program("slow", "alpha", 1, "1.0", PROJECT.head) if sys.argv[2] == "told" else None
 group = Store(sys.argv[1], readers=1, program=program).process_group(("validator", "purger"))
 group.join(["validator"], [], lambda names: None)
 print("joined", flush=True)
@@ -141,10 +141,10 @@ def test_a_program_that_beats_is_waited_for_and_one_that_comes_back_too_late_end
 UPGRADE = """
 import sys
 from pathlib import Path
-from cobblestone.store.maintenance import postgres_upgrade
+from cobblestone.store.maintenance import postgres
 from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import upgrade
-postgres_upgrade.HANGS_SECONDS = 2
+postgres.HANGS_SECONDS = 2
 upgrade(sys.argv[1], Schema(what="project database", migrations=Path(sys.argv[2])))
 """
 

@@ -127,7 +127,7 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     tracked = {name.removeprefix("src/") for name in listing if (ROOT / name).exists()}
     missing = {name for name in tracked - packed if not name.endswith("/ruff.toml")}
     assert missing == set()
-    assert "cobblestone/store/schema/migrations/script.py.mako" in packed
+    assert "cobblestone/store/schema/migrations/env.py" in packed
     assert "cobblestone/examples/sunspots/period.py" in packed
 
 

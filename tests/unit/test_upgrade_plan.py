@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema
@@ -77,8 +78,11 @@ def test_steps_that_do_not_follow_each_other_are_refused(tmp_path: Path):
         found.steps()
 
 
-def test_every_step_of_the_project_says_whether_it_expands_or_contracts():
-    for path in (PROJECT.migrations / "versions").glob("*.py"):
+@pytest.mark.parametrize("of", [PROJECT, MANAGER], ids=["project", "manager"])
+def test_every_step_says_whether_it_expands_or_contracts_and_sorts_behind_the_one_before(of: Schema):
+    revisions = [step.revision for step in of.steps()]
+    assert revisions == sorted(of.known())
+    for path in (of.migrations / "versions").glob("*.py"):
         kind = path.stem.rpartition("_")[2]
         assert kind in ("expand", "contract")
         assert f"({kind})." in path.read_text().splitlines()[0]

@@ -72,7 +72,6 @@ def open_upgraded(of: UpgradedDatabase, *, readers: int, version: str) -> Store:
         pid=os.getpid(),
         version=version,
         schema=of.schema.head,
-        known=of.schema.known(),
     )
     upgrade(of.location, of.schema, program=program, keep=of.keep)
     return Store(of.location, readers=readers, program=program)

@@ -6,4 +6,8 @@ from pathlib import Path
 
 from cobblestone.store.maintenance.upgrade import Schema
 
-MANAGER = Schema(what="account manager's database", migrations=Path(__file__).parent / "migrations")
+MANAGER = Schema(
+    what="account manager's database",
+    migrations=Path(__file__).parent / "migrations",
+    command="cobblestone manager upgrade",
+)

@@ -323,7 +323,7 @@ class PostgresProcessGroup:
     def _be_known(self, connection: psycopg.Connection[Row], program: Program) -> bool:
         """Announce our program; end this process if the database has gone on without it, while it hung or was cut off."""
         oldest = oldest_borne(connection)
-        if oldest is not None and oldest not in program.known:
+        if oldest is not None and oldest > program.schema:
             log.critical("schema_outgrown", schema=program.schema, oldest=oldest, version=program.version)
             self._valid_until = 0.0
             self._closed = True

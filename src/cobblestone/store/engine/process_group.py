@@ -34,7 +34,6 @@ class Program:
     pid: int = 0
     version: str = ""
     schema: str = ""  #: the newest revision that it knows
-    known: frozenset[str] = frozenset()  #: all that it knows; not told to others
 
 
 class Write(Protocol):

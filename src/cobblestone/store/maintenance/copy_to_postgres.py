@@ -19,7 +19,7 @@ from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
 from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.maintenance.steps import Schema
-from cobblestone.store.maintenance.upgrade import current_revision, upgrade
+from cobblestone.store.maintenance.upgrade import check_schema, current_revision, upgrade
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -72,6 +72,7 @@ def _check_source(source: Path, schema: Schema) -> None:
     revision, head = current_revision(source, schema), schema.head
     if revision is None:
         raise StoreError(f"{source} is no {schema.what}.")
+    check_schema(revision, str(source), schema)
     if revision != head:
         raise StoreError(
             f"{source} has schema {revision}, this program {head}. Start once with this version, which upgrades it, and stop"

@@ -31,7 +31,7 @@ from cobblestone.store.engine.postgres_process_group import (
     oldest_borne,
 )
 from cobblestone.store.engine.process_group import Program
-from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, newer_program, take_steps
+from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -219,11 +219,11 @@ def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str
     Raises:
         StoreError: it does not.
     """
-    known = schema.known()
-    if current is None or current in known:
+    if current is None or current in schema.known():
         return False
-    if oldest_borne(connection) not in known:
-        raise newer_program(name, current)
+    oldest = oldest_borne(connection)
+    if current < schema.head or oldest is None or oldest > schema.head:
+        raise schema.unknown(name, current)
     return True
 
 
@@ -254,7 +254,8 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
 
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:
-    """Take steps in one transaction, which waits for tables in use without blocking others for long."""
+    """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
+    import alembic.command  # noqa: F401  # loads for a second; the transaction must not be idle meanwhile
     import sqlalchemy as sa
 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)

@@ -20,6 +20,8 @@ from cobblestone.store.engine.process_group import Program
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+LAST_WITH_EARLIER_STEPS = "98976528"
+"""The commit that still has the steps from schemas before the first release."""
 _NAMES = re.compile(r"""^(revision|down_revision|bears) = (?:["'](\w+)["']|None)$""", re.MULTILINE)
 
 
@@ -64,6 +66,7 @@ class Schema:
 
     what: str  #: the kind in messages, such as ``project database``
     migrations: Path  #: folder with ``env.py`` and ``versions``
+    command: str = "cobblestone upgrade"  #: what takes the steps
 
     def steps(self) -> tuple[SchemaStep, ...]:
         """Return all steps, in order.
@@ -102,6 +105,19 @@ class Schema:
         """Return all revisions with steps to them."""
         return frozenset(step.revision for step in self.steps())
 
+    def unknown(self, name: str, revision: str) -> StoreError:
+        """Return the error for a database with a revision that there are no steps to; revisions sort as the steps follow."""
+        first = self.steps()[0].revision
+        if revision > first:
+            return StoreError(
+                f"{name} was made by a newer cobblestone (schema {revision}). Install that version, or restore a backup."
+            )
+        return StoreError(
+            f"{name} was made by a development version before 0.1.0 (schema {revision}), and this version has no steps from"
+            f" there. Nothing was changed. Run `{self.command}` of commit {LAST_WITH_EARLIER_STEPS}, which brings it to schema"
+            f" {first}, then start this version again; or begin with a new folder."
+        )
+
     def plan(self, current: str | None, programs: Sequence[Program] = ()) -> UpgradePlan:
         """Return which steps are possible from a known revision while ``programs`` run."""
         order = [None, *(step.revision for step in self.steps())]
@@ -137,13 +153,6 @@ def take_steps(connection: sa.Connection, schema: Schema, target: str) -> None:
     config.set_main_option("script_location", str(schema.migrations).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, target)
-
-
-def newer_program(name: str, revision: str) -> StoreError:
-    """Return the error for a database that this program is too old for."""
-    return StoreError(
-        f"{name} was made by a newer cobblestone (schema {revision}). Install that version, or restore a backup."
-    )
 
 
 def name_of_backup(stem: str, revision: str | None, now: float) -> str:

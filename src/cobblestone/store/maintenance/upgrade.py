@@ -22,7 +22,7 @@ from cobblestone.store.engine.process_group import Program
 from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
 from cobblestone.store.maintenance.snapshot import copy_database, database_problems
-from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, newer_program, take_steps
+from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
 ROOM_FACTOR = 1.2
 """Room that an upgrade needs, as a multiple of the database's size."""
@@ -67,7 +67,7 @@ def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str,
 
     Raises:
         Busy: it can as soon as older programs have ended.
-        StoreError: it is not a database, or was made by a newer program.
+        StoreError: it is not a database, or was made by a newer program or one from before the first schema.
     """
     if is_postgres(location):
         from cobblestone.store.engine.postgres import shown
@@ -98,7 +98,7 @@ def check_schema(revision: str, name: str, schema: Schema) -> None:
     """Refuse a revision that this program cannot upgrade from.
 
     Raises:
-        StoreError: it was made by a newer program.
+        StoreError: it was made by a newer program, or one from before the first schema.
     """
     _needs_steps(revision or None, name, schema)
 
@@ -118,8 +118,8 @@ def upgrade(
     database goes into the folder ``keep``, and ``program``, this one, is known to later upgrades from here on.
 
     Raises:
-        StoreError: it cannot be reached, is not a database, was made by a newer program, or a step failed; then the database
-            is as it was.
+        StoreError: it cannot be reached, is not a database, was made by a newer program or one from before the first schema,
+            or a step failed; then the database is as it was.
         Busy: another process reads the file at this moment, or programs run that cannot work with what this one needs.
     """
     now = time.time() if now is None else now
@@ -190,7 +190,7 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
 
 def _needs_steps(current: str | None, name: str, schema: Schema) -> bool:
     if current is not None and current not in schema.known():
-        raise newer_program(name, current)
+        raise schema.unknown(name, current)
     return current != schema.head
 
 

@@ -1,11 +1,13 @@
-"""First schema (expand)."""
-# length: every table of the first version, as it was then
+"""First schema, of version 0.1.0; those with lower numbers were never released (expand)."""
+# length: every table of the version, as it was then
 
 from __future__ import annotations
 
+from alembic import op
+
 from cobblestone.store.maintenance.migration import run
 
-revision = "0001"
+revision = "0012"
 down_revision = None
 
 TABLES = """
@@ -26,7 +28,8 @@ CREATE TABLE api_token (
     share REAL DEFAULT 1 NOT NULL,
     create_time REAL DEFAULT 0 NOT NULL,
     expire_time REAL,
-    revoke_time REAL
+    revoke_time REAL,
+    host_id INTEGER
 );
 
 CREATE TABLE app (
@@ -54,7 +57,8 @@ CREATE TABLE app (
     output_specs TEXT DEFAULT '[]' NOT NULL,
     dispatch TEXT DEFAULT '{}' NOT NULL,
     command TEXT DEFAULT '[]' NOT NULL,
-    create_time REAL DEFAULT 0 NOT NULL
+    create_time REAL DEFAULT 0 NOT NULL,
+    show_outputs INTEGER DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE app_credit (
@@ -70,6 +74,26 @@ CREATE TABLE app_credit (
 CREATE INDEX app_credit_by_owner ON app_credit (owner, owner_id);
 CREATE INDEX app_credit_by_recent ON app_credit (owner, app_id, expavg_credit);
 CREATE INDEX app_credit_by_total ON app_credit (owner, app_id, total_credit);
+
+CREATE TABLE app_day (
+    app_id INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    n_success INTEGER DEFAULT 0 NOT NULL,
+    n_error INTEGER DEFAULT 0 NOT NULL,
+    n_unsent INTEGER DEFAULT 0 NOT NULL,
+    n_in_progress INTEGER DEFAULT 0 NOT NULL,
+    n_results INTEGER DEFAULT 0 NOT NULL,
+    granted REAL DEFAULT 0 NOT NULL,
+    n_hosts INTEGER DEFAULT 0 NOT NULL,
+    PRIMARY KEY (app_id, day)
+);
+
+CREATE TABLE app_host_day (
+    app_id INTEGER NOT NULL,
+    host_id INTEGER NOT NULL,
+    last_day INTEGER DEFAULT 0 NOT NULL,
+    PRIMARY KEY (app_id, host_id)
+);
 
 CREATE TABLE app_version (
     id IDENTIFIER,
@@ -110,6 +134,21 @@ CREATE TABLE audit_entry (
 );
 CREATE INDEX audit_by_target ON audit_entry (target);
 
+CREATE TABLE badge (
+    id IDENTIFIER,
+    kind TEXT DEFAULT '' NOT NULL,
+    level REAL DEFAULT 0 NOT NULL,
+    UNIQUE (kind, level)
+);
+
+CREATE TABLE badge_owner (
+    owner TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    badge_id INTEGER NOT NULL,
+    create_time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (owner, owner_id, badge_id)
+);
+
 CREATE TABLE batch (
     id IDENTIFIER,
     name TEXT DEFAULT '' NOT NULL,
@@ -124,8 +163,11 @@ CREATE TABLE batch (
     n_error INTEGER DEFAULT 0 NOT NULL,
     priority INTEGER DEFAULT 0 NOT NULL,
     fair_weight REAL DEFAULT 1 NOT NULL,
-    turn REAL DEFAULT 0 NOT NULL
+    turn REAL DEFAULT 0 NOT NULL,
+    released_seq INTEGER DEFAULT 0 NOT NULL,
+    archived INTEGER DEFAULT 0 NOT NULL
 );
+CREATE INDEX batch_to_archive ON batch (id) WHERE state = 4 AND archived = 0;
 CREATE INDEX batch_unfinished ON batch (token_id) WHERE state IN (0, 1);
 
 CREATE TABLE code_sign_key (
@@ -135,6 +177,54 @@ CREATE TABLE code_sign_key (
     is_current INTEGER DEFAULT 0 NOT NULL,
     successor_signature TEXT DEFAULT '' NOT NULL
 );
+
+CREATE TABLE consent (
+    id IDENTIFIER,
+    user_id INTEGER DEFAULT 0 NOT NULL,
+    kind TEXT DEFAULT '' NOT NULL,
+    agreed INTEGER DEFAULT 0 NOT NULL,
+    time REAL DEFAULT 0 NOT NULL,
+    source TEXT DEFAULT '' NOT NULL
+);
+CREATE INDEX consent_by_user ON consent (user_id, kind, id);
+
+CREATE TABLE contribution (
+    owner TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    total_credit REAL DEFAULT 0 NOT NULL,
+    expavg_credit REAL DEFAULT 0 NOT NULL,
+    expavg_time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (owner, owner_id, kind)
+);
+
+CREATE TABLE contribution_entry (
+    id IDENTIFIER,
+    time REAL DEFAULT 0 NOT NULL,
+    kind TEXT DEFAULT '' NOT NULL,
+    host_id INTEGER DEFAULT 0 NOT NULL,
+    user_id INTEGER DEFAULT 0 NOT NULL,
+    amount REAL DEFAULT 0 NOT NULL,
+    work_start REAL DEFAULT 0 NOT NULL,
+    facts TEXT DEFAULT '{}' NOT NULL
+);
+CREATE INDEX contribution_by_host ON contribution_entry (host_id, id);
+CREATE INDEX contribution_by_user ON contribution_entry (user_id, id);
+
+CREATE TABLE credit_day (
+    owner TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    n_days INTEGER DEFAULT 1 NOT NULL,
+    granted REAL DEFAULT 0 NOT NULL,
+    n_results INTEGER DEFAULT 0 NOT NULL,
+    total REAL DEFAULT 0 NOT NULL,
+    total_results INTEGER DEFAULT 0 NOT NULL,
+    expavg_credit REAL DEFAULT 0 NOT NULL,
+    expavg_time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (owner, owner_id, day)
+);
+CREATE INDEX credit_day_by_age ON credit_day (n_days, day);
 
 CREATE TABLE credit_decay (
     id IDENTIFIER,
@@ -178,6 +268,20 @@ CREATE TABLE credit_inheritance (
     last_entry_id INTEGER DEFAULT 0 NOT NULL
 );
 
+CREATE TABLE deletion (
+    owner TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    cpid TEXT DEFAULT '' NOT NULL,
+    time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (owner, owner_id)
+);
+
+CREATE TABLE ended_session (
+    session_hash TEXT NOT NULL PRIMARY KEY,
+    expire_time REAL DEFAULT 0 NOT NULL
+);
+CREATE INDEX ended_session_expired ON ended_session (expire_time);
+
 CREATE TABLE file (
     name TEXT NOT NULL PRIMARY KEY,
     nbytes INTEGER DEFAULT 0 NOT NULL,
@@ -211,8 +315,10 @@ CREATE TABLE host (
     expavg_time REAL DEFAULT 0 NOT NULL
 );
 CREATE INDEX host_by_cpid ON host (user_id, host_cpid);
-CREATE INDEX host_by_credit ON host (expavg_credit);
-CREATE INDEX host_by_total ON host (total_credit);
+CREATE INDEX host_by_credit ON host (expavg_credit, id, merged_into, removed_time) WHERE merged_into IS NULL AND removed_time IS NULL;
+CREATE INDEX host_by_total ON host (total_credit, id, merged_into, removed_time) WHERE merged_into IS NULL AND removed_time IS NULL;
+CREATE INDEX host_merged ON host (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX host_removed ON host (removed_time) WHERE removed_time IS NOT NULL;
 
 CREATE TABLE host_app_version (
     host_id INTEGER NOT NULL,
@@ -240,6 +346,32 @@ CREATE TABLE host_app_version (
     PRIMARY KEY (host_id, app_version_id)
 );
 
+CREATE TABLE host_storage (
+    host_id INTEGER NOT NULL PRIMARY KEY,
+    nbytes INTEGER DEFAULT 0 NOT NULL,
+    seen REAL DEFAULT 0 NOT NULL,
+    proven REAL DEFAULT 0 NOT NULL,
+    claimed REAL DEFAULT 0 NOT NULL,
+    challenge TEXT,
+    answer TEXT DEFAULT '' NOT NULL,
+    answer_time REAL DEFAULT 0 NOT NULL,
+    answer_claimed REAL DEFAULT 0 NOT NULL
+);
+CREATE INDEX host_storage_answered ON host_storage (host_id) WHERE answer <> '';
+
+CREATE TABLE kept_file (
+    host_id INTEGER NOT NULL,
+    file_name TEXT NOT NULL,
+    user_id INTEGER DEFAULT 0 NOT NULL,
+    network TEXT DEFAULT '' NOT NULL,
+    nbytes INTEGER DEFAULT 0 NOT NULL,
+    listed INTEGER DEFAULT 0 NOT NULL,
+    counted INTEGER DEFAULT 0 NOT NULL,
+    PRIMARY KEY (host_id, file_name)
+);
+CREATE INDEX kept_file_by_name ON kept_file (file_name, counted);
+CREATE INDEX kept_file_to_count ON kept_file (host_id) WHERE listed = 1 AND counted = 0;
+
 CREATE TABLE mail (
     id IDENTIFIER,
     create_time REAL DEFAULT 0 NOT NULL,
@@ -256,6 +388,14 @@ CREATE INDEX mail_waiting ON mail (next_time) WHERE sent_time IS NULL;
 CREATE TABLE meta (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT DEFAULT '' NOT NULL
+);
+
+CREATE TABLE milestone (
+    owner TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    credit INTEGER NOT NULL,
+    time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (owner, owner_id, credit)
 );
 
 CREATE TABLE msg_from_host (
@@ -300,10 +440,25 @@ CREATE TABLE one_time_code (
 );
 CREATE INDEX code_by_user ON one_time_code (user_id, purpose);
 
+CREATE TABLE profile (
+    user_id INTEGER NOT NULL PRIMARY KEY,
+    text TEXT DEFAULT '' NOT NULL,
+    picture BLOB,
+    searchable INTEGER DEFAULT 0 NOT NULL,
+    time REAL DEFAULT 0 NOT NULL
+);
+
 CREATE TABLE project_sample (
     time REAL NOT NULL PRIMARY KEY,
     figures TEXT DEFAULT '{}' NOT NULL
 );
+
+CREATE TABLE received_file (
+    host_id INTEGER NOT NULL,
+    file_name TEXT NOT NULL,
+    PRIMARY KEY (host_id, file_name)
+);
+CREATE INDEX received_file_by_name ON received_file (file_name);
 
 CREATE TABLE result (
     id IDENTIFIER,
@@ -333,7 +488,9 @@ CREATE TABLE result (
     fpops_counted REAL DEFAULT 0 NOT NULL,
     intops_counted REAL DEFAULT 0 NOT NULL,
     outlier INTEGER DEFAULT 0 NOT NULL,
-    trickle_seconds REAL DEFAULT 0 NOT NULL
+    trickle_seconds REAL DEFAULT 0 NOT NULL,
+    told_remaining REAL,
+    told_time REAL
 );
 CREATE INDEX result_by_app ON result (app_id);
 CREATE INDEX result_by_host ON result (host_id, id);
@@ -375,8 +532,28 @@ CREATE TABLE team (
     expavg_credit REAL DEFAULT 0 NOT NULL,
     expavg_time REAL DEFAULT 0 NOT NULL
 );
-CREATE INDEX team_by_credit ON team (expavg_credit);
-CREATE INDEX team_by_total ON team (total_credit);
+CREATE INDEX team_by_credit ON team (expavg_credit, id);
+CREATE INDEX team_by_total ON team (total_credit, id);
+
+CREATE TABLE team_message (
+    id IDENTIFIER,
+    team_id INTEGER DEFAULT 0 NOT NULL,
+    user_id INTEGER DEFAULT 0 NOT NULL,
+    title TEXT DEFAULT '' NOT NULL,
+    text TEXT DEFAULT '' NOT NULL,
+    time REAL DEFAULT 0 NOT NULL
+);
+CREATE INDEX team_message_by_team ON team_message (team_id, id);
+
+CREATE TABLE told_account (
+    token_id INTEGER NOT NULL,
+    account TEXT NOT NULL,
+    user_id INTEGER NOT NULL,
+    weak_authenticator TEXT DEFAULT '' NOT NULL,
+    enrol_time REAL DEFAULT 0 NOT NULL,
+    PRIMARY KEY (token_id, account),
+    UNIQUE (token_id, user_id)
+);
 
 CREATE TABLE upload (
     name TEXT NOT NULL PRIMARY KEY,
@@ -417,11 +594,13 @@ CREATE TABLE user_account (
     erased_time REAL,
     total_credit REAL DEFAULT 0 NOT NULL,
     expavg_credit REAL DEFAULT 0 NOT NULL,
-    expavg_time REAL DEFAULT 0 NOT NULL
+    expavg_time REAL DEFAULT 0 NOT NULL,
+    email_verified_time REAL,
+    team_messages INTEGER DEFAULT 1 NOT NULL
 );
-CREATE INDEX user_by_credit ON user_account (expavg_credit);
+CREATE INDEX user_by_credit ON user_account (expavg_credit, id, erased_time) WHERE erased_time IS NULL;
 CREATE INDEX user_by_team ON user_account (team_id);
-CREATE INDEX user_by_total ON user_account (total_credit);
+CREATE INDEX user_by_total ON user_account (total_credit, id, erased_time) WHERE erased_time IS NULL;
 CREATE INDEX user_to_erase ON user_account (erase_time) WHERE erase_time IS NOT NULL AND erased_time IS NULL;
 
 CREATE TABLE workunit (
@@ -464,18 +643,35 @@ CREATE TABLE workunit (
     completed_seq INTEGER,
     completed_time REAL,
     handler_failures INTEGER DEFAULT 0 NOT NULL,
-    retry_time REAL DEFAULT 0 NOT NULL
+    retry_time REAL DEFAULT 0 NOT NULL,
+    handler_problem TEXT DEFAULT '' NOT NULL
 );
+CREATE INDEX wu_archive ON workunit (batch_id, completed_time) WHERE file_delete_state = 2;
 CREATE INDEX wu_assimilate ON workunit (id) WHERE assimilate_state = 1;
 CREATE INDEX wu_by_batch ON workunit (batch_id, completed_seq);
 CREATE INDEX wu_delete ON workunit (id) WHERE file_delete_state = 1;
 CREATE INDEX wu_due ON workunit (transition_time) WHERE transition_time IS NOT NULL;
-CREATE INDEX wu_purge ON workunit (completed_time) WHERE file_delete_state = 2;
 CREATE INDEX wu_targeted ON workunit (id) WHERE assimilate_state = 0
     AND (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL);
 CREATE INDEX wu_validate ON workunit (id) WHERE need_validate = 1;
 """
+SWEPT_EARLY = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05"
+STORAGE = {
+    "app_credit": f"fillfactor = 80, {SWEPT_EARLY}",
+    "contribution": f"fillfactor = 80, {SWEPT_EARLY}",
+    "host": f"fillfactor = 70, {SWEPT_EARLY}",
+    "host_app_version": f"fillfactor = 70, {SWEPT_EARLY}",
+    "host_storage": f"fillfactor = 70, {SWEPT_EARLY}",
+    "kept_file": SWEPT_EARLY,
+    "result": f"fillfactor = 80, {SWEPT_EARLY}",
+    "upload": SWEPT_EARLY,
+    "user_account": f"fillfactor = 80, {SWEPT_EARLY}",
+    "workunit": f"fillfactor = 80, {SWEPT_EARLY}",
+}
 
 
 def upgrade() -> None:
     run(TABLES)
+    if op.get_context().dialect.name == "postgresql":
+        for table, storage in STORAGE.items():
+            op.execute(f"ALTER TABLE {table} SET ({storage})")

@@ -1,0 +1,122 @@
+"""Projects that were kept of each released schema become projects of today, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tests.conformance.conftest import DATABASES
+from tests.conformance.test_migrations import postgres_structure, structure
+from tests.helpers.kept_project import RELEASED, load_postgres, load_sqlite
+from tests.helpers.postgres_server import PostgresServer
+from tests.helpers.project_world import START, empty_database
+
+from cobblestone.ops.files import write_private
+from cobblestone.ops.settings import settings_template
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.operation.doctor import CHECKS, diagnose
+from cobblestone.server.run import open_project
+from cobblestone.store.engine.database import Database, Store
+from cobblestone.store.engine.process_group import Program
+from cobblestone.store.maintenance.upgrade import current_revision, upgrade
+from cobblestone.store.schema.project import PROJECT
+from cobblestone.store.schema.tables import metadata
+
+VERSIONS = sorted(path.name for path in RELEASED.iterdir())
+#: Only the database was kept: no files and no running server, and the server of the tests does not flush.
+NOT_KEPT = {"durable", "keys", "input_files", "file_contents", "output_files", "export", "daemons", "disk"}
+
+Columns = Mapping[str, Sequence[str]]
+
+
+def loaded(version: str, kind: str, folder: ProjectFolder, request: pytest.FixtureRequest) -> Path | str:
+    text = (RELEASED / version / f"{kind}.sql").read_text()
+    if kind == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        address = server.empty_database()
+        load_postgres(text, address)
+        return address
+    load_sqlite(text, folder.database)
+    return folder.database
+
+
+@pytest.fixture(params=[(version, kind) for version in VERSIONS for kind in DATABASES], ids=" ".join)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ProjectFolder, Path | str]:
+    """A project's folder with its database, as that version left it."""
+    folder = ProjectFolder(tmp_path / "project")
+    folder.root.mkdir()
+    folder.make()
+    location = loaded(*request.param, folder, request)
+    url = "" if isinstance(location, Path) else location
+    settings = settings_template(project={"url": "http://127.0.0.1:8080/"}, database={"url": url})
+    (folder.root / "cobblestone.toml").write_text(settings)
+    write_private(folder.secret_file, os.urandom(32))
+    return folder, location
+
+
+def content(location: Path | str, columns: Columns) -> dict[str, list[str]]:
+    """The rows of tables, by column."""
+
+    def read(db: Database) -> dict[str, list[str]]:
+        return {
+            table: sorted(map(repr, db.query(f"SELECT {', '.join(names)} FROM {table}")))
+            for table, names in columns.items()
+        }
+
+    store = Store(location, readers=1)
+    try:
+        return store.read(read)
+    finally:
+        store.close()
+
+
+def columns_that_stayed(location: Path | str) -> Columns:
+    """Of each table that there is still the columns that it had and has."""
+    store = Store(location, readers=1)
+    try:
+        had = {table: store.read(lambda db, table=table: db.columns(table)) for table in metadata.tables}
+    finally:
+        store.close()
+    return {
+        table: [name for name in names if name in metadata.tables[table].columns]
+        for table, names in had.items()
+        if names
+    }
+
+
+def test_a_kept_project_is_upgraded_and_has_all_its_rows(
+    kept: tuple[ProjectFolder, Path | str], request: pytest.FixtureRequest, tmp_path: Path
+):
+    _, location = kept
+    columns = columns_that_stayed(location)
+    before = content(location, columns)
+    assert all(before.values()), "a row in each table"
+    program = Program("today", "alpha", 1, "today", PROJECT.head)
+    upgrade(location, PROJECT, program=program)
+    assert current_revision(location, PROJECT) == PROJECT.head
+    assert content(location, columns) == before
+    if isinstance(location, Path):
+        (fresh := tmp_path / "fresh.sqlite").write_bytes(empty_database())
+        assert structure(location) == structure(fresh)
+    else:
+        address = request.getfixturevalue("postgres").empty_database()
+        upgrade(address, PROJECT, program=program)
+        assert postgres_structure(location) == postgres_structure(address)
+
+
+def test_a_kept_project_is_sound_and_its_ledger_gives_the_same_sums(kept: tuple[ProjectFolder, Path | str]):
+    folder, _ = kept
+    with open_project(folder.root, clock=lambda: START + 60 * 86400.0) as ctx:
+        found = {
+            name: asyncio.run(diagnose(ctx, check)).findings
+            for name, check in CHECKS.items()
+            if name not in NOT_KEPT
+        }
+        audit = ctx.store.read(recompute)
+    assert {name: findings for name, findings in found.items() if findings} == {}
+    assert (audit.agrees, audit.corrections) == (True, 1)
+    assert audit.entries > audit.grants > 5
