@@ -11,10 +11,10 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.people import Scope
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.endpoints.routing import Endpoint
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint
 
 
-def concrete(endpoint: Endpoint) -> str:
+def concrete(endpoint: AnsweredEndpoint) -> str:
     """An address of the endpoint."""
     path = endpoint.path.replace("{name}", "some")
     return re.sub(r"\{\w+:int\}", "1", path)
@@ -25,7 +25,7 @@ each_protected = pytest.mark.parametrize("endpoint", PROTECTED, ids=lambda e: f"
 
 
 @each_protected
-def test_nothing_works_without_a_token(world: World, endpoint: Endpoint):
+def test_nothing_works_without_a_token(world: World, endpoint: AnsweredEndpoint):
     answer = world.run(world.http.request(endpoint.method, API + concrete(endpoint)))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -33,7 +33,7 @@ def test_nothing_works_without_a_token(world: World, endpoint: Endpoint):
 
 
 @each_protected
-def test_nothing_works_without_the_scope(world: World, endpoint: Endpoint):
+def test_nothing_works_without_the_scope(world: World, endpoint: AnsweredEndpoint):
     others = [scope for scope in Scope if scope is not endpoint.scope]
     client = ApiClient(world, others)
     problem = client.problem(403, endpoint.method, concrete(endpoint))

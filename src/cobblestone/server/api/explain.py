@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.status import VersionStatus
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.operation import explain
 
 
@@ -20,7 +20,7 @@ def _version(each: VersionStatus) -> schema.VersionStatus:
     )
 
 
-@endpoint("GET", "/explain/hosts/{host_id:int}", scope=Scope.READ, tag="explain", problems=(404,))
+@answers(endpoints.EXPLAIN_HOST)
 async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
     """Explain what a host gets.
 
@@ -48,7 +48,7 @@ async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
     )
 
 
-@endpoint("GET", "/explain/workunits/{workunit}", scope=Scope.READ, tag="explain", problems=(404,))
+@answers(endpoints.EXPLAIN_WORKUNIT)
 async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanation:
     """Explain what becomes of a workunit.
 
@@ -67,7 +67,7 @@ async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanat
     )
 
 
-@endpoint("GET", "/explain/results/{result}", scope=Scope.READ, tag="explain", problems=(404,))
+@answers(endpoints.EXPLAIN_RESULT)
 async def explain_result(call: Call, result: str) -> schema.ResultExplanation:
     """Explain what became of a result.
 

@@ -13,10 +13,10 @@ import structlog
 from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import apps as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
-from cobblestone.domain.people import Scope
 from cobblestone.domain.values import ResultId
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.jobs import output_name
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.service.http.api import ApiProblem
@@ -51,7 +51,7 @@ def check_free_disk(ctx: ServerContext) -> None:
         )
 
 
-@endpoint("PUT", "/files/{name}", scope=Scope.SUBMIT, tag="files", raw_body=True, problems=(413, 507))
+@answers(endpoints.PUT_FILE)
 async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.StoredFile:
     """Store a file.
 
@@ -118,7 +118,7 @@ def _too_large(max_bytes: int) -> ApiProblem:
     )
 
 
-@endpoint("GET", "/files/{name}", scope=Scope.SUBMIT, tag="files", problems=(404,))
+@answers(endpoints.GET_FILE)
 async def get_file(call: Call, name: str) -> schema.StoredFile:
     """Ask whether a file is there.
 
@@ -130,7 +130,7 @@ async def get_file(call: Call, name: str) -> schema.StoredFile:
     return _stored_file(found[name])
 
 
-@endpoint("POST", "/files/query", scope=Scope.SUBMIT, tag="files", max_body=4_000_000)
+@answers(endpoints.QUERY_FILES, max_body=4_000_000)
 async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryReply:
     """Ask which files are there."""
     names = list(dict.fromkeys(body.names))
@@ -201,14 +201,7 @@ def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
     return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
 
 
-@endpoint(
-    "GET",
-    "/batches/{batch_id:int}/jobs/{job_id:int}/outputs/{name}",
-    scope=Scope.READ,
-    tag="batches",
-    media_type="application/octet-stream",
-    problems=(404, 503),
-)
+@answers(endpoints.GET_OUTPUT)
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
     """Fetch an output.
 
@@ -273,14 +266,7 @@ class _Pipe:
         return data
 
 
-@endpoint(
-    "GET",
-    "/batches/{batch_id:int}/outputs.zip",
-    scope=Scope.READ,
-    tag="batches",
-    media_type="application/zip",
-    problems=(404,),
-)
+@answers(endpoints.GET_ZIP)
 async def get_zip(call: Call, batch_id: int) -> Response:
     """Fetch all outputs of a batch.
 
