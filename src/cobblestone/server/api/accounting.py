@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, answers, unauthorised
@@ -79,11 +81,6 @@ async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
     return schema.DaySums(
         day=query.day,
         complete=call.now >= (query.day + 1) * DAY + SETTLED_SECONDS,
-        accounts=[
-            schema.AccountSums(
-                account=each.account, final=each.final, provisional=each.provisional, revoked=each.revoked
-            )
-            for each in found
-        ],
+        accounts=msgspec.convert(found, list[schema.AccountSums], from_attributes=True),
         next=following,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+import msgspec
+
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
 from cobblestone.domain.errors import NotFound
@@ -11,7 +13,7 @@ from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
-from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
+from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.scales import ScaleChange, apply_scales
 from cobblestone.server.credit.systems import find_system, system_names
 from cobblestone.store.credit import ledger
@@ -22,25 +24,12 @@ from cobblestone.store.work import rows as work
 
 
 def _entry(line: LedgerLine) -> schema.LedgerEntry:
-    return schema.LedgerEntry(
-        id=line.id,
-        time=line.time,
-        kind=line.kind,
-        provisional=line.kind == ledger.TRICKLE,
-        result_id=line.result_id,
-        workunit_id=line.workunit_id,
-        host_id=line.host_id,
-        user_id=line.user_id,
-        team_id=line.team_id,
-        app_version_id=line.app_version_id,
-        system=line.system,
-        claimed=line.claimed,
-        granted=line.granted,
-        unit=line.unit,
-        work_start=line.work_start,
-        reasons=line.reasons,
-        facts=named_facts(line.facts),
-    )
+    given = {
+        **msgspec.to_builtins(line),
+        "provisional": line.kind == ledger.TRICKLE,
+        "facts": named_facts(line.facts),
+    }
+    return msgspec.convert(given, schema.LedgerEntry)
 
 
 def _find(db: Database, wanted: str) -> tuple[int, Result | None]:
@@ -112,29 +101,8 @@ async def prove(call: Call) -> schema.LedgerAudit:
 
     Computes every grant again from the facts in its entry, and every total and average from the entries.
     """
-    return _audit(await call.ctx.store.aread(recompute))
-
-
-def _audit(audit: LedgerAudit) -> schema.LedgerAudit:
-    return schema.LedgerAudit(
-        agrees=audit.agrees,
-        entries=audit.entries,
-        grants=audit.grants,
-        corrections=audit.corrections,
-        rows=audit.rows,
-        differences=[
-            schema.CreditDifference(
-                table=each.table,
-                id=each.id,
-                figure=each.figure,
-                stored=each.stored,
-                computed=each.computed,
-                note=each.note,
-            )
-            for each in audit.differences
-        ],
-        more=audit.more,
-    )
+    audit = await call.ctx.store.aread(recompute)
+    return msgspec.convert(audit, schema.LedgerAudit, from_attributes=True)
 
 
 @answers(endpoints.LIST_CREDIT_SYSTEMS)

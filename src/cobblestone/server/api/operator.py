@@ -7,6 +7,8 @@ They note what they do themselves, with the state before and after (server/opera
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import msgspec
 
 from cobblestone.api_schema import endpoints
@@ -111,17 +113,13 @@ async def delete_user(call: Call, user_id: int) -> schema.Done:
 
 
 def _rollout(found: RolloutFigures) -> schema.Rollout:
-    plan = found.plan
-    return schema.Rollout(
-        version=found.version_id,
-        fraction=found.fraction,
-        state=plan.state.value,
-        stages=list(plan.stages),
-        stage=plan.stage,
-        max_error_rate=plan.max_error_rate,
-        min_results=plan.min_results,
-        min_hours=plan.min_seconds / 3600,
-    )
+    given = {
+        **msgspec.to_builtins(found.plan),
+        "version": found.version_id,
+        "fraction": found.fraction,
+        "min_hours": found.plan.min_seconds / 3600,
+    }
+    return msgspec.convert(given, schema.Rollout)
 
 
 @answers(endpoints.START_ROLLOUT, quiet=True)
@@ -181,14 +179,11 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
     return schema.AuditList(
         entries=[
             schema.AuditEntry(
-                id=entry.id,
-                time=entry.time,
-                actor=entry.actor,
-                origin=entry.origin,
-                action=entry.action,
-                target=entry.target,
-                before=msgspec.json.decode(entry.before),
-                after=msgspec.json.decode(entry.after),
+                **{
+                    **asdict(entry),
+                    "before": msgspec.json.decode(entry.before),
+                    "after": msgspec.json.decode(entry.after),
+                }
             )
             for entry in found
         ]
@@ -199,9 +194,7 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
     """Find something by id or name."""
     found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
-    return schema.FoundList(
-        found=[schema.Found(kind=item.kind, id=item.id, name=item.name) for item in found]
-    )
+    return schema.FoundList(found=msgspec.convert(found, list[schema.Found], from_attributes=True))
 
 
 @answers(endpoints.LIST_CHECKS)
@@ -216,8 +209,7 @@ async def diagnose(call: Call, name: str) -> schema.Diagnosis:
 
     On a snapshot of the database; large projects take minutes for some.
     """
-    found = await doctor.diagnose(call.ctx, doctor.check_named(name))
-    return found.described()
+    return await doctor.diagnose(call.ctx, doctor.check_named(name))
 
 
 @answers(endpoints.REPAIR, quiet=True)

@@ -284,7 +284,7 @@ async def revoke_token(call: Call, token_id: int) -> schema.Token:
 
 
 def _news(item: NewsItem) -> schema.News:
-    return schema.News(id=item.id, title=item.title, text=item.text, time=item.time)
+    return msgspec.convert(item, schema.News, from_attributes=True)
 
 
 @answers(endpoints.LIST_NEWS)

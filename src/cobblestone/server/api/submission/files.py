@@ -9,6 +9,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import IO, BinaryIO, cast
 
+import msgspec
 import structlog
 from starlette.responses import Response, StreamingResponse
 
@@ -31,7 +32,7 @@ WRITE_CHUNK = 1 << 20
 
 
 def _stored_file(file: FileRow) -> schema.StoredFile:
-    return schema.StoredFile(name=file.name, nbytes=file.nbytes, md5=file.md5)
+    return msgspec.convert(file, schema.StoredFile, from_attributes=True)
 
 
 def check_free_disk(ctx: ServerContext) -> None:
