@@ -65,6 +65,12 @@ def test_requests_go_below_the_project_s_address():
     )
 
 
+@pytest.mark.parametrize("places", [(), (1, 2)], ids=["too few", "too many"])
+def test_a_path_takes_as_many_values_as_it_has_places(places: tuple[int, ...]):
+    with pytest.raises(ValueError, match="zip"):
+        endpoints.GET_HOST.path_of(*places)
+
+
 @pytest.mark.parametrize("trouble", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), refused(503)])
 def test_passing_trouble_is_retried(trouble: httpx.Response | Exception):
     server = Server(trouble, trouble, good({"a": 1}))

@@ -41,9 +41,14 @@ class Endpoint(Generic[R]):
     signed: bool = False  #: the answer is signed with what the token's owner and the project know
 
     def path_of(self, *places: int | str) -> str:
-        """Return the path with values for its parameters, in their order."""
-        values = iter(places)
-        return PLACE.sub(lambda _: quote(str(next(values)), safe=""), self.path)
+        """Return the path with values for its parameters, in their order.
+
+        Raises:
+            ValueError: there are more or fewer values than parameters.
+        """
+        names = (name for name, _ in PLACE.findall(self.path))
+        values = dict(zip(names, places, strict=True))
+        return PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), self.path)
 
 
 # fmt: off

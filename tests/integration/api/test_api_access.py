@@ -9,9 +9,12 @@ from openapi_spec_validator import validate
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.endpoints import Endpoint
+from cobblestone.api_schema.people import News, Team
 from cobblestone.domain.people import Scope
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.endpoints.routing import AnsweredEndpoint
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, Call, answers
 
 
 def concrete(endpoint: AnsweredEndpoint) -> str:
@@ -144,6 +147,25 @@ def test_the_description_is_valid_openapi(world: World):
     document = world.get(f"{API}/openapi.json").json()
     validate(document)
     assert document["servers"] == [{"url": "http://127.0.0.1:8080/api/v1"}]
+
+
+def test_every_declared_endpoint_is_answered_by_one_handler():
+    declared = [each for each in vars(endpoints).values() if isinstance(each, Endpoint)]
+    paths = sorted((each.method, each.path) for each in declared)
+    assert len(set(paths)) == len(paths)
+    assert sorted((each.method, each.path) for each in ENDPOINTS) == paths
+
+
+def test_a_handler_must_take_and_return_what_its_endpoint_declares():
+    async def other_place(call: Call, news: int) -> News:
+        raise NotImplementedError
+
+    async def other_reply(call: Call, news_id: int) -> Team:
+        raise NotImplementedError
+
+    for handler in (other_place, other_reply):
+        with pytest.raises(TypeError, match=handler.__name__):
+            answers(endpoints.GET_NEWS)(handler)
 
 
 def test_every_endpoint_is_described(world: World):
