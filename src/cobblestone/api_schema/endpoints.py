@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
+
+import msgspec
 
 from cobblestone.api_schema import account_manager, apps, batches, operation, people, project
 from cobblestone.api_schema.values import Body, PageQuery, Query, Reply
@@ -21,8 +22,7 @@ PLACE = re.compile(r"{(\w+)(:int)?}")
 """A part of a path that is a parameter: its name, and whether it is a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint(Generic[R]):
+class Endpoint(msgspec.Struct, Generic[R], frozen=True):
     """One operation of the API: where it is, who may call it, what goes in and what comes out."""
 
     method: str

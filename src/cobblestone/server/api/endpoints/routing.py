@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -168,11 +168,9 @@ def request_origin(request: Request, kind: str) -> str:
 A = TypeVar("A", bound=Reply | bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredEndpoint(Endpoint[Any]):
+class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
     """An endpoint with the function that answers it.  Made by :func:`answers`."""
 
-    _: KW_ONLY
     handler: Callable[..., Awaitable[Reply | Response]]
     summary: str
     description: str
@@ -263,7 +261,7 @@ def answers(
             raise TypeError(f"{handler.__name__}: the endpoint answers with {endpoint.reply}, not {reply}")
         summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
         return AnsweredEndpoint(
-            **{each.name: getattr(endpoint, each.name) for each in fields(endpoint)},
+            **msgspec.structs.asdict(endpoint),
             handler=handler,
             summary=summary.removesuffix("."),
             description=" ".join(description.split()),
