@@ -471,13 +471,13 @@ def test_a_waiting_workunit_says_how_many_computers_could_take_it(world: World):
     offer = world.write(world.ctx.offers.get)
     found = world.ctx.store.read(lambda db: explain_workunit(world.ctx, db, offer, "1", now=world.now))
     assert (found.takers, found.tried) == (0, 2)
-    texts = [each.text() for each in found.reasons]
+    texts = [each.text for each in found.reasons]
     assert any("less memory for the client than the job needs (8000 MB)" in text for text in texts)
     assert any("0 of the 2 computers" in text for text in texts)
     told = world.ctx.store.read(
         lambda db: explain_result(world.ctx, db, offer, large.new_results()[0], now=world.now)
     )
-    assert any("Host 2" in each.text() for each in told.reasons)
+    assert any("Host 2" in each.text for each in told.reasons)
 
 
 @pytest.mark.parametrize("path", ["hosts/99", "workunits/nothing", "results/nothing"])

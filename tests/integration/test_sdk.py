@@ -7,13 +7,16 @@ import csv
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.eventually import eventually
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import AppChanges, RulesBody
+from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.cli.work.app import deadline_lines
 from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
@@ -521,7 +524,6 @@ def test_the_operator_s_part(project: Project):
 
 
 def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: World):
-    from cobblestone.api_schema.project import KeyList
     from cobblestone.sdk.api.signing import rotate_key
 
     keys = world.ctx.folder.keys
@@ -537,7 +539,7 @@ def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: Wo
     for file in msgspec.json.decode(world.value("SELECT files FROM app_version")):
         assert verify_md5(private.public_key(), file["md5"], file["signature"])
     rotate_key(project.connection, world.ctx.folder.root)
-    found = project.connection.get("/keys", KeyList).keys
+    found = project.connection.call(endpoints.LIST_KEYS).keys
     assert [(key.current, key.has_successor_signature) for key in found] == [
         (True, False),
         (False, True),
@@ -561,7 +563,12 @@ def test_an_interrupted_rotation_is_finished(project: Project, world: World, mon
     assert (keys / "code_sign_private").read_text() == fresh
     assert not (keys / "code_sign_private.new").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(project.connection, "post", killed)
+        call = project.connection.call
+
+        def killed_in_between(endpoint: Endpoint[Any], **options: Any) -> object:
+            return killed() if endpoint is endpoints.CHANGE_KEY else call(endpoint, **options)
+
+        patch.setattr(project.connection, "call", killed_in_between)
         with pytest.raises(KeyboardInterrupt):
             key_rotation.rotate_key(project.connection, root)
     key_rotation.rotate_key(project.connection, root)

@@ -11,6 +11,8 @@ from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, connect
 from tests.helpers.wasm_slot import COPY, FOREVER, module
 
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.apps import NewVersion, VersionFileBody
 from cobblestone.cli.work.app import app_lines
 from cobblestone.domain import pyodide as known
 from cobblestone.domain.apps import BROWSER_PLATFORM
@@ -94,10 +96,10 @@ def test_a_module_that_nobody_can_run_makes_no_app(project: Project):
 def test_files_of_a_platform_that_the_version_is_not_for_are_refused(project: Project):
     app = project.create_app("copy", COMMAND, wasm="program.wasm", platforms=["x86_64-pc-linux-gnu"])
     (version,) = app.versions
-    file = {"file": version.files[0].file, "open_name": "x", "main_program": True}
-    body = {"platform": "windows_x86_64", "files": [file], "platform_files": {"windows_arm64": [file]}}
+    file = VersionFileBody(file=version.files[0].file, open_name="x", main_program=True)
+    body = NewVersion(platform="windows_x86_64", files=[file], platform_files={"windows_arm64": [file]})
     with pytest.raises(RequestRefused, match="windows_arm64 is neither the platform nor in also_for"):
-        project.connection.post("/apps/copy/versions", body, object)
+        project.connection.call(endpoints.ADD_VERSION, "copy", body=body)
 
 
 def test_a_portable_python_program_stays_one_when_it_changes(project: Project):

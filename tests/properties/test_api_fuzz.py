@@ -16,7 +16,7 @@ from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.endpoints.routing import Endpoint
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint
 from cobblestone.wire.project.signatures import encode_private_key
 
 NAMES = [
@@ -88,7 +88,7 @@ def mostly(usual: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.integers(0, 15).flatmap(lambda chance: JUNK if chance == 0 else usual)
 
 
-def addresses(endpoint: Endpoint) -> st.SearchStrategy[str]:
+def addresses(endpoint: AnsweredEndpoint) -> st.SearchStrategy[str]:
     """Addresses of an endpoint, with ids that exist and others."""
     ids = st.sampled_from(["0", "1", "2", "9007199254740993", "99999999999999999999"])
     words = st.sampled_from(
@@ -159,7 +159,7 @@ def nearly(draw: st.DrawFn, good: Any) -> Any:
     return draw(st.one_of(st.just(good), TEXTS, NUMBERS, JUNK))
 
 
-def requests(endpoint: Endpoint) -> st.SearchStrategy[tuple[str, Any, Any]]:
+def requests(endpoint: AnsweredEndpoint) -> st.SearchStrategy[tuple[str, Any, Any]]:
     """Address, body and parameters."""
     parameters = [each.name for each in msgspec.structs.fields(endpoint.query)] if endpoint.query else ["x"]
     query = st.one_of(
@@ -197,7 +197,7 @@ QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, Hea
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: f"{each.method} {each.path}")
 @QUIET
 @given(data=st.data())
-def test_any_request_is_done_or_refused(api: ApiClient, endpoint: Endpoint, data: st.DataObject):
+def test_any_request_is_done_or_refused(api: ApiClient, endpoint: AnsweredEndpoint, data: st.DataObject):
     path, body, query = data.draw(requests(endpoint))
     query.pop("wait", None)
     note(f"{endpoint.method} {path} {query} {body}")

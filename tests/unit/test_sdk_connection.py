@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
+from cobblestone.api_schema import endpoints, values
+from cobblestone.api_schema.endpoints import Endpoint
+from cobblestone.api_schema.people import NewNews
 from cobblestone.domain.errors import Busy, Conflict, NotFound
 from cobblestone.sdk.api.connection import ATTEMPTS, PIECE_NBYTES, Connection, RequestRefused, Unreachable
 
@@ -43,26 +45,43 @@ def refused(status: int, **headers: str) -> httpx.Response:
     return httpx.Response(status, json=body, headers=headers)
 
 
-Any_ = dict[str, Any]
+class Reply(values.Reply, frozen=True):
+    """A reply of the endpoint that these tests call."""
+
+    a: int = 0
+
+
+GET = Endpoint("GET", "/x", None, "x", Reply)
+POST = Endpoint("POST", "/x", None, "x", Reply, body=NewNews, idempotent=True)
+NEWS = NewNews(title="t", text="x")
+STORED = {"name": "f_5a", "nbytes": 7, "md5": "6d"}
 
 
 def test_requests_go_below_the_project_s_address():
-    server = Server(good())
-    server.connection().get("/apps", Any_, limit=3, deprecated=True, before=None)
-    assert str(server.requests[0].url) == "http://project/sub/api/v1/apps?limit=3&deprecated=true"
+    server = Server(good({"versions": []}))
+    server.connection().call(endpoints.LIST_VERSIONS, "a/b", limit=3, deprecated=True, before=None)
+    assert (
+        str(server.requests[0].url) == "http://project/sub/api/v1/apps/a%2Fb/versions?limit=3&deprecated=true"
+    )
+
+
+@pytest.mark.parametrize("places", [(), (1, 2)], ids=["too few", "too many"])
+def test_a_path_takes_as_many_values_as_it_has_places(places: tuple[int, ...]):
+    with pytest.raises(ValueError, match="zip"):
+        endpoints.GET_HOST.path_of(*places)
 
 
 @pytest.mark.parametrize("trouble", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), refused(503)])
 def test_passing_trouble_is_retried(trouble: httpx.Response | Exception):
     server = Server(trouble, trouble, good({"a": 1}))
-    assert server.connection().get("/x", Any_) == {"a": 1}
+    assert server.connection().call(GET) == Reply(a=1)
     assert len(server.requests) == 3
     assert 0 < server.slept[0] < server.slept[1]
 
 
 def test_a_repeated_post_carries_the_same_key():
     server = Server(httpx.ReadError("cut"), good())
-    server.connection().post("/batches", {"a": 1}, Any_)
+    server.connection().call(POST, body=NEWS)
     keys = {request.headers["idempotency-key"] for request in server.requests}
     assert len(server.requests) == 2
     assert len(keys) == 1
@@ -71,21 +90,21 @@ def test_a_repeated_post_carries_the_same_key():
 def test_different_posts_carry_different_keys():
     server = Server(good())
     connection = server.connection()
-    connection.post("/x", {}, Any_)
-    connection.post("/x", {}, Any_)
+    connection.call(POST, body=NEWS)
+    connection.call(POST, body=NEWS)
     assert server.requests[0].headers["idempotency-key"] != server.requests[1].headers["idempotency-key"]
 
 
 def test_lasting_trouble_ends_after_a_few_attempts():
     server = Server(httpx.ConnectError("refused"))
     with pytest.raises(Unreachable, match="cobblestone run"):
-        server.connection().get("/x", Any_)
+        server.connection().call(GET)
     assert len(server.requests) == ATTEMPTS
 
 
 def test_the_server_s_wish_to_wait_is_respected():
     server = Server(refused(503, **{"Retry-After": "4"}), good())
-    server.connection().get("/x", Any_)
+    server.connection().call(GET)
     assert server.slept[0] > 3
 
 
@@ -96,7 +115,7 @@ def test_the_server_s_wish_to_wait_is_respected():
 def test_a_refusal_is_not_retried(status: int, kind: type[Exception]):
     server = Server(refused(status))
     with pytest.raises(kind) as raised:
-        server.connection().get("/x", Any_)
+        server.connection().call(GET)
     assert len(server.requests) == 1
     error = raised.value
     assert isinstance(error, RequestRefused)
@@ -106,7 +125,7 @@ def test_a_refusal_is_not_retried(status: int, kind: type[Exception]):
 
 def test_a_project_that_stays_busy_is_busy():
     with pytest.raises(Busy):
-        Server(refused(503)).connection().get("/x", Any_)
+        Server(refused(503)).connection().call(GET)
 
 
 @pytest.mark.parametrize(
@@ -114,30 +133,29 @@ def test_a_project_that_stays_busy_is_busy():
 )
 def test_an_address_of_something_else_is_noticed(answer: httpx.Response):
     with pytest.raises((Unreachable, NotFound), match="cobblestone project"):
-        Server(answer).connection().get("/x", Any_)
+        Server(answer).connection().call(GET)
 
 
 def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path):
     (tmp_path / "f").write_bytes(b"content")
-    server = Server(httpx.WriteError("cut"), good())
-    server.connection().put_file("/files/x", tmp_path / "f", Any_, name="f")
+    server = Server(httpx.WriteError("cut"), good(STORED))
+    server.connection().put_file("5a", tmp_path / "f", name="f")
     assert [request.content for request in server.requests] == [b"content"] * 2
     assert server.requests[1].headers["content-length"] == "7"
 
 
 def test_a_file_is_saved_whole_or_not_at_all(tmp_path: Path):
-    Server(httpx.Response(200, content=b"data")).connection().save("/x", tmp_path / "f")
+    Server(httpx.Response(200, content=b"data")).connection().save(
+        endpoints.GET_ZIP, 7, target=tmp_path / "f"
+    )
     assert (tmp_path / "f").read_bytes() == b"data"
     with pytest.raises(NotFound):
-        Server(refused(404)).connection().save("/x", tmp_path / "g")
+        Server(refused(404)).connection().save(endpoints.GET_ZIP, 7, target=tmp_path / "g")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
 def test_members_that_are_new_in_a_reply_do_no_harm():
-    class Known(msgspec.Struct):
-        a: int
-
-    assert Server(good({"a": 1, "b": 2})).connection().get("/x", Known).a == 1
+    assert Server(good({"a": 1, "b": 2})).connection().call(GET).a == 1
 
 
 def test_the_package_gives_connect_without_loading_it_first():
@@ -152,8 +170,8 @@ def test_who_sends_a_file_hears_of_every_part_and_of_what_goes_again(tmp_path: P
     content = bytes(3 * PIECE_NBYTES + 5)
     (tmp_path / "large").write_bytes(content)
     for source in (tmp_path / "large", content):
-        server, told = Server(refused(503), good()), list[int]()
-        server.connection().put_file("/files/a", source, Any_, sent=told.append)
+        server, told = Server(refused(503), good(STORED)), list[int]()
+        server.connection().put_file("5a", source, sent=told.append)
         whole = [PIECE_NBYTES] * 3 + [5]
         assert told == [0, *whole, -len(content), *whole]
         assert [each.content for each in server.requests] == [content] * 2

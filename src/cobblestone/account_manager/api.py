@@ -19,14 +19,13 @@ from cobblestone.account_manager.store.accounts import USE_SECONDS, OperatorScop
 from cobblestone.account_manager.store.figures import ManagerFigures, figures
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
-from cobblestone.api_schema.values import MAX_ID, Reply
+from cobblestone.api_schema.values import MAX_ID, PREFIX, Reply
 from cobblestone.domain.errors import NotFound
 from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, MetricInfo
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.context import CachedRead
 from cobblestone.service.http import monitoring
 from cobblestone.service.http.api import (
-    PREFIX,
     SMALL_BODY,
     ApiProblem,
     Tokens,

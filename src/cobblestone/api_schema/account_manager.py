@@ -184,21 +184,3 @@ class DaySums(Reply, frozen=True):
     complete: bool  #: nothing more will happen on that day
     accounts: list[AccountSums]
     next: str  #: where to go on, as `after`; empty: that was all
-
-
-_ACCOUNT, _JOB = "0123456789abcdef" * 2, "a_workunit_of_some_length_0001234_1"
-ROW_BYTES = {
-    "jobs": len(msgspec.json.encode(JobQuestion(account=_ACCOUNT, name=_JOB)))
-    + len(msgspec.json.encode(JobGrant(state=CountedJobState.GRANTED, credit=1234.56789)))
-    + 2,
-    "totals": len(msgspec.json.encode(TotalQuestion(account=_ACCOUNT)))
-    + len(msgspec.json.encode(1234567.89012))
-    + 2,
-    "sums": len(
-        msgspec.json.encode(
-            AccountSums(account=_ACCOUNT, final=1234.56789, provisional=123.456789, revoked=0.0)
-        )
-    )
-    + 1,
-}
-"""Bytes that a row takes, question and answer, before compression and encryption."""

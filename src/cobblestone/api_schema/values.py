@@ -15,6 +15,8 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 from msgspec import inspect
 
+PREFIX = "/api/v1"
+"""What all paths of the API begin with, below the project's address."""
 MAX_ID = 2**53
 """Ids beyond this are none: JSON numbers are exact up to here."""
 

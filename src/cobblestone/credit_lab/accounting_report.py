@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.credit_lab.accounting_identities import WAYS
 from cobblestone.credit_lab.accounting_simulation import TICK, Person, SimulationOutcome
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.exports import CountedJobState
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.simulator.report.picture import load_matplotlib
@@ -19,6 +22,22 @@ ALL = (*WAYS, "estimate")
 SMALL_FALL = 0.02
 FIRST_DAY = 7
 BATCH = schema.MAX_BATCH
+_ACCOUNT, _JOB = "0123456789abcdef" * 2, "a_workunit_of_some_length_0001234_1"
+_ROW_BYTES = {
+    "jobs": len(msgspec.json.encode(schema.JobQuestion(account=_ACCOUNT, name=_JOB)))
+    + len(msgspec.json.encode(schema.JobGrant(state=CountedJobState.GRANTED, credit=1234.56789)))
+    + 2,
+    "totals": len(msgspec.json.encode(schema.TotalQuestion(account=_ACCOUNT)))
+    + len(msgspec.json.encode(1234567.89012))
+    + 2,
+    "sums": len(
+        msgspec.json.encode(
+            schema.AccountSums(account=_ACCOUNT, final=1234.56789, provisional=123.456789, revoked=0.0)
+        )
+    )
+    + 1,
+}
+"""Bytes that a row takes, question and answer, before compression and encryption."""
 _COLOURS = {"jobs": "#e69f00", "totals": "#0072b2", "sums": "#0a7e5c", "estimate": "#c1121f"}
 
 
@@ -106,7 +125,7 @@ def _costs(outcome: SimulationOutcome, way: str) -> tuple[float, float, float]:
     if way == "estimate":
         return 0.0, 0.0, 0.0
     rows = outcome.costs.rows[way] / outcome.host_days
-    return rows, rows * schema.ROW_BYTES[way], rows / BATCH
+    return rows, rows * _ROW_BYTES[way], rows / BATCH
 
 
 def _gain(pairs: Sequence[tuple[Person, Person]], last: int) -> Gain:

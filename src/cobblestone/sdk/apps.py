@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from msgspec.structs import asdict, replace
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import (
     App,
     AppChanges,
-    AppList,
     DeadlineProposal,
     InputSlotBody,
     NewApp,
@@ -23,9 +22,8 @@ from cobblestone.api_schema.apps import (
     RulesBody,
     Version,
     VersionChanges,
-    VersionList,
 )
-from cobblestone.api_schema.project import PlanClass, PlanClassList
+from cobblestone.api_schema.project import PlanClass
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
@@ -66,21 +64,20 @@ class AppMethods:
         self.connection = connection
 
     def apps(self) -> list[App]:
-        """Return all apps."""
-        return self.connection.get("/apps", AppList).apps
+        """All apps."""
+        return self.connection.call(endpoints.LIST_APPS).apps
 
     def app(self, name: str) -> App:
         """Return an app and its versions in use.  Raises NotFoundError."""
-        return self.connection.get(f"/apps/{quote(name, safe='')}", App)
+        return self.connection.call(endpoints.GET_APP, name)
 
     def versions(self, app: str) -> list[Version]:
-        """Return all versions of an app, including deprecated ones."""
-        path = f"/apps/{quote(app, safe='')}/versions"
-        return self.connection.get(path, VersionList, deprecated=True).versions
+        """All versions of an app, deprecated ones too."""
+        return self.connection.call(endpoints.LIST_VERSIONS, app, deprecated=True).versions
 
     def plan_classes(self) -> list[PlanClass]:
         """Return the project's plan classes, and which of the known hosts each would match."""
-        return self.connection.get("/plan_classes", PlanClassList).plan_classes
+        return self.connection.call(endpoints.LIST_PLAN_CLASSES).plan_classes
 
     def functions(self, app: str, beside: Iterable[str | Path] = ()) -> ProjectFunctions:
         """Return a helper that copies Python functions of an app into the project's folder."""
@@ -122,14 +119,14 @@ class AppMethods:
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
         )
         if package is None:
-            return self.connection.post("/apps", _native(spec, about), App)
+            return self.connection.call(endpoints.CREATE_APP, body=_native(spec, about))
         body = replace(
             about,
             command=list(package.words),
             stdout=package.stdout,
             version=_version(self.connection, package),
         )
-        return self.connection.post("/apps", body, App)
+        return self.connection.call(endpoints.CREATE_APP, body=body)
 
     def update_app(
         self,
@@ -209,7 +206,7 @@ class AppMethods:
             outputs=package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
         )
         body = replace(version, app_changes=changes, rollout=list(rollout))
-        return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
+        return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
     def add_native_version(
         self,
@@ -241,19 +238,21 @@ class AppMethods:
             copy_files=copy_files,
         )
         body = replace(version, rollout=list(rollout))
-        return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
+        return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
     def change_app(self, name: str, changes: AppChanges) -> App:
-        """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
-        return self.connection.patch(f"/apps/{quote(name, safe='')}", changes, App)
+        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
+        return self.connection.call(endpoints.CHANGE_APP, name, body=changes)
 
     def propose_deadline(self, name: str) -> DeadlineProposal:
-        """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
-        return self.connection.get(f"/apps/{quote(name, safe='')}/deadline", DeadlineProposal)
+        """Return how much time an app's jobs should get, by what its good results took.  Raises NotFoundError."""
+        return self.connection.call(endpoints.PROPOSE_DEADLINE, name)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
-        """Stop sending a version, or send it again.  Raises NotFoundError."""
-        return self.connection.patch(f"/versions/{version_id}", VersionChanges(deprecated=not undo), Version)
+        """Send a version no more, or again.  Raises NotFoundError."""
+        return self.connection.call(
+            endpoints.CHANGE_VERSION, version_id, body=VersionChanges(deprecated=not undo)
+        )
 
     def _refuse_taken(self, name: str) -> None:
         if not APP_NAME.fullmatch(name):

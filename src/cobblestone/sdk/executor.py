@@ -11,15 +11,13 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import (
     MAX_JOBS_PER_REQUEST,
-    BatchStatus,
-    JobList,
     JobNames,
     JobStatus,
     MoreJobs,
     NewBatch,
-    ResultsPage,
 )
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.api.batch import Batch, JobResult
@@ -83,7 +81,7 @@ class JobExecutor(Executor):
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
         self._connection = connection
         body = NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
-        self.batch = Batch(connection, connection.post("/batches", body, BatchStatus))
+        self.batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
         self._files = FileSender(connection)
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -157,7 +155,7 @@ class JobExecutor(Executor):
     def _cancel(self, names: list[str]) -> None:
         for first in range(0, len(names), MAX_JOBS_PER_REQUEST):
             body = JobNames(workunits=names[first : first + MAX_JOBS_PER_REQUEST])
-            self._connection.post(f"/batches/{self.batch.id}/jobs/cancel", body, BatchStatus)
+            self._connection.call(endpoints.CANCEL_JOBS, self.batch.id, body=body)
 
     def _wait(self) -> None:
         """Wait for the last answer; from time to time, and when interrupted, print what is open."""
@@ -196,7 +194,7 @@ class JobExecutor(Executor):
                 ready = [future for future in chunk if not future.cancelled()]
                 if ready:
                     self._send(ready)
-            self._connection.post(f"/batches/{self.batch.id}/close", {}, BatchStatus)
+            self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
         except CobblestoneError as error:
             self._fail(error)
 
@@ -223,7 +221,7 @@ class JobExecutor(Executor):
                     future.workunit = name
                     self._futures[name] = future
             body = MoreJobs(first=self._sent, jobs=bodies)
-            self._connection.post(f"/batches/{self.batch.id}/jobs", body, BatchStatus)
+            self._connection.call(endpoints.ADD_JOBS, self.batch.id, body=body)
         except (JobError, RequestRefused) as error:
             with self._lock:
                 for name in names:
@@ -245,9 +243,9 @@ class JobExecutor(Executor):
         after, looked = 0, time.monotonic()
         try:
             while True:
-                page = self._connection.get(
-                    f"/batches/{self.batch.id}/results",
-                    ResultsPage,
+                page = self._connection.call(
+                    endpoints.GET_RESULTS,
+                    self.batch.id,
                     timeout=POLL_SECONDS + 60,
                     after=after,
                     wait=POLL_SECONDS,
@@ -265,8 +263,8 @@ class JobExecutor(Executor):
             self._fail(error)
 
     def _end_stuck(self) -> None:
-        """End the futures of jobs that failed and that no available volunteer can still try."""
-        stuck = self._connection.get(f"/batches/{self.batch.id}/stuck", JobList).jobs
+        """End the futures of jobs that failed and that nobody at hand is left to try."""
+        stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.batch.id).jobs
         self._cancel([job.workunit for job in stuck])
         for job in stuck:
             self._settle(job)

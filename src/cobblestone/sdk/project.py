@@ -7,9 +7,9 @@ from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import TracebackType
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import (
     MAX_JOBS_PER_REQUEST,
-    BatchList,
     BatchStatus,
     MoreJobs,
     NewBatch,
@@ -71,8 +71,8 @@ class Project(AppMethods):
         return Operation(self.connection)
 
     def status(self) -> ProjectStatus:
-        """Return the state of the project."""
-        return self.connection.get("/status", ProjectStatus)
+        """How the project is doing."""
+        return self.connection.call(endpoints.GET_STATUS)
 
     # -- batches ---------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Project(AppMethods):
             open=following is not None,
             jobs=self._files.bodies(first, sending=sending),
         )
-        status = self.connection.post("/batches", body, BatchStatus)
+        status = self.connection.call(endpoints.CREATE_BATCH, body=body)
         batch = Batch(self.connection, status)
         if progress is not None:
             progress(len(first))
@@ -130,10 +130,10 @@ class Project(AppMethods):
             for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
                 bodies = self._files.bodies(chunk, sending=sending)
                 more = MoreJobs(first=status.njobs, jobs=bodies, target=chosen)
-                status = self.connection.post(f"/batches/{batch.id}/jobs", more, BatchStatus)
+                status = self.connection.call(endpoints.ADD_JOBS, batch.id, body=more)
                 if progress is not None:
                     progress(status.njobs)
-            self.connection.post(f"/batches/{batch.id}/close", {}, BatchStatus)
+            self.connection.call(endpoints.CLOSE_BATCH, batch.id)
         except BaseException as error:
             self._abandon(batch, error)
             raise
@@ -148,12 +148,12 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """Return a batch that was submitted earlier.  Raises NotFoundError."""
-        return Batch(self.connection, self.connection.get(f"/batches/{batch_id}", BatchStatus))
+        """Return a batch that was submitted before.  Raises NotFoundError."""
+        return Batch(self.connection, self.connection.call(endpoints.GET_BATCH, batch_id))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
-        """Return batches, newest first."""
-        return self.connection.get("/batches", BatchList, limit=limit).batches
+        """Batches, the newest first."""
+        return self.connection.call(endpoints.LIST_BATCHES, limit=limit).batches
 
     def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:
         """Return an executor whose workers are the volunteers' computers."""

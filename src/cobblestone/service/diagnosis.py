@@ -42,41 +42,19 @@ class Check(Generic[C, P]):
             only_warns=self.only_warns,
         )
 
-    def look(self, *args: P.args, **options: P.kwargs) -> Diagnosis:
-        """Run the check."""
+    def look(self, *args: P.args, **options: P.kwargs) -> schema.Diagnosis:
+        """Carry the check out; return what it found."""
         began = time.perf_counter()
         found = self.find(*args, **options)
-        listed = list(itertools.islice(found, MAX_LISTED))
+        listed = [_told(each) for each in itertools.islice(found, MAX_LISTED)]
         more = sum(1 for _ in found)
-        return Diagnosis(name=self.name, findings=listed, more=more, seconds=time.perf_counter() - began)
+        seconds = round(time.perf_counter() - began, 3)
+        return schema.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """The faults that a check found."""
-
-    name: str
-    findings: list[Finding]
-    more: int  #: findings beyond those listed
-    seconds: float
-
-    def described(self) -> schema.Diagnosis:
-        """Return the description for programs and people."""
-        return schema.Diagnosis(
-            name=self.name,
-            findings=[
-                schema.Finding(
-                    code=item.code,
-                    kind=item.kind,
-                    id="" if item.id is None else str(item.id),
-                    target=item.target,
-                    text=item.text,
-                )
-                for item in self.findings
-            ],
-            more=self.more,
-            seconds=round(self.seconds, 3),
-        )
+def _told(found: Finding) -> schema.Finding:
+    row = "" if found.id is None else str(found.id)
+    return schema.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:

@@ -9,12 +9,15 @@ from openapi_spec_validator import validate
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.endpoints import Endpoint
+from cobblestone.api_schema.people import News, Team
 from cobblestone.domain.people import Scope
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.endpoints.routing import Endpoint
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, Call, answers
 
 
-def concrete(endpoint: Endpoint) -> str:
+def concrete(endpoint: AnsweredEndpoint) -> str:
     """An address of the endpoint."""
     path = endpoint.path.replace("{name}", "some")
     return re.sub(r"\{\w+:int\}", "1", path)
@@ -25,7 +28,7 @@ each_protected = pytest.mark.parametrize("endpoint", PROTECTED, ids=lambda e: f"
 
 
 @each_protected
-def test_nothing_works_without_a_token(world: World, endpoint: Endpoint):
+def test_nothing_works_without_a_token(world: World, endpoint: AnsweredEndpoint):
     answer = world.run(world.http.request(endpoint.method, API + concrete(endpoint)))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -33,7 +36,7 @@ def test_nothing_works_without_a_token(world: World, endpoint: Endpoint):
 
 
 @each_protected
-def test_nothing_works_without_the_scope(world: World, endpoint: Endpoint):
+def test_nothing_works_without_the_scope(world: World, endpoint: AnsweredEndpoint):
     others = [scope for scope in Scope if scope is not endpoint.scope]
     client = ApiClient(world, others)
     problem = client.problem(403, endpoint.method, concrete(endpoint))
@@ -144,6 +147,25 @@ def test_the_description_is_valid_openapi(world: World):
     document = world.get(f"{API}/openapi.json").json()
     validate(document)
     assert document["servers"] == [{"url": "http://127.0.0.1:8080/api/v1"}]
+
+
+def test_every_declared_endpoint_is_answered_by_one_handler():
+    declared = [each for each in vars(endpoints).values() if isinstance(each, Endpoint)]
+    paths = sorted((each.method, each.path) for each in declared)
+    assert len(set(paths)) == len(paths)
+    assert sorted((each.method, each.path) for each in ENDPOINTS) == paths
+
+
+def test_a_handler_must_take_and_return_what_its_endpoint_declares():
+    async def other_place(call: Call, news: int) -> News:
+        raise NotImplementedError
+
+    async def other_reply(call: Call, news_id: int) -> Team:
+        raise NotImplementedError
+
+    for handler in (other_place, other_reply):
+        with pytest.raises(TypeError, match=handler.__name__):
+            answers(endpoints.GET_NEWS)(handler)
 
 
 def test_every_endpoint_is_described(world: World):

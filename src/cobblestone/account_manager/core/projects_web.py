@@ -14,7 +14,9 @@ import msgspec
 from cobblestone import __version__
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.api_schema import account_manager as schema
-from cobblestone.api_schema.values import Body, Reply
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.endpoints import Endpoint
+from cobblestone.api_schema.values import PREFIX, Body, Reply
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.exports import MAX_BATCH
 from cobblestone.policy.account_manager.selection import OfferedVersion
@@ -189,24 +191,24 @@ class ProjectCredit:
     async def enrol(self, keys: Sequence[str]) -> list[str]:
         """Send weak keys; return the names of their accounts, empty where there is none."""
         body = schema.EnrolledKeys(keys=list(keys))
-        found = await self._post("/accounting/accounts", body, schema.EnrolledAccounts)
+        found = await self._ask(endpoints.ENROL_ACCOUNTS, body)
         return self._as_many(found.accounts, len(keys))
 
     async def jobs(self, jobs: Sequence[tuple[str, str]]) -> list[schema.JobGrant]:
         """Ask about jobs, given as (account, name)."""
         asked = [schema.JobQuestion(account=account, name=name) for account, name in jobs]
-        found = await self._post("/accounting/jobs", schema.JobQuestions(jobs=asked), schema.JobGrants)
+        found = await self._ask(endpoints.GET_JOB_GRANTS, schema.JobQuestions(jobs=asked))
         return self._as_many(found.jobs, len(asked))
 
     async def totals(self, accounts: Sequence[str]) -> list[float | None]:
         """Ask for the totals of accounts."""
         asked = [schema.TotalQuestion(account=account) for account in accounts]
-        found = await self._post("/accounting/totals", schema.TotalQuestions(totals=asked), schema.Totals)
+        found = await self._ask(endpoints.GET_TOTALS, schema.TotalQuestions(totals=asked))
         return self._as_many(found.totals, len(asked))
 
     async def sums(self, day: int, after: str) -> schema.DaySums:
         """Ask for a page of the sums of a day."""
-        found = await self._ask("GET", f"/accounting/sums?day={day}&after={after}", b"", schema.DaySums)
+        found = await self._ask(endpoints.GET_DAY_SUMS, query=f"?day={day}&after={after}")
         if found.day != day or len(found.accounts) > MAX_BATCH or (found.next and found.next <= after):
             raise ProjectUnreachable("Its answer is for another question about credit.")
         return found
@@ -216,17 +218,16 @@ class ProjectCredit:
             raise ProjectUnreachable(f"It was asked about {n} items and answered about {len(found)}.")
         return found
 
-    async def _post(self, target: str, body: Body, kind: type[R]) -> R:
-        return await self._ask("POST", target, msgspec.json.encode(body), kind)
-
-    async def _ask(self, method: str, target: str, body: bytes, kind: type[R]) -> R:
-        address = f"{self.url.rstrip('/')}/api/v1{target}"
+    async def _ask(self, endpoint: Endpoint[R], body: Body | None = None, *, query: str = "") -> R:
+        method, target = endpoint.method, endpoint.path + query
+        question = b"" if body is None else msgspec.json.encode(body)
+        address = f"{self.url.rstrip('/')}{PREFIX}{target}"
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:
             async with (
                 asyncio.timeout(TIMEOUT_SECONDS),
                 self.client.stream(
-                    method, address, content=body, headers=headers, follow_redirects=False
+                    method, address, content=question, headers=headers, follow_redirects=False
                 ) as answer,
             ):
                 content = bytearray()
@@ -242,10 +243,10 @@ class ProjectCredit:
             ) from error
         if answer.status_code != 200:
             raise ProjectUnreachable(f"Asked about credit, it answers with HTTP status {answer.status_code}.")
-        exchange = SignedExchange(method=method, target=target, question=body, answer=bytes(content))
+        exchange = SignedExchange(method=method, target=target, question=question, answer=bytes(content))
         if not reply_is_signed(self.token, exchange, answer.headers.get(HEADER, ""), now=self.clock()):
             raise ProjectUnreachable("Its answer about credit is not signed with the token.")
         try:
-            return msgspec.json.decode(content, type=kind)
+            return msgspec.json.decode(content, type=endpoint.reply)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise ProjectUnreachable(f"Its answer about credit cannot be read: {error}.") from error

@@ -73,11 +73,11 @@ def show(
     common: Common,
 ) -> None:
     """Show the project's public keys, and which files wait for signatures."""
-    from cobblestone.api_schema.project import KeyList, Manifest
+    from cobblestone.api_schema import endpoints
 
     with common.connect() as connected:
-        keys = connected.connection.get("/keys", KeyList).keys
-        unsigned = connected.connection.get("/signatures", Manifest).files
+        keys = connected.connection.call(endpoints.LIST_KEYS).keys
+        unsigned = connected.connection.call(endpoints.GET_SIGNING_MANIFEST).files
     lines: list[str] = []
     for key in keys:
         state = "current" if key.current else "retired"

@@ -148,7 +148,7 @@ def doctor(
         examine(
             [each.described() for each in CHECKS.values()],
             check or [],
-            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)).described(),
+            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)),
             mend if repair else None,
             output(json, quiet),
             what="account manager",

@@ -168,7 +168,7 @@ def doctor(
     examine(
         [each.described() for each in CHECKS.values()],
         check or [],
-        lambda name: CHECKS[name].look(site).described(),
+        lambda name: CHECKS[name].look(site),
         mend if repair else None,
         output(json, quiet),
         what="site",

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from urllib.parse import quote
+from typing import cast
 
-from cobblestone.api_schema.batches import Workunit, WorkunitChanges, WorkunitDetails, WorkunitList
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.batches import Workunit, WorkunitChanges, WorkunitDetails
 from cobblestone.api_schema.operation import (
     AppliedScales,
     AuditEntry,
-    AuditList,
     Check,
-    CheckList,
     CreditExplanation,
     CreditSystem,
-    CreditSystemList,
     Diagnosis,
     Done,
     Found,
-    FoundList,
     Host,
     HostChanges,
     HostDetails,
     HostExplanation,
-    HostList,
     LedgerAudit,
     LedgerEntry,
     NewCorrection,
@@ -46,20 +42,18 @@ from cobblestone.api_schema.people import (
     NewNews,
     News,
     NewsChanges,
-    NewsList,
     NewTeam,
+    NewToken,
     NewUser,
     Team,
-    TeamList,
     TeamMember,
     Token,
-    TokenList,
     User,
     UserChanges,
     UserDetails,
-    UserList,
 )
-from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle, TrickleList
+from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle
+from cobblestone.domain.people import Scope
 from cobblestone.sdk.api.connection import Connection, NotFoundError
 
 PAGE = 1000
@@ -79,21 +73,26 @@ class Administration:
 
         ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
         """
-        body = {"name": name, "scopes": list(scopes), "days": days, "share": share}
-        return self._connection.post("/tokens", body, CreatedToken)
+        body = NewToken(
+            name=name,
+            scopes=cast("list[Scope]", list(scopes)),  # others are refused by the project
+            days=days,
+            share=share,
+        )
+        return self._connection.call(endpoints.CREATE_TOKEN, body=body)
 
     def tokens(self) -> list[Token]:
-        """Return all tokens, newest first."""
-        return self._connection.get("/tokens", TokenList).tokens
+        """All tokens, the newest first."""
+        return self._connection.call(endpoints.LIST_TOKENS).tokens
 
     def revoke_token(self, token_id: int) -> Token:
-        """Revoke a token.  Raises NotFoundError."""
-        return self._connection.delete(f"/tokens/{token_id}", Token)
+        """Make a token useless.  Raises NotFoundError."""
+        return self._connection.call(endpoints.REVOKE_TOKEN, token_id)
 
     def create_user(self, email: str, name: str, *, password: str = "") -> CreatedUser:
-        """Create an account; without a password, clients attach with its authenticator, which is shown only once."""
-        return self._connection.post(
-            "/users", NewUser(email=email, name=name, password=password), CreatedUser
+        """Make an account; without a password clients attach with its authenticator, which is shown only now."""
+        return self._connection.call(
+            endpoints.CREATE_USER, body=NewUser(email=email, name=name, password=password)
         )
 
     def users(
@@ -104,26 +103,26 @@ class Administration:
         role: str | None = None,
         blocked: bool | None = None,
     ) -> list[User]:
-        """Return accounts, newest first; ``before``: only those with a smaller id, for the next page."""
-        return self._connection.get(
-            "/users", UserList, limit=limit, before=before, role=role, blocked=blocked
+        """List accounts, the newest first; ``before``: only those with a smaller id, to go on from there."""
+        return self._connection.call(
+            endpoints.LIST_USERS, limit=limit, before=before, role=role, blocked=blocked
         ).users
 
     def user(self, user_id: int) -> UserDetails:
         """Describe an account.  Raises NotFoundError."""
-        return self._connection.get(f"/users/{user_id}", UserDetails)
+        return self._connection.call(endpoints.GET_USER, user_id)
 
     def change_user(self, user_id: int, changes: UserChanges) -> UserDetails:
-        """Change the profile of an account.  Raises NotFoundError."""
-        return self._connection.patch(f"/users/{user_id}", changes, UserDetails)
+        """Change what the owner of an account says and shows.  Raises NotFoundError."""
+        return self._connection.call(endpoints.CHANGE_USER, user_id, body=changes)
 
     def create_team(self, name: str, founder: int) -> Team:
-        """Create a team; its founder joins it.  Raises NotFoundError, ConflictError."""
-        return self._connection.post("/teams", NewTeam(name=name, founder=founder), Team)
+        """Make a team; its founder joins it.  Raises NotFoundError, ConflictError."""
+        return self._connection.call(endpoints.CREATE_TEAM, body=NewTeam(name=name, founder=founder))
 
     def teams(self) -> list[Team]:
-        """Return all teams."""
-        return self._connection.get("/teams", TeamList).teams
+        """All teams."""
+        return self._connection.call(endpoints.LIST_TEAMS).teams
 
     def join_team(self, team: str, user_id: int) -> Team:
         """Add a user to a team, given by name or id.  Raises NotFoundError."""
@@ -133,77 +132,79 @@ class Administration:
             raise NotFoundError(
                 f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
             )
-        return self._connection.post(f"/teams/{fits[0].id}/members", TeamMember(user=user_id), Team)
+        return self._connection.call(endpoints.JOIN_TEAM, fits[0].id, body=TeamMember(user=user_id))
 
     def add_news(self, title: str, text: str) -> News:
-        """Publish a news item; clients show it as a notice."""
-        return self._connection.post("/news", NewNews(title=title, text=text), News)
+        """Publish a piece of news: clients show it as a notice."""
+        return self._connection.call(endpoints.ADD_NEWS, body=NewNews(title=title, text=text))
 
     def news(self, *, limit: int = 100, before: int | None = None) -> list[News]:
-        """Return news, newest first; ``before``: only those with a smaller id."""
-        return self._connection.get("/news", NewsList, limit=limit, before=before).news
+        """List news, the newest first; ``before``: only those with a smaller id."""
+        return self._connection.call(endpoints.LIST_NEWS, limit=limit, before=before).news
 
     def news_item(self, news_id: int) -> News:
-        """Return a news item.  Raises NotFoundError."""
-        return self._connection.get(f"/news/{news_id}", News)
+        """Read a piece of news.  Raises NotFoundError."""
+        return self._connection.call(endpoints.GET_NEWS, news_id)
 
     def edit_news(self, news_id: int, *, title: str | None = None, text: str | None = None) -> News:
-        """Change a news item; clients that have shown it do not show it again.  Raises NotFoundError."""
-        return self._connection.patch(f"/news/{news_id}", NewsChanges(title=title, text=text), News)
+        """Edit a piece of news; clients that have shown it do not show it again.  Raises NotFoundError."""
+        return self._connection.call(endpoints.EDIT_NEWS, news_id, body=NewsChanges(title=title, text=text))
 
     def withdraw_news(self, news_id: int) -> News:
-        """Remove a news item from the pages and the feed.  Raises NotFoundError."""
-        return self._connection.delete(f"/news/{news_id}", News)
+        """Take a piece of news off the pages and the feed.  Raises NotFoundError."""
+        return self._connection.call(endpoints.WITHDRAW_NEWS, news_id)
 
     def explain_credit(self, result: str) -> CreditExplanation:
-        """Return how the credit of a result (id or name) was computed.  Raises NotFoundError."""
-        return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
+        """How the credit of a result (id or name) was computed.  Raises NotFoundError."""
+        return self._connection.call(endpoints.EXPLAIN_CREDIT, result)
 
     def explain_host(self, host_id: int) -> HostExplanation:
-        """Return what a computer would get if it asked for work now, and why not more.  Raises NotFoundError."""
-        return self._connection.get(f"/explain/hosts/{host_id}", HostExplanation)
+        """Return what a computer would get if it asked now, and why not more.  Raises NotFoundError."""
+        return self._connection.call(endpoints.EXPLAIN_HOST, host_id)
 
     def explain_workunit(self, workunit: str) -> WorkunitExplanation:
-        """Return the state of a workunit (id or name) and what it waits for.  Raises NotFoundError."""
-        return self._connection.get(f"/explain/workunits/{quote(workunit, safe='')}", WorkunitExplanation)
+        """Return what becomes of a workunit (id or name).  Raises NotFoundError."""
+        return self._connection.call(endpoints.EXPLAIN_WORKUNIT, workunit)
 
     def explain_result(self, result: str) -> ResultExplanation:
-        """Return what happened to a result (id or name).  Raises NotFoundError."""
-        return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
+        """Return what became of a result (id or name).  Raises NotFoundError."""
+        return self._connection.call(endpoints.EXPLAIN_RESULT, result)
 
     def audit_ledger(self) -> LedgerAudit:
-        """Recompute every grant, total and average from the ledger."""
-        return self._connection.get("/credit/audit", LedgerAudit, timeout=AUDIT_SECONDS)
+        """Compute every grant, total and average again from the ledger."""
+        return self._connection.call(endpoints.AUDIT_LEDGER, timeout=AUDIT_SECONDS)
 
     def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
         """Correct the credit of a result with a new entry; negative takes credit back.  Raises NotFoundError, ConflictError."""
         body = NewCorrection(result=result, amount=amount, reason=reason)
-        return self._connection.post("/credit/corrections", body, LedgerEntry)
+        return self._connection.call(endpoints.CORRECT_CREDIT, body=body)
 
     def credit_systems(self) -> list[CreditSystem]:
         """Return the credit systems that an app can choose."""
-        return self._connection.get("/credit/systems", CreditSystemList).systems
+        return self._connection.call(endpoints.LIST_CREDIT_SYSTEMS).systems
 
     def trickles(self, *, after: int = 0) -> list[Trickle]:
         """Return messages from running jobs, oldest first; ``after``: only those with a larger number."""
         found: list[Trickle] = []
-        while page := self._connection.get(
-            "/trickles", TrickleList, after=found[-1].id if found else after, limit=PAGE
+        while page := self._connection.call(
+            endpoints.LIST_TRICKLES, after=found[-1].id if found else after, limit=PAGE
         ).trickles:
             found += page
         return found
 
     def send_trickle(self, result: str, text: str) -> SentTrickle:
-        """Send a message to a running job.  Raises NotFoundError, or ConflictError if the job is not running."""
-        return self._connection.post("/trickles", NewTrickle(result=result, text=text), SentTrickle)
+        """Send a message to a running job.  Raises NotFoundError or ConflictError when it does not run."""
+        return self._connection.call(endpoints.SEND_TRICKLE, body=NewTrickle(result=result, text=text))
 
     def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
         """Set the scales of GPU-only apps' versions to published ones, by plan class, or only return what would change."""
         body = PublishedScales(scales=dict(scales), dry_run=dry_run)
-        return self._connection.post("/scales", body, AppliedScales)
+        return self._connection.call(endpoints.APPLY_SCALES, body=body)
 
 
 CHECK_SECONDS = 3600.0
+_BLOCKING = {"host": endpoints.BLOCK_HOST, "user": endpoints.BLOCK_USER}
+_UNBLOCKING = {"host": endpoints.UNBLOCK_HOST, "user": endpoints.UNBLOCK_USER}
 
 
 class Operation:
@@ -226,25 +227,25 @@ class Operation:
         Those of one app or status (``waiting``, ``running``, ``done``, ``failed``, ``cancelled``) are sought among the
         newest 20,000.
         """
-        return self._connection.get(
-            "/workunits", WorkunitList, limit=limit, before=before, app=app, batch=batch, status=status
+        return self._connection.call(
+            endpoints.LIST_WORKUNITS, limit=limit, before=before, app=app, batch=batch, status=status
         ).workunits
 
     def workunit(self, workunit: str) -> WorkunitDetails:
         """Describe a workunit (id or name), with its results."""
-        return self._connection.get(f"/workunits/{quote(workunit, safe='')}", WorkunitDetails)
+        return self._connection.call(endpoints.GET_WORKUNIT, workunit)
 
     def change_workunit(self, workunit: str, changes: WorkunitChanges) -> WorkunitDetails:
-        """Change a workunit (id or name) for results not sent yet.  Raises ConflictError if it is finished."""
-        return self._connection.patch(f"/workunits/{quote(workunit, safe='')}", changes, WorkunitDetails)
+        """Change a workunit (id or name) for results that are not sent yet.  Raises ConflictError when it is finished."""
+        return self._connection.call(endpoints.CHANGE_WORKUNIT, workunit, body=changes)
 
     def cancel_workunit(self, workunit_id: int) -> Done:
-        """Cancel a workunit.  Raises ConflictError if it is finished."""
-        return self._connection.post(f"/workunits/{workunit_id}/cancel", {}, Done)
+        """Stop a workunit.  Raises ConflictError when it is finished."""
+        return self._connection.call(endpoints.CANCEL_WORKUNIT, workunit_id)
 
     def retry_workunit(self, workunit_id: int) -> RetriedWorkunit:
-        """Retry a workunit.  Raises ConflictError if it has an answer."""
-        return self._connection.post(f"/workunits/{workunit_id}/retry", {}, RetriedWorkunit)
+        """Try a workunit again.  Raises ConflictError when it has an answer."""
+        return self._connection.call(endpoints.RETRY_WORKUNIT, workunit_id)
 
     def hosts(
         self,
@@ -254,42 +255,42 @@ class Operation:
         user: int | None = None,
         blocked: bool | None = None,
     ) -> list[Host]:
-        """Return computers, newest first; ``before``: only those with a smaller id."""
-        return self._connection.get(
-            "/hosts", HostList, limit=limit, before=before, user=user, blocked=blocked
+        """List computers, the newest first; ``before``: only those with a smaller id."""
+        return self._connection.call(
+            endpoints.LIST_HOSTS, limit=limit, before=before, user=user, blocked=blocked
         ).hosts
 
     def host(self, host_id: int) -> HostDetails:
         """Describe a computer."""
-        return self._connection.get(f"/hosts/{host_id}", HostDetails)
+        return self._connection.call(endpoints.GET_HOST, host_id)
 
     def change_host(self, host_id: int, changes: HostChanges) -> HostDetails:
-        """Change the settings that the owner of a computer made for it."""
-        return self._connection.patch(f"/hosts/{host_id}", changes, HostDetails)
+        """Change what the owner of a computer chose for it."""
+        return self._connection.call(endpoints.CHANGE_HOST, host_id, body=changes)
 
     def reset_host_errors(self, host_id: int) -> HostExplanation:
-        """Forget a computer's bad results and missing features after a repair."""
-        return self._connection.post(f"/hosts/{host_id}/reset_errors", {}, HostExplanation)
+        """Forget the bad results of a computer, and what it lacked: it was repaired."""
+        return self._connection.call(endpoints.RESET_HOST_ERRORS, host_id)
 
     def block(self, noun: str, number: int, reason: str) -> Done:
-        """Send no more work to a ``host``, or to the hosts of a ``user``; the volunteer can read the reason."""
-        return self._connection.put(f"/{noun}s/{number}/block", Reason(reason=reason), Done)
+        """Give a ``host``, or the hosts of a ``user``, no more work; the volunteer reads the reason."""
+        return self._connection.call(_BLOCKING[noun], number, body=Reason(reason=reason))
 
     def unblock(self, noun: str, number: int) -> Done:
-        """Send work to a ``host``, or to the hosts of a ``user``, again."""
-        return self._connection.delete(f"/{noun}s/{number}/block", Done)
+        """Give a ``host``, or the hosts of a ``user``, work again."""
+        return self._connection.call(_UNBLOCKING[noun], number)
 
     def set_role(self, user_id: int, role: str) -> Done:
-        """Make a user an ``operator``, or (empty) a plain volunteer again."""
-        return self._connection.put(f"/users/{user_id}/role", RoleBody(role=role), Done)
+        """Make a user an ``operator``, or (empty) a volunteer again."""
+        return self._connection.call(endpoints.SET_ROLE, user_id, body=RoleBody(role=role))
 
     def reset_password(self, user_id: int) -> NewPassword:
-        """Set a new password for a user; it is shown only once."""
-        return self._connection.post(f"/users/{user_id}/password", {}, NewPassword)
+        """Give a user a new password, which is shown only now."""
+        return self._connection.call(endpoints.RESET_PASSWORD, user_id)
 
     def delete_user(self, user_id: int) -> Done:
         """Erase an account."""
-        return self._connection.delete(f"/users/{user_id}", Done)
+        return self._connection.call(endpoints.DELETE_USER, user_id)
 
     def start_rollout(
         self,
@@ -307,39 +308,39 @@ class Operation:
             min_results=min_results,
             min_hours=min_hours,
         )
-        return self._connection.post(f"/versions/{version_id}/rollout", body, Rollout)
+        return self._connection.call(endpoints.START_ROLLOUT, version_id, body=body)
 
     def hold_rollout(self, version_id: int) -> Rollout:
-        """Send a version to no more hosts."""
-        return self._connection.post(f"/versions/{version_id}/hold", {}, Rollout)
+        """Give a version to no more hosts."""
+        return self._connection.call(endpoints.HOLD_ROLLOUT, version_id)
 
     def roll_back(self, version_id: int, *, abort_jobs: bool = False) -> RolledBack:
-        """Withdraw a version in favour of the previous one."""
-        return self._connection.post(
-            f"/versions/{version_id}/roll_back", RollBackBody(abort_jobs=abort_jobs), RolledBack
+        """Withdraw a version in favour of the one before it."""
+        return self._connection.call(
+            endpoints.ROLL_BACK, version_id, body=RollBackBody(abort_jobs=abort_jobs)
         )
 
     def audit(
         self, *, limit: int = 50, before: int | None = None, target: str = "", actor: str = ""
     ) -> list[AuditEntry]:
-        """Return the entries of the audit log, newest first."""
-        found = self._connection.get(
-            "/audit", AuditList, limit=limit, before=before, target=target, actor=actor
+        """Who did what, the newest first."""
+        found = self._connection.call(
+            endpoints.LIST_AUDIT, limit=limit, before=before, target=target, actor=actor
         )
         return found.entries
 
     def search(self, text: str) -> list[Found]:
-        """Find users, hosts, batches, workunits and results by id or by the start of a name."""
-        return self._connection.get("/search", FoundList, q=text).found
+        """Users, hosts, batches, workunits and results by id, or by the beginning of a name."""
+        return self._connection.call(endpoints.SEARCH, q=text).found
 
     def checks(self) -> list[Check]:
-        """Return the integrity checks of the project."""
-        return self._connection.get("/doctor", CheckList).checks
+        """Return the checks of the project's soundness."""
+        return self._connection.call(endpoints.LIST_CHECKS).checks
 
     def diagnose(self, name: str) -> Diagnosis:
-        """Run a check."""
-        return self._connection.get(f"/doctor/{name}", Diagnosis, timeout=CHECK_SECONDS)
+        """Carry out a check."""
+        return self._connection.call(endpoints.DIAGNOSE, name, timeout=CHECK_SECONDS)
 
     def repair(self, name: str) -> Repair:
-        """Repair what a check found, as far as it is safe."""
-        return self._connection.post(f"/doctor/{name}/repair", {}, Repair, timeout=CHECK_SECONDS)
+        """Repair what a check found, as far as that is safe."""
+        return self._connection.call(endpoints.REPAIR, name, timeout=CHECK_SECONDS)

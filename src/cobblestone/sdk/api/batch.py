@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from cobblestone.api_schema.batches import BatchStatus, JobList, JobStatus, ResultsPage
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.batches import BatchStatus, JobStatus, ResultsPage
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
 from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning
@@ -32,28 +33,26 @@ class Outputs(Mapping[str, bytes]):
 
     def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
         self._connection = connection
-        self._paths = {
-            output.name: f"/batches/{batch_id}/jobs/{job.id}/outputs/{output.name}" for output in job.outputs
-        }
+        self._job = batch_id, job.id
+        self._names = tuple(output.name for output in job.outputs)
 
     def __getitem__(self, name: str) -> bytes:
-        return self._connection.get_bytes(self._path(name))
+        return self._connection.call(endpoints.GET_OUTPUT, *self._job, self._known(name))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._names)
 
     def save(self, name: str, path: Path) -> None:
         """Write an output to a file."""
-        self._connection.save(self._path(name), path)
+        self._connection.save(endpoints.GET_OUTPUT, *self._job, self._known(name), target=path)
 
-    def _path(self, name: str) -> str:
-        try:
-            return self._paths[name]
-        except KeyError:
-            raise KeyError(f"no output {name!r}; there are: {', '.join(self._paths) or 'none'}") from None
+    def _known(self, name: str) -> str:
+        if name not in self._names:
+            raise KeyError(f"no output {name!r}; there are: {', '.join(self._names) or 'none'}")
+        return name
 
 
 class JobResult:
@@ -248,15 +247,13 @@ class Batch:
         return f"<Batch {self.id} {self.name!r} of {self.app}>"
 
     def status(self) -> BatchStatus:
-        """Return the current progress."""
-        return self._connection.get(f"/batches/{self.id}", BatchStatus)
+        """How far it is now."""
+        return self._connection.call(endpoints.GET_BATCH, self.id)
 
     def jobs(self) -> Iterator[JobStatus]:
         """Yield all jobs, finished or not."""
         after = 0
-        while found := self._connection.get(
-            f"/batches/{self.id}/jobs", JobList, after=after, limit=PAGE
-        ).jobs:
+        while found := self._connection.call(endpoints.LIST_JOBS, self.id, after=after, limit=PAGE).jobs:
             yield from found
             after = found[-1].id
 
@@ -282,7 +279,7 @@ class Batch:
         """Return the jobs finished so far, in the order in which they finished."""
         after, more = 0, True
         while more:
-            page = self._connection.get(f"/batches/{self.id}/results", ResultsPage, after=after, limit=PAGE)
+            page = self._connection.call(endpoints.GET_RESULTS, self.id, after=after, limit=PAGE)
             yield from (JobResult(self._connection, self.id, job) for job in page.results)
             after, more = page.next, len(page.results) == PAGE
 
@@ -292,9 +289,9 @@ class Batch:
         while True:
             left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
             wait = 0.0 if self._connection.in_process else max(0.0, min(POLL_SECONDS, left))
-            page = self._connection.get(
-                f"/batches/{self.id}/results",
-                ResultsPage,
+            page = self._connection.call(
+                endpoints.GET_RESULTS,
+                self.id,
                 timeout=wait + 60,
                 after=after,
                 wait=round(wait, 3),
@@ -344,16 +341,16 @@ class Batch:
         return [path for result in self.results(timeout) for path in answers.save(result)]
 
     def cancel(self) -> BatchStatus:
-        """Cancel the unfinished jobs."""
-        return self._connection.post(f"/batches/{self.id}/cancel", {}, BatchStatus)
+        """Cancel what is not done yet."""
+        return self._connection.call(endpoints.CANCEL_BATCH, self.id)
 
     def retry(self) -> Batch:
-        """Submit the failed or cancelled jobs again, as a new batch.  Raises ConflictError if there are none."""
-        return Batch(self._connection, self._connection.post(f"/batches/{self.id}/retry", {}, BatchStatus))
+        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises ConflictError: there are none."""
+        return Batch(self._connection, self._connection.call(endpoints.RETRY_BATCH, self.id))
 
     def retire(self) -> BatchStatus:
-        """Retire the batch: its outputs are deleted."""
-        return self._connection.post(f"/batches/{self.id}/retire", {}, BatchStatus)
+        """Say that the outputs are not needed any more: they are deleted."""
+        return self._connection.call(endpoints.RETIRE_BATCH, self.id)
 
 
 def batch_progress() -> Progress:

@@ -36,7 +36,9 @@ import httpx
 import msgspec
 from anyio.from_thread import start_blocking_portal
 
-from cobblestone.api_schema.values import ErrorReply, Problem
+from cobblestone.api_schema.apps import StoredFile
+from cobblestone.api_schema.endpoints import PUT_FILE, Endpoint
+from cobblestone.api_schema.values import PREFIX, Body, ErrorReply, Problem, Reply
 from cobblestone.domain.errors import Busy, CobblestoneError, ConfigError, Conflict, JobError, NotFound
 from cobblestone.ops.environment import PROJECT_VARIABLE, TOKEN_VARIABLE, connection_defaults, person
 from cobblestone.ops.settings import FILE_NAME, load_settings
@@ -285,9 +287,8 @@ def _alive(process: int) -> bool:
     return True
 
 
-T = TypeVar("T")
+R = TypeVar("R", bound=Reply | bytes)
 
-API = "/api/v1"
 ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
@@ -320,44 +321,43 @@ class Connection:
         """Close the connection (and, in process, the project)."""
         self._client.close()
 
-    def get(self, path: str, kind: type[T], *, timeout: float = TIMEOUT_SECONDS, **query: object) -> T:
-        """Send a GET request."""
-        return self._decode(self._send("GET", path, params=_query(query), timeout=timeout), kind)
+    def call(
+        self,
+        endpoint: Endpoint[R],
+        *places: int | str,
+        body: Body | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        **query: object,
+    ) -> R:
+        """Call an endpoint, again and again while the project does not answer or is busy, and return its reply.
 
-    def post(self, path: str, body: object, kind: type[T], *, timeout: float = TIMEOUT_SECONDS) -> T:
-        """Send a POST request; a repetition after a lost answer has no second effect."""
-        headers = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": "application/json"}
-        return self._decode(
-            self._send("POST", path, content=msgspec.json.encode(body), headers=headers, timeout=timeout),
-            kind,
-        )
+        ``places`` fill the endpoint's path, in their order; what is None in ``query`` is left out.  ``timeout`` in seconds.
 
-    def put(self, path: str, body: object, kind: type[T]) -> T:
-        """Send a PUT request."""
-        headers = {"Content-Type": "application/json"}
-        return self._decode(self._send("PUT", path, content=msgspec.json.encode(body), headers=headers), kind)
-
-    def patch(self, path: str, body: object, kind: type[T]) -> T:
-        """Send a PATCH request."""
-        headers = {"Content-Type": "application/json"}
-        return self._decode(
-            self._send("PATCH", path, content=msgspec.json.encode(body), headers=headers), kind
-        )
-
-    def delete(self, path: str, kind: type[T]) -> T:
-        """Send a DELETE request."""
-        return self._decode(self._send("DELETE", path), kind)
+        Raises:
+            RequestRefused: the project refused the request.
+            Unreachable: it does not answer, or not as this API does.
+        """
+        options: dict[str, Any] = {"params": _query(query), "timeout": timeout, "headers": {}}
+        if body is not None:
+            options["content"] = msgspec.json.encode(body)
+            options["headers"]["Content-Type"] = "application/json"
+        if endpoint.idempotent:  # a repetition after a lost answer creates nothing twice
+            options["headers"]["Idempotency-Key"] = uuid.uuid4().hex
+        answer = self._again(lambda: self._request(endpoint, *places, **options))
+        return self._decode(answer, endpoint.reply)
 
     def put_file(
         self,
-        path: str,
+        sha256: str,
         source: Path | bytes,
-        kind: type[T],
         *,
+        name: str | None = None,
         sent: Callable[[int], None] = lambda nbytes: None,
-        **query: object,
-    ) -> T:
-        """Upload a file; ``sent`` is called with the size of each part, and with a negative number when it starts over."""
+    ) -> StoredFile:
+        """Upload a file; ``sent`` hears of every part that went, and of less than nothing where it goes again.
+
+        ``sha256`` is that of its content; with a ``name``, a readable physical name is made of the two.
+        """
         total = 0
 
         def attempt() -> httpx.Response:
@@ -365,8 +365,13 @@ class Connection:
             sent(-total)
             total = 0
             nbytes = len(source) if isinstance(source, bytes) else source.stat().st_size
-            headers = {"Content-Length": str(nbytes)}
-            return self._request("PUT", path, params=_query(query), content=pieces(), headers=headers)
+            return self._request(
+                PUT_FILE,
+                sha256,
+                params=_query({"name": name}),
+                content=pieces(),
+                headers={"Content-Length": str(nbytes)},
+            )
 
         def pieces() -> Generator[bytes]:
             nonlocal total
@@ -376,20 +381,16 @@ class Connection:
                     total += len(piece)
                     sent(len(piece))
 
-        return self._decode(self._again(attempt), kind)
-
-    def get_bytes(self, path: str) -> bytes:
-        """Download a file."""
-        return self._send("GET", path).content
+        return self._decode(self._again(attempt), PUT_FILE.reply)
 
     @property
     def address(self) -> str:
         """Return the address that requests go to."""
         return str(self._client.base_url)
 
-    def save(self, path: str, target: Path) -> None:
-        """Download a file to disk, under a temporary name until it is complete."""
-        self._save(API + path, target)
+    def save(self, endpoint: Endpoint[bytes], *places: int | str, target: Path) -> None:
+        """Call an endpoint that answers with a file, and write that to disk, under a temporary name until it is complete."""
+        self._save(PREFIX + endpoint.path_of(*places), target)
 
     def save_url(self, url: str, target: Path) -> None:
         """Read a public file of the project by its address; see :meth:`save`."""
@@ -424,11 +425,9 @@ class Connection:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
 
-    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:  # httpx's own options
-        return self._again(lambda: self._request(method, path, **options))
-
-    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:  # httpx's own options
-        return self._client.request(method, API + path, **options)
+    def _request(self, endpoint: Endpoint[Any], *places: int | str, **options: Any) -> httpx.Response:
+        """Send a request; ``options`` are those of httpx."""
+        return self._client.request(endpoint.method, PREFIX + endpoint.path_of(*places), **options)
 
     def _again(self, attempt: Callable[[], httpx.Response]) -> httpx.Response:
         """Repeat a request until it has a usable answer."""
@@ -456,7 +455,9 @@ class Connection:
             " Is the address right, and is the server running (cobblestone run)?"
         )
 
-    def _decode(self, answer: httpx.Response, kind: type[T]) -> T:
+    def _decode(self, answer: httpx.Response, kind: type[R]) -> R:
+        if issubclass(kind, bytes):
+            return kind(answer.content)
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:

@@ -14,7 +14,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from cobblestone.api_schema.apps import FileQuery, FileQueryReply, StoredFile
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.apps import FileQuery
 from cobblestone.api_schema.batches import MAX_JOBS_PER_REQUEST, InputBody, JobBody
 from cobblestone.api_schema.values import find_json_fault
 from cobblestone.domain.errors import JobError
@@ -167,7 +168,7 @@ class FileSender:
         unknown = [sha256 for sha256 in sources if sha256 not in self._stored]
         for part in in_chunks(unknown, MAX_JOBS_PER_REQUEST):
             names = {f"jf_{sha256}": sha256 for sha256 in part}
-            found = self._connection.post("/files/query", FileQuery(names=list(names)), FileQueryReply)
+            found = self._connection.call(endpoints.QUERY_FILES, body=FileQuery(names=list(names)))
             missing = {names[name]: sources[names[name]] for name in found.missing}
             count = _Count(sum(map(_nbytes, missing.values())), sending)
             with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
@@ -179,7 +180,7 @@ class FileSender:
             self._stored.update(part)
 
     def _put(self, sha256: str, source: Path | bytes, sent: Callable[[int], None]) -> None:
-        self._connection.put_file(f"/files/{sha256}", source, StoredFile, sent=sent)
+        self._connection.put_file(sha256, source, sent=sent)
 
 
 class _Count:

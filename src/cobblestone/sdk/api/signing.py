@@ -17,8 +17,10 @@ from typing import TypeVar
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import rsa
+from msgspec.structs import asdict
 
-from cobblestone.api_schema.project import FileToSign, Key, KeyList, Manifest, SigningReply
+from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.project import FileToSign, Key, NewKey, Signatures, SigningReply
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.sdk.api.connection import Connection
 from cobblestone.wire.project.signatures import (
@@ -78,8 +80,8 @@ def export_manifest(connection: Connection, folder: Path, *, everything: bool) -
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty. Give a new folder for the manifest.")
-    found = connection.get("/signatures", Manifest, all=everything)
-    keys = connection.get("/keys", KeyList).keys
+    found = connection.call(endpoints.GET_SIGNING_MANIFEST, all=everything)
+    keys = connection.call(endpoints.LIST_KEYS).keys
     (folder / FILES_FOLDER).mkdir(parents=True, exist_ok=True)
     for file in found.files:
         connection.save_url(file.url, folder / FILES_FOLDER / file.file)
@@ -172,11 +174,11 @@ def _checked_content(folder: Path, file: FileToSign) -> bytes:
 
 
 def import_signatures(connection: Connection, signed: SignaturesFile) -> SigningReply:
-    """Upload signatures to the project; with another key than the current one, the key changes."""
-    current = next((key for key in connection.get("/keys", KeyList).keys if key.current), None)
+    """Give signatures to the project; with another key than the current one, the key changes."""
+    current = next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
     if current is not None and same_key(current.public_key, signed.public_key):
-        return connection.post("/signatures", {"signatures": signed.signatures}, SigningReply)
-    return connection.post("/keys", signed, SigningReply)
+        return connection.call(endpoints.IMPORT_SIGNATURES, body=Signatures(signatures=signed.signatures))
+    return connection.call(endpoints.CHANGE_KEY, body=NewKey(**asdict(signed)))
 
 
 def _read(path: Path, kind: type[T], command: str) -> T:
@@ -276,22 +278,22 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
         keys=[
             KnownKey(id=key.id, public_key=key.public_key, current=key.current) for key in _known(connection)
         ],
-        files=connection.get("/signatures", Manifest, all=True).files,
+        files=connection.call(endpoints.GET_SIGNING_MANIFEST, all=True).files,
     )
     older = [read_private_key(path) for path in [private, *sorted((keys / _RETIRED).glob("*"))]]
-    body = {
-        "public_key": public_key,
-        "successor_signatures": handovers(manifest, public_key, older),
-        "signatures": {file.file: sign_md5(new, file.md5).strip() for file in manifest.files},
-    }
+    body = NewKey(
+        public_key=public_key,
+        successor_signatures=handovers(manifest, public_key, older),
+        signatures={file.file: sign_md5(new, file.md5).strip() for file in manifest.files},
+    )
     write_new(fresh, encode_private_key(new), mode=0o600)
-    reply = connection.post("/keys", body, SigningReply)
+    reply = connection.call(endpoints.CHANGE_KEY, body=body)
     kept = _put_in_place(keys, public_key, old_id=0 if current is None else current.id)
     return Rotated(public_key=public_key, versions_changed=reply.versions_changed, kept=kept)
 
 
 def _known(connection: Connection) -> list[Key]:
-    return connection.get("/keys", KeyList).keys
+    return connection.call(endpoints.LIST_KEYS).keys
 
 
 def _put_in_place(keys: Path, public_key: str, *, old_id: int) -> Path:

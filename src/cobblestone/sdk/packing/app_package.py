@@ -18,7 +18,6 @@ from cobblestone.api_schema.apps import (
     NewVersion,
     OutputBody,
     RulesBody,
-    StoredFile,
     Version,
     VersionFileBody,
 )
@@ -225,7 +224,7 @@ def command_platforms(
 def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
     """Store a file of an app version; return its physical name."""
     sha256 = hashlib.sha256(data).hexdigest()
-    return connection.put_file(f"/files/{sha256}", data, StoredFile, name=name).name
+    return connection.put_file(sha256, data, name=name).name
 
 
 def command_version(connection: Connection, command: Command) -> NewVersion:
@@ -420,8 +419,7 @@ def container_version(connection: Connection, command: ContainerCommand) -> NewV
         for platform in command.platforms:
             if platform != image.platform:
                 raise JobError(f"--platform {platform}: the image runs on {image.platform} only.")
-        path = f"/files/{image.sha256}"
-        stored = connection.put_file(path, image.path, StoredFile, name=image.file_name)
+        stored = connection.put_file(image.sha256, image.path, name=image.file_name)
     files = command_files(connection, command.description(image.description), command.check_names())
     archive = VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
     return NewVersion(platform=image.platform, plan_class=CONTAINER_CLASS, files=[*files, archive])

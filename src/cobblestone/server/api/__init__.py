@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from cobblestone.api_schema.values import PREFIX
 from cobblestone.server.api import (
     accounting,
     browsers,
@@ -20,7 +21,7 @@ from cobblestone.server.api import (
 )
 from cobblestone.server.api.endpoints.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.endpoints.openapi import openapi_document
-from cobblestone.server.api.endpoints.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, make_routes
 from cobblestone.server.api.submission import apps, batches, files, signing
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.api import response_for, unknown_path
@@ -40,7 +41,9 @@ _MODULES = (
     explain,
     operator,
 )
-ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() if isinstance(each, Endpoint))
+ENDPOINTS = tuple(
+    each for module in _MODULES for each in vars(module).values() if isinstance(each, AnsweredEndpoint)
+)
 """All that declare themselves in these modules."""
 
 

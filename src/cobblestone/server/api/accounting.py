@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cobblestone.api_schema import account_manager as schema
-from cobblestone.domain.people import Scope
-from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, endpoint, unauthorised
+from cobblestone.api_schema import endpoints
+from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, answers, unauthorised
 from cobblestone.service.http.api import count_question
 from cobblestone.store.operation import told_credit
 
@@ -26,9 +28,7 @@ def _token_id(call: Call) -> int:
     return call.token.id
 
 
-@endpoint(
-    "POST", "/accounting/accounts", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,)
-)
+@answers(endpoints.ENROL_ACCOUNTS)
 async def enrol(call: Call, body: schema.EnrolledKeys) -> schema.EnrolledAccounts:
     """Name accounts.
 
@@ -42,15 +42,7 @@ async def enrol(call: Call, body: schema.EnrolledKeys) -> schema.EnrolledAccount
     )
 
 
-@endpoint(
-    "POST",
-    "/accounting/jobs",
-    scope=Scope.ACCOUNTING,
-    tag="accounting",
-    max_body=2 * SMALL_BODY,
-    signed=True,
-    problems=(429,),
-)
+@answers(endpoints.GET_JOB_GRANTS, max_body=2 * SMALL_BODY)
 async def job_grants(call: Call, body: schema.JobQuestions) -> schema.JobGrants:
     """Ask what jobs were granted.
 
@@ -62,9 +54,7 @@ async def job_grants(call: Call, body: schema.JobQuestions) -> schema.JobGrants:
     return schema.JobGrants(jobs=[schema.JobGrant(state=state, credit=credit) for state, credit in found])
 
 
-@endpoint(
-    "POST", "/accounting/totals", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,)
-)
+@answers(endpoints.GET_TOTALS)
 async def totals(call: Call, body: schema.TotalQuestions) -> schema.Totals:
     """Ask for totals of accounts or computers."""
     token_id = _token_id(call)
@@ -74,7 +64,7 @@ async def totals(call: Call, body: schema.TotalQuestions) -> schema.Totals:
     )
 
 
-@endpoint("GET", "/accounting/sums", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,))
+@answers(endpoints.GET_DAY_SUMS)
 async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
     """Ask for the three sums of a day.
 
@@ -91,11 +81,6 @@ async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
     return schema.DaySums(
         day=query.day,
         complete=call.now >= (query.day + 1) * DAY + SETTLED_SECONDS,
-        accounts=[
-            schema.AccountSums(
-                account=each.account, final=each.final, provisional=each.provisional, revoked=each.revoked
-            )
-            for each in found
-        ],
+        accounts=msgspec.convert(found, list[schema.AccountSums], from_attributes=True),
         next=following,
     )

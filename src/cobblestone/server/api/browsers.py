@@ -10,13 +10,14 @@ import math
 import random
 
 from cobblestone.api_schema import batches as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.people import Scope, User
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import VISITORS_ADDRESS, user_of_ticket, visitors
-from cobblestone.server.api.endpoints.routing import Call, endpoint, unauthorised
+from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
 from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, browser_limits, browser_request
 from cobblestone.server.scheduler.exchange import SchedulerExchange
 from cobblestone.server.scheduler.reply import Links
@@ -31,7 +32,7 @@ TOKEN_SECONDS = 400 * 86400.0
 _RNG = random.Random()
 
 
-@endpoint("POST", "/browsers", scope=None, tag="browsers", status=201, problems=(403, 429))
+@answers(endpoints.REGISTER_BROWSER)
 async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
     """Register a browser for computing.
 
@@ -62,13 +63,13 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
     return await ctx.store.awrite(make)
 
 
-@endpoint("POST", "/browsers/work", scope=Scope.COMPUTE, tag="browsers", problems=(429,))
+@answers(endpoints.FETCH_BROWSER_JOBS)
 async def work(call: Call, body: schema.BrowserWork) -> schema.BrowserJobs:
     """Get jobs, and learn which of the held ones are no longer needed."""
     return await _exchange(call, work=body)
 
 
-@endpoint("POST", "/browsers/reports", scope=Scope.COMPUTE, tag="browsers", problems=(404, 429))
+@answers(endpoints.REPORT_BROWSER_JOB)
 async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
     """Report a job that has ended or was given up.
 
@@ -78,7 +79,7 @@ async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
     return await _exchange(call, report=body)
 
 
-@endpoint("GET", "/browsers/me", scope=Scope.COMPUTE, tag="browsers", problems=(429,))
+@answers(endpoints.GET_BROWSER)
 async def standing(call: Call) -> schema.BrowserStanding:
     """Return this browser's contribution to the project."""
     _take_turn(call.ctx.limits.browsers, _token_key(call), call.now)

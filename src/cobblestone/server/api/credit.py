@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated
 
 import msgspec
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE
-from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
-from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, endpoint
-from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
+from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
+from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.scales import ScaleChange, apply_scales
 from cobblestone.server.credit.systems import find_system, system_names
 from cobblestone.store.credit import ledger
@@ -26,25 +24,12 @@ from cobblestone.store.work import rows as work
 
 
 def _entry(line: LedgerLine) -> schema.LedgerEntry:
-    return schema.LedgerEntry(
-        id=line.id,
-        time=line.time,
-        kind=line.kind,
-        provisional=line.kind == ledger.TRICKLE,
-        result_id=line.result_id,
-        workunit_id=line.workunit_id,
-        host_id=line.host_id,
-        user_id=line.user_id,
-        team_id=line.team_id,
-        app_version_id=line.app_version_id,
-        system=line.system,
-        claimed=line.claimed,
-        granted=line.granted,
-        unit=line.unit,
-        work_start=line.work_start,
-        reasons=line.reasons,
-        facts=named_facts(line.facts),
-    )
+    given = {
+        **msgspec.to_builtins(line),
+        "provisional": line.kind == ledger.TRICKLE,
+        "facts": named_facts(line.facts),
+    }
+    return msgspec.convert(given, schema.LedgerEntry)
 
 
 def _find(db: Database, wanted: str) -> tuple[int, Result | None]:
@@ -80,7 +65,7 @@ def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
     )
 
 
-@endpoint("GET", "/credit/results/{result}", scope=Scope.READ, tag="credit", problems=(404,))
+@answers(endpoints.EXPLAIN_CREDIT)
 async def explain(call: Call, result: str) -> schema.CreditExplanation:
     """Explain the credit of a result.
 
@@ -89,15 +74,7 @@ async def explain(call: Call, result: str) -> schema.CreditExplanation:
     return await call.ctx.store.aread(lambda db: _explanation(db, result))
 
 
-@endpoint(
-    "POST",
-    "/credit/corrections",
-    scope=Scope.MANAGE,
-    tag="credit",
-    status=201,
-    idempotent=True,
-    problems=(404, 409),
-)
+@answers(endpoints.CORRECT_CREDIT)
 async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
     """Correct the credit of a result.
 
@@ -118,38 +95,17 @@ async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
     return await call.write_once(write, schema.LedgerEntry)
 
 
-@endpoint("GET", "/credit/audit", scope=Scope.MANAGE, tag="credit")
+@answers(endpoints.AUDIT_LEDGER)
 async def prove(call: Call) -> schema.LedgerAudit:
     """Recompute all credit from the ledger.
 
     Computes every grant again from the facts in its entry, and every total and average from the entries.
     """
-    return _audit(await call.ctx.store.aread(recompute))
+    audit = await call.ctx.store.aread(recompute)
+    return msgspec.convert(audit, schema.LedgerAudit, from_attributes=True)
 
 
-def _audit(audit: LedgerAudit) -> schema.LedgerAudit:
-    return schema.LedgerAudit(
-        agrees=audit.agrees,
-        entries=audit.entries,
-        grants=audit.grants,
-        corrections=audit.corrections,
-        rows=audit.rows,
-        differences=[
-            schema.CreditDifference(
-                table=each.table,
-                id=each.id,
-                figure=each.figure,
-                stored=each.stored,
-                computed=each.computed,
-                note=each.note,
-            )
-            for each in audit.differences
-        ],
-        more=audit.more,
-    )
-
-
-@endpoint("GET", "/credit/systems", scope=Scope.READ, tag="credit")
+@answers(endpoints.LIST_CREDIT_SYSTEMS)
 async def list_systems(call: Call) -> schema.CreditSystemList:
     """List credit systems."""
     return schema.CreditSystemList(
@@ -159,10 +115,6 @@ async def list_systems(call: Call) -> schema.CreditSystemList:
 
 def _summary(name: str) -> str:
     return (inspect.getdoc(type(find_system(name))) or "").split("\n\n")[0].replace("\n", " ")
-
-
-MAX_CLASSES = 5_000
-Scale = Annotated[float, msgspec.Meta(ge=SMALLEST_SCALE, le=LARGEST_SCALE)]
 
 
 def _scale_reply(change: ScaleChange) -> schema.VersionScaleChange:
@@ -179,7 +131,7 @@ def _scale_reply(change: ScaleChange) -> schema.VersionScaleChange:
     )
 
 
-@endpoint("POST", "/scales", scope=Scope.MANAGE, tag="project", max_body=LARGE_BODY, problems=(503,))
+@answers(endpoints.APPLY_SCALES, max_body=LARGE_BODY)
 async def apply_published(call: Call, body: schema.PublishedScales) -> schema.AppliedScales:
     """Apply published scales to GPU-only apps.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
 from cobblestone.api_schema.operation import HostExplanation
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.people import Scope
 from cobblestone.domain.values import HostId
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.explain import host_explanation
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
@@ -68,7 +68,7 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
     )
 
 
-@endpoint("GET", "/hosts", scope=Scope.MANAGE, tag="hosts")
+@answers(endpoints.LIST_HOSTS)
 async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
     """List hosts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
@@ -78,7 +78,7 @@ async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
     return schema.HostList(hosts=[schema.Host(**_fields(host, call.now)) for host in found])
 
 
-@endpoint("GET", "/hosts/{host_id:int}", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+@answers(endpoints.GET_HOST)
 async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
     """Describe a host.
 
@@ -87,7 +87,7 @@ async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
     return await call.ctx.store.aread(lambda db: _details(db, _host_or_missing(db, host_id), call.now))
 
 
-@endpoint("PATCH", "/hosts/{host_id:int}", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+@answers(endpoints.CHANGE_HOST)
 async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> schema.HostDetails:
     """Change the settings that the owner of a host made for it."""
 
@@ -103,7 +103,7 @@ async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> 
     return await call.write(change)
 
 
-@endpoint("POST", "/hosts/{host_id:int}/reset_errors", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+@answers(endpoints.RESET_HOST_ERRORS)
 async def reset_host_errors(call: Call, host_id: HostId) -> HostExplanation:
     """Forget the errors of a host.
 

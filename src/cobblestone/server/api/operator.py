@@ -7,46 +7,30 @@ They note what they do themselves, with the state before and after (server/opera
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
 
 import msgspec
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.people import Scope
 from cobblestone.domain.values import AppVersionId
 from cobblestone.policy.dispatch.rollout import RolloutPlan
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.operation import doctor, rollout
 from cobblestone.server.operation import interventions as operations
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.figures import RolloutFigures
 
-Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
-
-@endpoint(
-    "POST",
-    "/workunits/{workunit_id:int}/cancel",
-    scope=Scope.MANAGE,
-    tag="operation",
-    problems=(404, 409),
-    quiet=True,
-)
+@answers(endpoints.CANCEL_WORKUNIT, quiet=True)
 async def cancel_workunit(call: Call, workunit_id: int) -> schema.Done:
     """Cancel a workunit."""
     await call.ctx.store.awrite(lambda tx: operations.cancel_workunit(tx, call.ctx, workunit_id, call.actor))
     return schema.Done(target=f"workunit {workunit_id}", text="cancelled")
 
 
-@endpoint(
-    "POST",
-    "/workunits/{workunit_id:int}/retry",
-    scope=Scope.MANAGE,
-    tag="operation",
-    problems=(404, 409),
-    quiet=True,
-)
+@answers(endpoints.RETRY_WORKUNIT, quiet=True)
 async def retry_workunit(call: Call, workunit_id: int) -> schema.RetriedWorkunit:
     """Retry a workunit.
 
@@ -60,9 +44,7 @@ async def retry_workunit(call: Call, workunit_id: int) -> schema.RetriedWorkunit
     )
 
 
-@endpoint(
-    "PUT", "/hosts/{host_id:int}/block", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True
-)
+@answers(endpoints.BLOCK_HOST, quiet=True)
 async def block_host(call: Call, host_id: int, body: schema.Reason) -> schema.Done:
     """Block a host.
 
@@ -71,9 +53,7 @@ async def block_host(call: Call, host_id: int, body: schema.Reason) -> schema.Do
     return await _block_host(call, host_id, body.reason)
 
 
-@endpoint(
-    "DELETE", "/hosts/{host_id:int}/block", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True
-)
+@answers(endpoints.UNBLOCK_HOST, quiet=True)
 async def unblock_host(call: Call, host_id: int) -> schema.Done:
     """Lift the block of a host."""
     return await _block_host(call, host_id, "")
@@ -84,17 +64,13 @@ async def _block_host(call: Call, host_id: int, reason: str) -> schema.Done:
     return schema.Done(target=f"host {host_id}", text="gets no more work" if reason else "gets work again")
 
 
-@endpoint(
-    "PUT", "/users/{user_id:int}/block", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True
-)
+@answers(endpoints.BLOCK_USER, quiet=True)
 async def block_user(call: Call, user_id: int, body: schema.Reason) -> schema.Done:
     """Block a user."""
     return await _block_user(call, user_id, body.reason)
 
 
-@endpoint(
-    "DELETE", "/users/{user_id:int}/block", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True
-)
+@answers(endpoints.UNBLOCK_USER, quiet=True)
 async def unblock_user(call: Call, user_id: int) -> schema.Done:
     """Lift the block of a user."""
     return await _block_user(call, user_id, "")
@@ -105,9 +81,7 @@ async def _block_user(call: Call, user_id: int, reason: str) -> schema.Done:
     return schema.Done(target=f"user {user_id}", text="gets no more work" if reason else "gets work again")
 
 
-@endpoint(
-    "PUT", "/users/{user_id:int}/role", scope=Scope.MANAGE, tag="operation", problems=(404, 409), quiet=True
-)
+@answers(endpoints.SET_ROLE, quiet=True)
 async def set_role(call: Call, user_id: int, body: schema.RoleBody) -> schema.Done:
     """Set the role of a user.
 
@@ -118,9 +92,7 @@ async def set_role(call: Call, user_id: int, body: schema.RoleBody) -> schema.Do
     return schema.Done(target=f"user {user_id}", text=role or "volunteer")
 
 
-@endpoint(
-    "POST", "/users/{user_id:int}/password", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True
-)
+@answers(endpoints.RESET_PASSWORD, quiet=True)
 async def reset_password(call: Call, user_id: int) -> schema.NewPassword:
     """Reset the password of a user.
 
@@ -130,7 +102,7 @@ async def reset_password(call: Call, user_id: int) -> schema.NewPassword:
     return schema.NewPassword(target=f"user {user_id}", password=password)
 
 
-@endpoint("DELETE", "/users/{user_id:int}", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)
+@answers(endpoints.DELETE_USER, quiet=True)
 async def delete_user(call: Call, user_id: int) -> schema.Done:
     """Delete a user.
 
@@ -141,27 +113,16 @@ async def delete_user(call: Call, user_id: int) -> schema.Done:
 
 
 def _rollout(found: RolloutFigures) -> schema.Rollout:
-    plan = found.plan
-    return schema.Rollout(
-        version=found.version_id,
-        fraction=found.fraction,
-        state=plan.state.value,
-        stages=list(plan.stages),
-        stage=plan.stage,
-        max_error_rate=plan.max_error_rate,
-        min_results=plan.min_results,
-        min_hours=plan.min_seconds / 3600,
-    )
+    given = {
+        **msgspec.to_builtins(found.plan),
+        "version": found.version_id,
+        "fraction": found.fraction,
+        "min_hours": found.plan.min_seconds / 3600,
+    }
+    return msgspec.convert(given, schema.Rollout)
 
 
-@endpoint(
-    "POST",
-    "/versions/{version_id:int}/rollout",
-    scope=Scope.MANAGE,
-    tag="operation",
-    problems=(404, 409),
-    quiet=True,
-)
+@answers(endpoints.START_ROLLOUT, quiet=True)
 async def start_rollout(call: Call, version_id: AppVersionId, body: schema.RolloutBody) -> schema.Rollout:
     """Start a staged roll-out.
 
@@ -179,14 +140,7 @@ async def start_rollout(call: Call, version_id: AppVersionId, body: schema.Rollo
     )
 
 
-@endpoint(
-    "POST",
-    "/versions/{version_id:int}/hold",
-    scope=Scope.MANAGE,
-    tag="operation",
-    problems=(404,),
-    quiet=True,
-)
+@answers(endpoints.HOLD_ROLLOUT, quiet=True)
 async def hold_rollout(call: Call, version_id: AppVersionId) -> schema.Rollout:
     """Hold a roll-out."""
     return await call.ctx.store.awrite(
@@ -194,14 +148,7 @@ async def hold_rollout(call: Call, version_id: AppVersionId) -> schema.Rollout:
     )
 
 
-@endpoint(
-    "POST",
-    "/versions/{version_id:int}/roll_back",
-    scope=Scope.MANAGE,
-    tag="operation",
-    problems=(404,),
-    quiet=True,
-)
+@answers(endpoints.ROLL_BACK, quiet=True)
 async def roll_back(call: Call, version_id: AppVersionId, body: schema.RollBackBody) -> schema.RolledBack:
     """Withdraw an app version.
 
@@ -221,7 +168,7 @@ async def roll_back(call: Call, version_id: AppVersionId, body: schema.RollBackB
     return await call.ctx.store.awrite(withdraw)
 
 
-@endpoint("GET", "/audit", scope=Scope.MANAGE, tag="operation", quiet=True)
+@answers(endpoints.LIST_AUDIT, quiet=True)
 async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
     """Read the audit log."""
     found = await call.ctx.store.aread(
@@ -232,46 +179,40 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
     return schema.AuditList(
         entries=[
             schema.AuditEntry(
-                id=entry.id,
-                time=entry.time,
-                actor=entry.actor,
-                origin=entry.origin,
-                action=entry.action,
-                target=entry.target,
-                before=msgspec.json.decode(entry.before),
-                after=msgspec.json.decode(entry.after),
+                **{
+                    **asdict(entry),
+                    "before": msgspec.json.decode(entry.before),
+                    "after": msgspec.json.decode(entry.after),
+                }
             )
             for entry in found
         ]
     )
 
 
-@endpoint("GET", "/search", scope=Scope.MANAGE, tag="operation", quiet=True)
+@answers(endpoints.SEARCH, quiet=True)
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
     """Find objects by id or name."""
     found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
-    return schema.FoundList(
-        found=[schema.Found(kind=item.kind, id=item.id, name=item.name) for item in found]
-    )
+    return schema.FoundList(found=msgspec.convert(found, list[schema.Found], from_attributes=True))
 
 
-@endpoint("GET", "/doctor", scope=Scope.MANAGE, tag="operation")
+@answers(endpoints.LIST_CHECKS)
 async def list_checks(call: Call) -> schema.CheckList:
     """List the integrity checks of a project."""
     return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
 
 
-@endpoint("GET", "/doctor/{name}", scope=Scope.MANAGE, tag="operation", problems=(404,))
+@answers(endpoints.DIAGNOSE)
 async def diagnose(call: Call, name: str) -> schema.Diagnosis:
     """Run a check.
 
     On a snapshot of the database; large projects take minutes for some.
     """
-    found = await doctor.diagnose(call.ctx, doctor.check_named(name))
-    return found.described()
+    return await doctor.diagnose(call.ctx, doctor.check_named(name))
 
 
-@endpoint("POST", "/doctor/{name}/repair", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)
+@answers(endpoints.REPAIR, quiet=True)
 async def repair(call: Call, name: str) -> schema.Repair:
     """Repair what a check found, as far as it is safe."""
     check = doctor.check_named(name)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import people as schema
 from cobblestone.api_schema.values import PageQuery
 from cobblestone.domain.errors import NotFound
@@ -22,7 +23,7 @@ from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.values import AppId, HostId, TeamId, UserId
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
-from cobblestone.server.api.endpoints.routing import Call, endpoint, unauthorised
+from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
 from cobblestone.server.operation import interventions
 from cobblestone.service.http.api import ApiProblem
 from cobblestone.service.languages import NAMES as LANGUAGES
@@ -70,7 +71,7 @@ def _team(team: Team) -> schema.Team:
     )
 
 
-@endpoint("POST", "/users", scope=Scope.MANAGE, tag="people", status=201, problems=(409,))
+@answers(endpoints.CREATE_USER)
 async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     """Create an account."""
     settings = call.ctx.settings.accounts
@@ -102,7 +103,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     return await call.write(lambda tx: created)
 
 
-@endpoint("GET", "/users", scope=Scope.MANAGE, tag="people")
+@answers(endpoints.LIST_USERS)
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     """List accounts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
@@ -112,13 +113,13 @@ async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     return schema.UserList(users=[schema.User(**_user_fields(user)) for user in found])
 
 
-@endpoint("GET", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
+@answers(endpoints.GET_USER)
 async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
     """Describe an account."""
     return await call.ctx.store.aread(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
 
 
-@endpoint("PATCH", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
+@answers(endpoints.CHANGE_USER)
 async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> schema.UserDetails:
     """Change the profile of an account.
 
@@ -184,9 +185,7 @@ def _user_or_missing(db: Database, user_id: int) -> User:
     return user
 
 
-@endpoint(
-    "POST", "/teams", scope=Scope.MANAGE, tag="people", status=201, idempotent=True, problems=(404, 409)
-)
+@answers(endpoints.CREATE_TEAM)
 async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
     """Create a team."""
     _check_name(body.name)
@@ -198,14 +197,14 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
     return await call.write_once(create, schema.Team)
 
 
-@endpoint("GET", "/teams", scope=Scope.READ, tag="people")
+@answers(endpoints.LIST_TEAMS)
 async def list_teams(call: Call) -> schema.TeamList:
     """List teams."""
     found = await call.ctx.store.aread(lambda db: people.list_teams(db, limit=1000))
     return schema.TeamList(teams=[_team(team) for team in found])
 
 
-@endpoint("POST", "/teams/{team_id:int}/members", scope=Scope.MANAGE, tag="people", problems=(404,))
+@answers(endpoints.JOIN_TEAM)
 async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> schema.Team:
     """Add a user to a team."""
 
@@ -235,7 +234,7 @@ def _token_reply(token: ApiToken, now: float) -> schema.Token:
     )
 
 
-@endpoint("POST", "/tokens", scope=Scope.MANAGE, tag="tokens", status=201)
+@answers(endpoints.CREATE_TOKEN)
 async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken:
     """Create a token.
 
@@ -271,14 +270,14 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
     return await call.write(create)
 
 
-@endpoint("GET", "/tokens", scope=Scope.MANAGE, tag="tokens")
+@answers(endpoints.LIST_TOKENS)
 async def list_tokens(call: Call) -> schema.TokenList:
     """List tokens."""
     found = await call.ctx.store.aread(credentials.list_tokens)
     return schema.TokenList(tokens=[_token_reply(token, call.now) for token in found])
 
 
-@endpoint("DELETE", "/tokens/{token_id:int}", scope=Scope.MANAGE, tag="tokens", problems=(404,))
+@answers(endpoints.REVOKE_TOKEN)
 async def revoke_token(call: Call, token_id: int) -> schema.Token:
     """Revoke a token."""
     return await call.write(
@@ -287,10 +286,10 @@ async def revoke_token(call: Call, token_id: int) -> schema.Token:
 
 
 def _news(item: NewsItem) -> schema.News:
-    return schema.News(id=item.id, title=item.title, text=item.text, time=item.time)
+    return msgspec.convert(item, schema.News, from_attributes=True)
 
 
-@endpoint("GET", "/news", scope=Scope.READ, tag="news")
+@answers(endpoints.LIST_NEWS)
 async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
     """List news, newest first."""
     before = users.MAX_ID if query.before is None else query.before
@@ -298,13 +297,13 @@ async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
     return schema.NewsList(news=[_news(item) for item in found])
 
 
-@endpoint("GET", "/news/{news_id:int}", scope=Scope.READ, tag="news", problems=(404,))
+@answers(endpoints.GET_NEWS)
 async def get_news(call: Call, news_id: int) -> schema.News:
     """Read a news item."""
     return _news(await call.ctx.store.aread(lambda db: users.news_item(db, news_id)))
 
 
-@endpoint("POST", "/news", scope=Scope.MANAGE, tag="news", status=201, idempotent=True, quiet=True)
+@answers(endpoints.ADD_NEWS, quiet=True)
 async def add_news(call: Call, body: schema.NewNews) -> schema.News:
     """Publish a news item."""
 
@@ -315,7 +314,7 @@ async def add_news(call: Call, body: schema.NewNews) -> schema.News:
     return await call.write_once(add, schema.News)
 
 
-@endpoint("PATCH", "/news/{news_id:int}", scope=Scope.MANAGE, tag="news", problems=(404,), quiet=True)
+@answers(endpoints.EDIT_NEWS, quiet=True)
 async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schema.News:
     """Change a news item.
 
@@ -332,7 +331,7 @@ async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schem
     return await call.ctx.store.awrite(edit)
 
 
-@endpoint("DELETE", "/news/{news_id:int}", scope=Scope.MANAGE, tag="news", problems=(404,), quiet=True)
+@answers(endpoints.WITHDRAW_NEWS, quiet=True)
 async def withdraw_news(call: Call, news_id: int) -> schema.News:
     """Withdraw a news item.
 
@@ -347,10 +346,7 @@ async def withdraw_news(call: Call, news_id: int) -> schema.News:
     return await call.ctx.store.awrite(withdraw)
 
 
-MAX_TASKS = 500
 MAX_COMPUTERS = 1000
-
-Id = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 def _owner_of_token(call: Call) -> UserId:
@@ -359,7 +355,7 @@ def _owner_of_token(call: Call) -> UserId:
     return call.token.user_id
 
 
-@endpoint("GET", "/me", scope=Scope.ACCOUNT, tag="own data")
+@answers(endpoints.GET_OWN_ACCOUNT)
 async def account(call: Call) -> schema.OwnAccount:
     """Your account."""
     user_id = _owner_of_token(call)
@@ -379,7 +375,7 @@ async def account(call: Call) -> schema.OwnAccount:
     )
 
 
-@endpoint("GET", "/me/computers", scope=Scope.ACCOUNT, tag="own data")
+@answers(endpoints.LIST_OWN_COMPUTERS)
 async def computers(call: Call) -> schema.OwnComputers:
     """Your computers."""
     user_id = _owner_of_token(call)
@@ -387,7 +383,7 @@ async def computers(call: Call) -> schema.OwnComputers:
     return schema.OwnComputers(computers=[_computer(host, call.now) for host in found])
 
 
-@endpoint("GET", "/me/tasks", scope=Scope.ACCOUNT, tag="own data", problems=(404,))
+@answers(endpoints.LIST_OWN_TASKS)
 async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
     """Your tasks."""
     user_id = _owner_of_token(call)

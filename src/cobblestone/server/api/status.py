@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from cobblestone import __version__
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import project as schema
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.domain.people import Scope
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.work import ServerState
 from cobblestone.policy.dispatch.versions import count_matching_hosts
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.operation.alerts import current_warnings
@@ -36,7 +36,7 @@ from cobblestone.store.work import rows as work
 MAX_HOSTS_LOOKED_AT = 10_000
 
 
-@endpoint("GET", "/status", scope=Scope.READ, tag="project")
+@answers(endpoints.GET_STATUS)
 async def get_status(call: Call) -> schema.ProjectStatus:
     """Return the state of the project."""
     ctx = call.ctx
@@ -101,7 +101,7 @@ def _daemon(note: DaemonNote) -> schema.DaemonState:
     )
 
 
-@endpoint("GET", "/plan_classes", scope=Scope.READ, tag="project")
+@answers(endpoints.LIST_PLAN_CLASSES)
 async def list_plan_classes(call: Call) -> schema.PlanClassList:
     """List plan classes.
 
@@ -129,7 +129,7 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
     )
 
 
-@endpoint("GET", "/trickles", scope=Scope.READ, tag="trickles")
+@answers(endpoints.LIST_TRICKLES)
 async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.TrickleList:
     """List messages of running jobs."""
     found = await call.ctx.store.aread(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
@@ -149,9 +149,7 @@ async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.Trick
     )
 
 
-@endpoint(
-    "POST", "/trickles", scope=Scope.SUBMIT, tag="trickles", status=201, idempotent=True, problems=(404, 409)
-)
+@answers(endpoints.SEND_TRICKLE)
 async def send_trickle(call: Call, body: schema.NewTrickle) -> schema.SentTrickle:
     """Send a message to a running job."""
 

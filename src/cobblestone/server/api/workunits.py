@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from cobblestone.api_schema import batches as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import RulesBody
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.people import Scope
 from cobblestone.domain.work import Workunit
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.people import task_fields
 from cobblestone.server.api.submission.app_rules import limits_with, rules_from
 from cobblestone.server.api.submission.apps import app_named
@@ -66,7 +66,7 @@ def _details(db: Database, listed: ListedWorkunit) -> schema.WorkunitDetails:
     )
 
 
-@endpoint("GET", "/workunits", scope=Scope.READ, tag="workunits", problems=(404,))
+@answers(endpoints.LIST_WORKUNITS)
 async def list_workunits(call: Call, query: schema.WorkunitsQuery) -> schema.WorkunitList:
     """List workunits, newest first."""
 
@@ -86,7 +86,7 @@ async def list_workunits(call: Call, query: schema.WorkunitsQuery) -> schema.Wor
     return await call.ctx.store.aread(read)
 
 
-@endpoint("GET", "/workunits/{workunit}", scope=Scope.READ, tag="workunits", problems=(404,))
+@answers(endpoints.GET_WORKUNIT)
 async def get_workunit(call: Call, workunit: str) -> schema.WorkunitDetails:
     """Describe a workunit.
 
@@ -95,7 +95,7 @@ async def get_workunit(call: Call, workunit: str) -> schema.WorkunitDetails:
     return await call.ctx.store.aread(lambda db: _details(db, _listed(db, workunit)))
 
 
-@endpoint("PATCH", "/workunits/{workunit}", scope=Scope.MANAGE, tag="workunits", problems=(404, 409))
+@answers(endpoints.CHANGE_WORKUNIT)
 async def change_workunit(call: Call, workunit: str, body: schema.WorkunitChanges) -> schema.WorkunitDetails:
     """Change an unfinished workunit.
 

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
@@ -56,18 +57,6 @@ RELATIVE_TOLERANCE = 1e-9
 """Computers differ in the last digit of an exponential; a wrong entry differs in the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerDifference:
-    """A figure that differs from what the ledger gives."""
-
-    table: str
-    id: int
-    figure: str
-    stored: float | None
-    computed: float | None
-    note: str = ""
-
-
 @dataclass(slots=True)
 class LedgerAudit:
     """The result of a recomputation."""
@@ -76,7 +65,7 @@ class LedgerAudit:
     grants: int = 0  #: entries whose amount was computed again
     corrections: int = 0
     rows: dict[str, int] = field(default_factory=dict[str, int])  #: compared rows by table
-    differences: list[LedgerDifference] = field(default_factory=list["LedgerDifference"])
+    differences: list[CreditDifference] = field(default_factory=list[CreditDifference])
     more: int = 0  #: differences beyond those listed
 
     @property
@@ -87,9 +76,9 @@ class LedgerAudit:
     def compare(self, table: str, row_id: int, figure: str, stored: float, computed: float) -> None:
         """Note a difference, if there is one."""
         if not math.isclose(stored, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-9):
-            self.note(LedgerDifference(table, row_id, figure, stored, computed))
+            self.note(CreditDifference(table, row_id, figure, stored, computed, ""))
 
-    def note(self, difference: LedgerDifference) -> None:
+    def note(self, difference: CreditDifference) -> None:
         """Add a difference; the list is bounded."""
         if len(self.differences) < MAX_LISTED:
             self.differences.append(difference)
@@ -163,7 +152,7 @@ class StatisticsChain:
         for name, stored, computed in figures:
             if stored != computed:
                 note = f"{where}: what it started from is not what the entries before it taught"
-                self._audit.note(LedgerDifference("credit_entry", entry_id, name, stored, computed, note))
+                self._audit.note(CreditDifference("credit_entry", entry_id, name, stored, computed, note))
 
     def compare(self) -> None:
         """Compare the rows with the state after the last entries."""
@@ -191,7 +180,7 @@ class StatisticsChain:
     ) -> None:
         for name, stored, computed in figures:
             if key not in self._unknown and stored != computed:
-                self._audit.note(LedgerDifference(table, row_id, name, stored, computed, note))
+                self._audit.note(CreditDifference(table, row_id, name, stored, computed, note))
 
 
 def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Iterator[Figure]:
@@ -265,7 +254,7 @@ class _Recomputation:
 
     def _note_damage(self, damage: ledger.DamagedEntry) -> None:
         self._audit.note(
-            LedgerDifference("credit_entry", damage.entry_id, DAMAGED, None, None, damage.problem)
+            CreditDifference("credit_entry", damage.entry_id, DAMAGED, None, None, damage.problem)
         )
 
     def _add(self, line: LedgerLine) -> None:
@@ -291,14 +280,14 @@ class _Recomputation:
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
-            note = f"cannot be recomputed: {error or type(error).__name__}"
-            self._audit.note(LedgerDifference("credit_entry", first.id, "facts", None, None, note))
+            note = f"cannot be computed again: {error or type(error).__name__}"
+            self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
-            note = f"{len(group)} entries exist, and the facts give {len(entries)}"
-            self._audit.note(LedgerDifference("credit_entry", first.id, "facts", None, None, note))
+            note = f"{len(group)} entries stand there, and the facts give {len(entries)}"
+            self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
         for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1
             self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from cobblestone.api_schema.operation import Diagnosis
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.dispatch.rollout import RolloutState
@@ -20,7 +21,7 @@ from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service import diagnosis
-from cobblestone.service.diagnosis import Diagnosis, keep_from_others, readable_by_others
+from cobblestone.service.diagnosis import keep_from_others, readable_by_others
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog import apps as keys

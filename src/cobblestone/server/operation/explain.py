@@ -6,10 +6,11 @@ Nothing is guessed from logs: the rules themselves are asked again, with what is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from cobblestone.api_schema.operation import Explanation, ResultExplanation, WorkunitExplanation
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.reasons import Reason, exit_advice, phrase, reason
@@ -42,23 +43,9 @@ class HostExplanation:
     reasons: tuple[Reason, ...]  #: why nothing, or not more, most important first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkunitExplanation:
-    """The state of a workunit."""
-
-    view: WorkunitView
-    reasons: tuple[Reason, ...]
-    takers: int = 0  #: of the computers that were tried for its unsent results
-    tried: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultExplanation:
-    """What happened to a result."""
-
-    result: Result
-    reasons: tuple[Reason, ...]
-    told: tuple[str, ...]  #: what was noted when it was reported and validated
+def told(why: Reason) -> Explanation:
+    """Return a reason as programs are told of it."""
+    return Explanation(code=why.code, text=why.text(), values=dict(why.values))
 
 
 def explain_host(
@@ -152,7 +139,7 @@ def explain_workunit(
         reasons = [*failing, *(each for each in reasons if each.code != "next_look")]
     unsent = [result for result in view.results if result.server_state is ServerState.UNSENT]
     if not unsent:
-        return WorkunitExplanation(view=view, reasons=tuple(reasons))
+        return _of_workunit(view, reasons)
     (candidate,) = candidates_of_results(db, [unsent[0].id]).values()
     survey = Survey(db, offer, candidate, now=now)
     takers = list(survey.takers())
@@ -172,8 +159,18 @@ def explain_workunit(
     missing = shortage(takers, needed=_answers_needed(view), limits=offer.limits)
     if missing is not None:
         reasons.append(_out_of_reach(missing, ctx.master_url))
+    return _of_workunit(view, reasons, survey)
+
+
+def _of_workunit(
+    view: WorkunitView, reasons: Iterable[Reason], survey: Survey | None = None
+) -> WorkunitExplanation:
     return WorkunitExplanation(
-        view=view, reasons=tuple(reasons), takers=survey.takers_now, tried=survey.tried
+        id=view.workunit.id,
+        name=view.workunit.name,
+        takers=0 if survey is None else survey.takers_now,
+        tried=0 if survey is None else survey.tried,
+        reasons=[told(each) for each in reasons],
     )
 
 
@@ -307,9 +304,10 @@ def explain_result(
     if result is None:
         raise NotFound(f"There is no result {wanted}; those of finished workunits are in the archive.")
     found = [reason("state", "It is {word}.", word=_word(result))]
+    of_workunit: list[Explanation] = []
     if result.server_state is ServerState.UNSENT:
         about = explain_workunit(ctx, db, offer, str(result.workunit_id), now=now)
-        found += [each for each in about.reasons if each.code in ("takers", "not_taken")]
+        of_workunit = [each for each in about.reasons if each.code in ("takers", "not_taken")]
     if result.host_id is not None and result.sent_time is not None:
         found.append(
             reason(
@@ -334,5 +332,11 @@ def explain_result(
     if result.granted_credit:
         found.append(reason("credit", "It earned {credit} credits.", credit=round(result.granted_credit, 3)))
     noted = work.result_text(db, result.id).report.get("reasons", [])
-    told = [str(each.get("text", "")) for each in noted if each.get("code") != "exit_status"]  # said above
-    return ResultExplanation(result=result, reasons=tuple(found), told=tuple(filter(None, told)))
+    texts = [str(each.get("text", "")) for each in noted if each.get("code") != "exit_status"]  # said above
+    return ResultExplanation(
+        id=result.id,
+        name=result.name,
+        workunit=result.workunit_id,
+        reasons=[told(found[0]), *of_workunit, *map(told, found[1:])],
+        told=[text for text in texts if text],
+    )

@@ -13,7 +13,15 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from cobblestone.api_schema.values import Body, ErrorReply, Problem, Query, Reply, find_fault, find_json_fault
+from cobblestone.api_schema.values import (
+    Body,
+    ErrorReply,
+    Problem,
+    Query,
+    Reply,
+    find_fault,
+    find_json_fault,
+)
 from cobblestone.domain.errors import (
     Busy,
     CobblestoneError,
@@ -104,7 +112,6 @@ def response_for(error: Exception) -> Response:
     )
 
 
-PREFIX = "/api/v1"
 SMALL_BODY = 100_000
 
 log = structlog.get_logger(__name__)

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from cobblestone import __version__
-from cobblestone.api_schema.values import ErrorReply
-from cobblestone.server.api.endpoints.routing import MAX_KEY_LENGTH, PLACE, PREFIX, Endpoint
+from cobblestone.api_schema.endpoints import PLACE
+from cobblestone.api_schema.values import PREFIX, ErrorReply
+from cobblestone.server.api.endpoints.routing import MAX_KEY_LENGTH, AnsweredEndpoint
 
 Schema = dict[str, Any]  # JSON Schema is a tree of mixed values
 
@@ -40,9 +41,14 @@ _TAGS = {
 }
 
 
-def openapi_document(endpoints: Sequence[Endpoint], *, title: str, server_url: str) -> Schema:
+def openapi_document(endpoints: Sequence[AnsweredEndpoint], *, title: str, server_url: str) -> Schema:
     """Return the whole document, as OpenAPI 3.1."""
-    kinds = [kind for each in endpoints for kind in (each.body, each.query, each.reply) if kind is not None]
+    kinds = [
+        kind
+        for each in endpoints
+        for kind in (each.body, each.query, each.reply)
+        if kind is not None and kind is not bytes
+    ]
     _, components = msgspec.json.schema_components([*dict.fromkeys(kinds), ErrorReply], ref_template=_REF)
     queries = {each.query.__name__ for each in endpoints if each.query is not None}
     paths: dict[str, Schema] = {}
@@ -77,7 +83,7 @@ def _described(schema: Schema) -> Schema:
     return {**schema, "description": schema.get("description", "").partition("\n\nAttributes:")[0]}
 
 
-def _operation(endpoint: Endpoint, components: Mapping[str, Schema]) -> Schema:
+def _operation(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) -> Schema:
     operation: Schema = {
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
@@ -103,7 +109,7 @@ def _operation(endpoint: Endpoint, components: Mapping[str, Schema]) -> Schema:
     return operation
 
 
-def _parameters(endpoint: Endpoint, components: Mapping[str, Schema]) -> list[Schema]:
+def _parameters(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) -> list[Schema]:
     found: list[Schema] = [
         {
             "name": name,
@@ -132,18 +138,18 @@ def _parameters(endpoint: Endpoint, components: Mapping[str, Schema]) -> list[Sc
     return found
 
 
-def _responses(endpoint: Endpoint) -> Schema:
-    content: Schema = {endpoint.media_type: {}}
-    if endpoint.reply is not None:
-        content = {"application/json": {"schema": _ref(endpoint.reply)}}
+def _responses(endpoint: AnsweredEndpoint) -> Schema:
+    content: Schema = {} if endpoint.reply is bytes else {"schema": _ref(endpoint.reply)}
     statuses = {422, 503, *endpoint.problems}
+    if PLACE.search(endpoint.path) and not endpoint.raw_body:  # a file that is stored need not be there
+        statuses.add(404)
     if endpoint.scope is not None:
         statuses |= {401, 403}
     if endpoint.body is not None:
         statuses |= {400, 413}
     problem = {"application/json": {"schema": _ref(ErrorReply)}}
     return {
-        str(endpoint.status): {"description": "Done", "content": content},
+        str(endpoint.status): {"description": "Done", "content": {endpoint.media_type: content}},
         **{
             str(status): {"description": _PROBLEMS[status], "content": problem} for status in sorted(statuses)
         },

@@ -1,9 +1,7 @@
-"""Declaration of an endpoint of the JSON API, and the handling around each call.
+"""What happens around each call of an endpoint of the JSON API.
 
-How an endpoint of the JSON API declares itself, and what happens round each call.
-
-A handler with :func:`endpoint` above it is all there is: the routes, the checks of token, parameters and body, and the
-OpenAPI document are made from its signature and its docstring.  Bodies and replies are structs of
+A handler with :func:`answers` above it is all there is: the routes, the checks of token, parameters and body, and the
+OpenAPI document are made from the declared endpoint and the handler's docstring.  Bodies and replies are structs of
 :mod:`cobblestone.api_schema`; what they do not allow never reaches a handler.
 """
 
@@ -21,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cobblestone.api_schema.values import MAX_ID, Body, Query, Reply
+from cobblestone.api_schema.endpoints import PLACE, Endpoint
+from cobblestone.api_schema.values import MAX_ID, PREFIX, Body, Reply
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.api import (
-    PREFIX,
     SMALL_BODY,
     ApiProblem,
     Tokens,
@@ -61,8 +59,6 @@ LARGE_BODY = 16_000_000
 MAX_KEY_LENGTH = 200
 PERSON_HEADER = "x-cobblestone-person"
 """Says who sits at the command line: several people may use the token of the project's folder."""
-PLACE = re.compile(r"{(\w+)(:int)?}")
-"""A part of a path that is a parameter: its name, and whether it is a number."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
 R = TypeVar("R", bound=Reply)
@@ -169,31 +165,17 @@ def request_origin(request: Request, kind: str) -> str:
     return f"{kind} {address}".strip()
 
 
-Handler = Callable[..., Awaitable[Reply | Response]]
+A = TypeVar("A", bound=Reply | bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """One operation: its path, permission, input and output.  Created by :func:`endpoint`."""
+class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
+    """An endpoint with the function that answers it.  Made by :func:`answers`."""
 
-    method: str
-    path: str  #: below :data:`PREFIX`, in Starlette's notation
+    handler: Callable[..., Awaitable[Reply | Response]]
     summary: str
     description: str
-    handler: Handler
-    body: type[Body] | None
-    query: type[Query] | None
-    reply: type[Reply] | None  #: None: not JSON, see ``media_type``
-    scope: Scope | None  #: None: anybody may call it
-    tag: str
-    status: int = 200
-    max_body: int = SMALL_BODY
-    raw_body: bool = False  #: the handler reads the body itself
-    media_type: str = "application/json"
-    idempotent: bool = False  #: takes ``Idempotency-Key``
-    problems: Sequence[int] = ()  #: further statuses that it may answer with
-    quiet: bool = False  #: not noted in the audit log by us, though it changes something
-    signed: bool = False  #: the answer is signed with what the token's owner and we know
+    max_body: int
+    quiet: bool
 
     async def call(self, ctx: ServerContext, request: Request) -> Response:
         """Check a request, run the handler, and write its reply."""
@@ -248,42 +230,43 @@ class Endpoint:
         return hashlib.sha256(f"{owner} {self.method} {request.url.path} {given}".encode()).hexdigest()
 
 
-def endpoint(
-    method: str, path: str, *, scope: Scope | None, tag: str, **options: Any
-) -> Callable[[Handler], Endpoint]:
-    """Declare a handler as an endpoint; ``options`` are those of :class:`Endpoint`.
+def answers(
+    endpoint: Endpoint[A], *, max_body: int = SMALL_BODY, quiet: bool = False
+) -> Callable[[Callable[..., Awaitable[A | Response]]], AnsweredEndpoint]:
+    """Let a handler answer an endpoint.
 
     The first line of its docstring is the summary, the rest the description.  Its first parameter is the
-    :class:`Call`; ``body`` and ``query`` say what they hold by their type, and all others are the places of ``path``.
+    :class:`Call`; ``body`` and ``query`` are those of the endpoint, and all others are the places of its path.
+    ``max_body`` is in bytes; ``quiet``: the audit log does not note it here, though it changes something.
 
     Raises:
-        TypeError: the parameters are not those of the path.
+        TypeError: the handler takes or returns something else than the endpoint says.
     """
 
-    def declare(handler: Handler) -> Endpoint:
+    def declare(handler: Callable[..., Awaitable[Any]]) -> AnsweredEndpoint:
         hints = get_type_hints(handler)
         reply = hints["return"]
-        places = {name: int if kind else str for name, kind in PLACE.findall(path)}
-        given = {name: hints[name] for name in list(inspect.signature(handler).parameters)[1:]}
-        body, query = given.pop("body", None), given.pop("query", None)
-        plain = {
-            name: getattr(kind, "__supertype__", kind) for name, kind in given.items()
-        }  # HostId is an int
-        if places != plain:
-            raise TypeError(f"{handler.__name__}: the path {path} has {places}, the parameters are {given}")
+        given = {
+            name: getattr(hints[name], "__supertype__", hints[name])  # HostId is an int
+            for name in list(inspect.signature(handler).parameters)[1:]
+        }
+        wanted: dict[str, type | None] = {
+            **{name: int if kind else str for name, kind in PLACE.findall(endpoint.path)},
+            "body": endpoint.body,
+            "query": endpoint.query,
+        }
+        if given != {name: kind for name, kind in wanted.items() if kind is not None}:
+            raise TypeError(f"{handler.__name__}: the endpoint gives {wanted}, the parameters are {given}")
+        if reply is not endpoint.reply and not (endpoint.reply is bytes and issubclass(reply, Response)):
+            raise TypeError(f"{handler.__name__}: the endpoint answers with {endpoint.reply}, not {reply}")
         summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
-        return Endpoint(
-            method=method,
-            path=path,
+        return AnsweredEndpoint(
+            **msgspec.structs.asdict(endpoint),
+            handler=handler,
             summary=summary.removesuffix("."),
             description=" ".join(description.split()),
-            handler=handler,
-            body=body,
-            query=query,
-            reply=None if issubclass(reply, Response) else reply,
-            scope=scope,
-            tag=tag,
-            **options,
+            max_body=max_body,
+            quiet=quiet,
         )
 
     return declare
@@ -306,9 +289,9 @@ def _sign(response: Response, request: Request, question: bytes, now: float) -> 
     response.headers[HEADER] = sign_reply(TOKENS.secret_of(request), exchange, now=now)
 
 
-def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:
-    """Return one route per path; the method selects the endpoint."""
-    by_path: dict[str, dict[str, Endpoint]] = {}
+def make_routes(ctx: ServerContext, endpoints: Sequence[AnsweredEndpoint]) -> list[Route]:
+    """One route per path; the method decides between its endpoints."""
+    by_path: dict[str, dict[str, AnsweredEndpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -319,7 +302,7 @@ def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route
 
 
 def _dispatcher(
-    ctx: ServerContext, choices: Mapping[str, Endpoint]
+    ctx: ServerContext, choices: Mapping[str, AnsweredEndpoint]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def dispatch(request: Request) -> Response:
         method = request.method

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cobblestone.api_schema import apps as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import NewVersion
 from cobblestone.domain.apps import (
     ANY_PLATFORM,
@@ -28,11 +29,10 @@ from cobblestone.domain.apps import (
 )
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
-from cobblestone.domain.people import Scope
 from cobblestone.domain.values import AppVersionId
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission import app_rules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -258,7 +258,7 @@ class _VersionAdder:
         return apps.add_version(tx, signed, now=self._now)
 
 
-@endpoint("POST", "/apps", scope=Scope.MANAGE, tag="apps", status=201, idempotent=True, problems=(404, 409))
+@answers(endpoints.CREATE_APP)
 async def create_app(call: Call, body: schema.NewApp) -> schema.App:
     """Create an app.
 
@@ -278,7 +278,7 @@ async def create_app(call: Call, body: schema.NewApp) -> schema.App:
     return await call.write_once(create, schema.App)
 
 
-@endpoint("GET", "/apps", scope=Scope.READ, tag="apps")
+@answers(endpoints.LIST_APPS)
 async def list_apps(call: Call) -> schema.AppList:
     """List apps."""
     return await call.ctx.store.aread(
@@ -286,13 +286,13 @@ async def list_apps(call: Call) -> schema.AppList:
     )
 
 
-@endpoint("GET", "/apps/{name}", scope=Scope.READ, tag="apps", problems=(404,))
+@answers(endpoints.GET_APP)
 async def get_app(call: Call, name: str) -> schema.App:
     """Describe an app."""
     return await call.ctx.store.aread(lambda db: _describe_app(db, app_named(db, name)))
 
 
-@endpoint("GET", "/apps/{name}/deadline", scope=Scope.READ, tag="apps", problems=(404,))
+@answers(endpoints.PROPOSE_DEADLINE)
 async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
     """Propose a deadline.
 
@@ -315,7 +315,7 @@ async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
     return await call.ctx.store.aread(load)
 
 
-@endpoint("PATCH", "/apps/{name}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+@answers(endpoints.CHANGE_APP)
 async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.App:
     """Change or deprecate an app."""
     dispatch = await _with_size_classes(call.ctx, body.dispatch)
@@ -340,15 +340,7 @@ async def _with_size_classes(
     return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))
 
 
-@endpoint(
-    "POST",
-    "/apps/{name}/versions",
-    scope=Scope.MANAGE,
-    tag="apps",
-    status=201,
-    idempotent=True,
-    problems=(404, 409),
-)
+@answers(endpoints.ADD_VERSION)
 async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.Version:
     """Add an app version.
 
@@ -373,7 +365,7 @@ async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.
     return await call.write_once(add, schema.Version)
 
 
-@endpoint("GET", "/apps/{name}/versions", scope=Scope.READ, tag="apps", problems=(404,))
+@answers(endpoints.LIST_VERSIONS)
 async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> schema.VersionList:
     """List app versions."""
 
@@ -385,7 +377,7 @@ async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> sc
     return await call.ctx.store.aread(load)
 
 
-@endpoint("PATCH", "/versions/{version_id:int}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+@answers(endpoints.CHANGE_VERSION)
 async def change_version(call: Call, version_id: AppVersionId, body: schema.VersionChanges) -> schema.Version:
     """Deprecate an app version."""
 

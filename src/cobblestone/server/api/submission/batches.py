@@ -7,16 +7,16 @@ import time
 from dataclasses import replace
 
 from cobblestone.api_schema import batches as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import LimitsBody
-from cobblestone.api_schema.values import PageQuery
+from cobblestone.api_schema.values import PREFIX, PageQuery
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import exit_advice, meaning_of
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import BatchState
 from cobblestone.policy.dispatch.status import Shortage
-from cobblestone.server.api.endpoints.routing import LARGE_BODY, PREFIX, Call, endpoint
+from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
 from cobblestone.server.api.submission.app_rules import limits_with
 from cobblestone.server.api.submission.apps import app_named
 from cobblestone.server.api.submission.files import check_free_disk
@@ -201,16 +201,7 @@ async def _check_room(ctx: ServerContext) -> None:
         )
 
 
-@endpoint(
-    "POST",
-    "/batches",
-    scope=Scope.SUBMIT,
-    tag="batches",
-    status=201,
-    max_body=LARGE_BODY,
-    idempotent=True,
-    problems=(404, 409, 429, 507),
-)
+@answers(endpoints.CREATE_BATCH, max_body=LARGE_BODY)
 async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
     """Submit a batch.
 
@@ -251,14 +242,7 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
     return await call.write_once(create, schema.BatchStatus)
 
 
-@endpoint(
-    "POST",
-    "/batches/{batch_id:int}/jobs",
-    scope=Scope.SUBMIT,
-    tag="batches",
-    max_body=LARGE_BODY,
-    problems=(404, 409, 429, 507),
-)
+@answers(endpoints.ADD_JOBS, max_body=LARGE_BODY)
 async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.BatchStatus:
     """Add jobs to an open batch.
 
@@ -281,7 +265,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
     return await call.ctx.store.awrite(add)
 
 
-@endpoint("POST", "/batches/{batch_id:int}/close", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+@answers(endpoints.CLOSE_BATCH)
 async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Close a batch: no more jobs follow."""
     return await call.ctx.store.awrite(
@@ -289,7 +273,7 @@ async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     )
 
 
-@endpoint("GET", "/batches", scope=Scope.READ, tag="batches")
+@answers(endpoints.LIST_BATCHES)
 async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     """List batches."""
     return await call.ctx.store.aread(
@@ -302,7 +286,7 @@ async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     )
 
 
-@endpoint("GET", "/batches/{batch_id:int}", scope=Scope.READ, tag="batches", problems=(404,))
+@answers(endpoints.GET_BATCH)
 async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Return the progress of a batch."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
@@ -311,7 +295,7 @@ async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     )
 
 
-@endpoint("GET", "/batches/{batch_id:int}/jobs", scope=Scope.READ, tag="batches", problems=(404,))
+@answers(endpoints.LIST_JOBS)
 async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schema.JobList:
     """List jobs."""
 
@@ -323,7 +307,7 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
     return await call.ctx.store.aread(load)
 
 
-@endpoint("GET", "/batches/{batch_id:int}/stuck", scope=Scope.READ, tag="batches", problems=(404,))
+@answers(endpoints.LIST_STUCK_JOBS)
 async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
     """List jobs that cannot continue.
 
@@ -341,7 +325,7 @@ async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
     return await call.ctx.store.aread(load)
 
 
-@endpoint("POST", "/batches/{batch_id:int}/jobs/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+@answers(endpoints.CANCEL_JOBS)
 async def cancel_jobs(call: Call, batch_id: int, body: schema.JobNames) -> schema.BatchStatus:
     """Cancel jobs of a batch.
 
@@ -357,9 +341,7 @@ async def cancel_jobs(call: Call, batch_id: int, body: schema.JobNames) -> schem
     return await call.ctx.store.awrite(cancel)
 
 
-@endpoint(
-    "GET", "/batches/{batch_id:int}/jobs/{job_id:int}", scope=Scope.READ, tag="batches", problems=(404,)
-)
+@answers(endpoints.GET_JOB)
 async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
     """Describe a job."""
 
@@ -370,7 +352,7 @@ async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
     return await call.ctx.store.aread(load)
 
 
-@endpoint("GET", "/batches/{batch_id:int}/results", scope=Scope.READ, tag="batches", problems=(404,))
+@answers(endpoints.GET_RESULTS)
 async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> schema.ResultsPage:
     """Return jobs as they finish.
 
@@ -407,7 +389,7 @@ def _base_url(ctx: ServerContext) -> str:
     return ctx.master_url.rstrip("/") + PREFIX
 
 
-@endpoint("POST", "/batches/{batch_id:int}/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+@answers(endpoints.CANCEL_BATCH)
 async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Cancel a batch.
 
@@ -417,14 +399,7 @@ async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
 
 
-@endpoint(
-    "POST",
-    "/batches/{batch_id:int}/retry",
-    scope=Scope.SUBMIT,
-    tag="batches",
-    status=201,
-    problems=(404, 409, 429, 507),
-)
+@answers(endpoints.RETRY_BATCH)
 async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Submit failed jobs of a batch again.
 
@@ -435,7 +410,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
 
 
-@endpoint("POST", "/batches/{batch_id:int}/retire", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+@answers(endpoints.RETIRE_BATCH)
 async def retire_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Retire a batch.
 

@@ -9,14 +9,15 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import IO, BinaryIO, cast
 
+import msgspec
 import structlog
 from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import apps as schema
+from cobblestone.api_schema import endpoints
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
-from cobblestone.domain.people import Scope
 from cobblestone.domain.values import ResultId
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.jobs import output_name
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.service.http.api import ApiProblem
@@ -31,7 +32,7 @@ WRITE_CHUNK = 1 << 20
 
 
 def _stored_file(file: FileRow) -> schema.StoredFile:
-    return schema.StoredFile(name=file.name, nbytes=file.nbytes, md5=file.md5)
+    return msgspec.convert(file, schema.StoredFile, from_attributes=True)
 
 
 def check_free_disk(ctx: ServerContext) -> None:
@@ -51,7 +52,7 @@ def check_free_disk(ctx: ServerContext) -> None:
         )
 
 
-@endpoint("PUT", "/files/{name}", scope=Scope.SUBMIT, tag="files", raw_body=True, problems=(413, 507))
+@answers(endpoints.PUT_FILE)
 async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.StoredFile:
     """Store a file.
 
@@ -118,7 +119,7 @@ def _too_large(max_bytes: int) -> ApiProblem:
     )
 
 
-@endpoint("GET", "/files/{name}", scope=Scope.SUBMIT, tag="files", problems=(404,))
+@answers(endpoints.GET_FILE)
 async def get_file(call: Call, name: str) -> schema.StoredFile:
     """Return whether a file exists.
 
@@ -130,7 +131,7 @@ async def get_file(call: Call, name: str) -> schema.StoredFile:
     return _stored_file(found[name])
 
 
-@endpoint("POST", "/files/query", scope=Scope.SUBMIT, tag="files", max_body=4_000_000)
+@answers(endpoints.QUERY_FILES, max_body=4_000_000)
 async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryReply:
     """Return which files exist."""
     names = list(dict.fromkeys(body.names))
@@ -201,14 +202,7 @@ def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
     return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
 
 
-@endpoint(
-    "GET",
-    "/batches/{batch_id:int}/jobs/{job_id:int}/outputs/{name}",
-    scope=Scope.READ,
-    tag="batches",
-    media_type="application/octet-stream",
-    problems=(404, 503),
-)
+@answers(endpoints.GET_OUTPUT)
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
     """Download an output.
 
@@ -273,14 +267,7 @@ class _Pipe:
         return data
 
 
-@endpoint(
-    "GET",
-    "/batches/{batch_id:int}/outputs.zip",
-    scope=Scope.READ,
-    tag="batches",
-    media_type="application/zip",
-    problems=(404,),
-)
+@answers(endpoints.GET_ZIP)
 async def get_zip(call: Call, batch_id: int) -> Response:
     """Download all outputs of a batch.
 

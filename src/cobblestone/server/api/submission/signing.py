@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import project as schema
 from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.errors import JobError, NotFound
-from cobblestone.domain.people import Scope
-from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.files.code_signing import check_signatures
 from cobblestone.server.scheduler.reply import download_url
 from cobblestone.store.catalog import apps
 from cobblestone.store.catalog import apps as keys
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
-
-KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
-SignatureText = Annotated[str, msgspec.Meta(max_length=1000)]
-KeyId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,15}\Z")]
-MAX_FILES = 5000
 
 
 def _files_in_use(versions: list[AppVersion]) -> dict[str, tuple[AppVersion, AppFile]]:
@@ -32,7 +23,7 @@ def _still_unsigned(db: Database) -> list[str]:
     return [file.name for file in apps.unsigned_files(apps.list_versions(db))]
 
 
-@endpoint("GET", "/signatures", scope=Scope.MANAGE, tag="signing")
+@answers(endpoints.GET_SIGNING_MANIFEST)
 async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
     """List the files to be signed."""
 
@@ -70,7 +61,7 @@ def _known(tx: Transaction, names: dict[str, str]) -> dict[AppFile, str]:
     return {found[name][1]: signature for name, signature in names.items()}
 
 
-@endpoint("POST", "/signatures", scope=Scope.MANAGE, tag="signing", max_body=4_000_000, problems=(404,))
+@answers(endpoints.IMPORT_SIGNATURES, max_body=4_000_000)
 async def import_signatures(call: Call, body: schema.Signatures) -> schema.SigningReply:
     """Import signatures.
 
@@ -89,7 +80,7 @@ async def import_signatures(call: Call, body: schema.Signatures) -> schema.Signi
     return await call.write(store)
 
 
-@endpoint("GET", "/keys", scope=Scope.READ, tag="signing")
+@answers(endpoints.LIST_KEYS)
 async def list_keys(call: Call) -> schema.KeyList:
     """List public code-signing keys."""
     found = await call.ctx.store.aread(keys.list_keys)
@@ -106,7 +97,7 @@ def _key_reply(key: keys.CodeSignKey) -> schema.Key:
     )
 
 
-@endpoint("POST", "/keys", scope=Scope.MANAGE, tag="signing", max_body=4_000_000, problems=(404, 409))
+@answers(endpoints.CHANGE_KEY, max_body=4_000_000)
 async def change_key(call: Call, body: schema.NewKey) -> schema.SigningReply:
     """Change the code-signing key.
 
