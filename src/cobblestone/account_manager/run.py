@@ -9,15 +9,13 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager.api import ManagerApi, ManagerMonitoring
+from cobblestone.account_manager.api import ManagerApi, manager_monitoring
 from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.core.folder import ManagerFolder
@@ -35,8 +33,8 @@ from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.account_manager.web import web_routes
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED
-from cobblestone.service.http.requests import RequestMiddleware
 from cobblestone.service.mail import Mailer
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, run_daemons
@@ -50,28 +48,21 @@ def create_app(ctx: ManagerContext) -> Starlette:
     routes: list[BaseRoute] = [
         Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
         Route("/get_project_config.php", rpc.project_config),
-        *ManagerMonitoring(ctx).routes(),
+        *manager_monitoring(ctx).routes(),
         *ManagerApi(ctx).routes(),
         *web_routes(site, members),
     ]
-    prefix = urlsplit(ctx.master_url).path.rstrip("/")
-
-    busy = {f"{prefix}/{RPC_PATH}": rpc}
-
-    def part_of(path: str) -> str:
-        if path in busy:
-            return "contact"
-        if path.removeprefix(prefix).startswith("/api/"):
-            return "api"
-        return "health" if path.removeprefix(prefix) in WATCHED else "page"
-
-    app = Starlette(
-        routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=busy)],
-        exception_handlers={HTTPException: site.http_error},
+    return application(
+        ctx, routes, part_of=_part_of, handlers={HTTPException: site.http_error}, busy={RPC_PATH: rpc}
     )
-    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in busy.items()}
-    return app
+
+
+def _part_of(path: str) -> str:
+    if path == RPC_PATH:
+        return "contact"
+    if path.startswith("api/"):
+        return "api"
+    return "health" if path in WATCHED else "page"
 
 
 log = structlog.get_logger(__name__)

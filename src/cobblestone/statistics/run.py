@@ -10,21 +10,18 @@ import socket
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
-from cobblestone.ops.metrics import COMMON_METRICS, MetricInfo
+from cobblestone.ops.metrics import COMMON_METRICS, Figures, MetricInfo
 from cobblestone.service.folder import take_folder
-from cobblestone.service.http import monitoring
-from cobblestone.service.http.monitoring import WATCHED
-from cobblestone.service.http.requests import RequestMiddleware
+from cobblestone.service.http.application import application
+from cobblestone.service.http.monitoring import WATCHED, Monitoring
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import DaemonTask, run_daemons
 from cobblestone.statistics.collector import ExportCollector
@@ -44,22 +41,14 @@ METRICS: Mapping[str, MetricInfo] = {
 }
 
 
-class StatisticsMonitoring(monitoring.Monitoring):
-    """Answers those who watch a statistics site."""
+def site_monitoring(ctx: StatisticsContext) -> Monitoring:
+    """Return what answers those who watch a statistics site."""
 
-    described = METRICS
+    async def ask() -> None:
+        if await ctx.read(lambda published: published.projects) is None:
+            raise StoreError("no project's figures have come in yet")
 
-    def __init__(self, ctx: StatisticsContext) -> None:
-        async def ask() -> None:
-            if await ctx.read(lambda published: published.projects) is None:
-                raise StoreError("no project's figures have come in yet")
-
-        super().__init__(ctx, ask, folder=ctx.folder.root)
-        self._ctx = ctx
-
-    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values of what only a statistics site has."""
-        ctx = self._ctx
+    async def figures() -> Figures:
         states = await asyncio.to_thread(
             lambda: {
                 source.name: ctx.folder.project(source.name).read_state() for source in ctx.settings.project
@@ -76,30 +65,26 @@ class StatisticsMonitoring(monitoring.Monitoring):
             },
         }
 
+    return Monitoring(ctx, ctx.folder.root, ask_database=ask, described=METRICS, own_figures=figures)
+
 
 def create_app(ctx: StatisticsContext) -> Starlette:
     """Compose the application, below the path of the site's own address."""
     site = StatisticsSite(ctx)
     routes: list[BaseRoute] = [
         site.static_route(),
-        *StatisticsMonitoring(ctx).routes(),
+        *site_monitoring(ctx).routes(),
         *OverviewPages(site).routes(),
         *RankingPages(site).routes(),
         *SignaturePages(site).routes(),
         *EntityPages(site).routes(),
     ]
-    prefix = urlsplit(ctx.master_url).path.rstrip("/")
-
-    def part_of(path: str) -> str:
-        return "health" if path.removeprefix(prefix) in WATCHED else "web"
-
-    app = Starlette(
-        routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy={})],
-        exception_handlers={HTTPException: site.http_error},
+    return application(
+        ctx,
+        routes,
+        part_of=lambda path: "health" if path in WATCHED else "web",
+        handlers={HTTPException: site.http_error},
     )
-    app.state.ctx = ctx
-    return app
 
 
 log = structlog.get_logger(__name__)
