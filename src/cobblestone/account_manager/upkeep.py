@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,17 +11,24 @@ from cobblestone.account_manager.core import operation
 from cobblestone.account_manager.core.folder import FILE_NAME, ManagerFolder
 from cobblestone.account_manager.store import figures, projects
 from cobblestone.account_manager.store.schema import MANAGER
-from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.reasons import Finding
 from cobblestone.service import backup, diagnosis
 from cobblestone.service.backup import BackupManifest, Contents, Kind, Report, ignore_report
-from cobblestone.service.diagnosis import keep_from_others, readable_by_others
+from cobblestone.service.diagnosis import (
+    by_name,
+    full_disk,
+    in_rows,
+    in_write,
+    keep_from_others,
+    missing_steps,
+    readable_by_others,
+)
 from cobblestone.service.mail import outbox
 from cobblestone.service.settings import Movable, Moved, database_of_restored, move_service
-from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.engine.database import Database, Store
 from cobblestone.store.maintenance.copy_to_postgres import Progress
-from cobblestone.store.maintenance.upgrade import upgrade_plan
 from cobblestone.wire.project.signatures import (
     decode_private_key,
     decode_public_key,
@@ -126,16 +132,6 @@ class Opened:
 Check = diagnosis.Check[Opened, [Opened, Database]]
 
 
-def _only_rows(
-    find: Callable[[Database], Iterator[Finding]],
-) -> Callable[[Opened, Database], Iterator[Finding]]:
-    return lambda opened, db: find(db)
-
-
-def _write(mend: Callable[[Transaction], int]) -> Callable[[Opened], int]:
-    return lambda opened: opened.store.write(mend)
-
-
 def _secrets(folder: ManagerFolder) -> list[Path]:
     keys = [path for path in sorted(folder.keys.iterdir()) if path != folder.sign_public]
     return [folder.keys, *keys, *([folder.database] if folder.database.exists() else [])]
@@ -181,88 +177,74 @@ def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
 
 
 def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
-    try:
-        plan, _ = upgrade_plan(opened.folder.location(opened.folder.settings()), MANAGER)
-    except StoreError as error:
-        yield Finding("wrong_schema", "database", None, str(error))
-        return
-    for step in (*plan.steps, *plan.waiting):
-        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+    return missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
 
 
 def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
-    least = opened.folder.settings().server.min_free_disk_bytes
-    free = shutil.disk_usage(opened.folder.root).free
-    if free < least:
-        yield Finding(
-            "disk_full", "disk", None, f"{free // 10**6} MB are free: less than {least // 10**6} MB"
-        )
+    return full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
 
 
-CHECKS: Mapping[str, Check] = {
-    each.name: each
-    for each in (
-        Check(
-            name="days",
-            promise="The sums of days are those of the ledger.",
-            find=_only_rows(figures.days_follow),
-            repair=_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
-            repair_text="Makes the sums of these days again from the entries.",
-            advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
-        ),
-        Check(
-            name="totals",
-            promise="What a person has at a project is what the ledger holds.",
-            find=_only_rows(figures.totals_follow),
-            repair=_write(figures.settle_totals),
-            repair_text="Sets the totals to what the ledger holds.",
-            advice="Report it as a bug of cobblestone, with the rows.",
-        ),
-        Check(
-            name="rows",
-            promise="No row names one that is not there.",
-            find=_only_rows(figures.orphans),
-            advice="Report it as a bug of cobblestone, with the rows.",
-        ),
-        Check(
-            name="people",
-            promise="Weak keys lead to their accounts, and somebody is the operator.",
-            find=_only_rows(figures.wrong_people),
-            advice="Restore a backup, or report it as a bug of cobblestone.",
-        ),
-        Check(
-            name="keys",
-            promise="Secrets are there, fit together, and are for their owner alone.",
-            find=_keys,
-            repair=lambda opened: keep_from_others(_secrets(opened.folder)),
-            repair_text="Takes the permission to read secrets from others.",
-            advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
-        ),
-        Check(
-            name="signatures",
-            promise="Every project's address is signed by this account manager's key.",
-            find=_signatures,
-            advice="Restore keys/ from a backup, or sign the addresses with the right key: cobblestone manager sign.",
-        ),
-        Check(
-            name="projects",
-            promise="Computers can be sent to every project.",
-            find=_projects,
-            advice="The project says why; stop it with cobblestone manager edit DIR PROJECT --stop if it does not come back.",
-            only_warns=True,
-        ),
-        Check(
-            name="schema",
-            promise="The database has the schema of this program.",
-            find=_schema,
-            advice="cobblestone manager upgrade says what it waits for.",
-        ),
-        Check(
-            name="disk",
-            promise="There is room on the disk.",
-            find=_disk,
-            advice="Make room: nothing can be counted on a full disk.",
-            only_warns=True,
-        ),
-    )
-}
+CHECKS: Mapping[str, Check] = by_name(
+    Check(
+        name="days",
+        promise="The sums of days are those of the ledger.",
+        find=in_rows(figures.days_follow),
+        repair=in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
+        repair_text="Makes the sums of these days again from the entries.",
+        advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
+    ),
+    Check(
+        name="totals",
+        promise="What a person has at a project is what the ledger holds.",
+        find=in_rows(figures.totals_follow),
+        repair=in_write(figures.settle_totals),
+        repair_text="Sets the totals to what the ledger holds.",
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="rows",
+        promise="No row names one that is not there.",
+        find=in_rows(figures.orphans),
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="people",
+        promise="Weak keys lead to their accounts, and somebody is the operator.",
+        find=in_rows(figures.wrong_people),
+        advice="Restore a backup, or report it as a bug of cobblestone.",
+    ),
+    Check(
+        name="keys",
+        promise="Secrets are there, fit together, and are for their owner alone.",
+        find=_keys,
+        repair=lambda opened: keep_from_others(_secrets(opened.folder)),
+        repair_text="Takes the permission to read secrets from others.",
+        advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
+    ),
+    Check(
+        name="signatures",
+        promise="Every project's address is signed by this account manager's key.",
+        find=_signatures,
+        advice="Restore keys/ from a backup, or sign the addresses with the right key: cobblestone manager sign.",
+    ),
+    Check(
+        name="projects",
+        promise="Computers can be sent to every project.",
+        find=_projects,
+        advice="The project says why; stop it with cobblestone manager edit DIR PROJECT --stop if it does not come back.",
+        only_warns=True,
+    ),
+    Check(
+        name="schema",
+        promise="The database has the schema of this program.",
+        find=_schema,
+        advice="cobblestone manager upgrade says what it waits for.",
+    ),
+    Check(
+        name="disk",
+        promise="There is room on the disk.",
+        find=_disk,
+        advice="Make room: nothing can be counted on a full disk.",
+        only_warns=True,
+    ),
+)

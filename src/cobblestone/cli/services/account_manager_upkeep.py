@@ -140,15 +140,11 @@ def doctor(
     with operation.open_beside(folder) as (found, store):
         opened = Opened(found, store)
 
-        def mend(name: str) -> int:
-            mending = CHECKS[name].repair
-            return mending(opened) if mending else 0
-
         examine(
             [each.described() for each in CHECKS.values()],
             check or [],
             lambda name: store.read(lambda db: CHECKS[name].look(opened, db)).described(),
-            mend if repair else None,
+            (lambda name: CHECKS[name].mend(opened)) if repair else None,
             output(json, quiet),
             what="account manager",
         )

@@ -159,15 +159,11 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    def mend(name: str) -> int:
-        mending = CHECKS[name].repair
-        return mending(site) if mending else 0
-
     examine(
         [each.described() for each in CHECKS.values()],
         check or [],
         lambda name: CHECKS[name].look(site).described(),
-        mend if repair else None,
+        (lambda name: CHECKS[name].mend(site)) if repair else None,
         output(json, quiet),
         what="site",
     )
