@@ -29,7 +29,6 @@ from cobblestone.account_manager.daemons import (
     ProjectFollower,
 )
 from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
-from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.account_manager.web import web_routes
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.ops.environment import Clock, system_clock
@@ -38,7 +37,6 @@ from cobblestone.service.http.monitoring import WATCHED
 from cobblestone.service.mail import Mailer
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, run_daemons
-from cobblestone.store.maintenance.upgrade import check_revision
 
 
 def create_app(ctx: ManagerContext) -> Starlette:
@@ -82,7 +80,8 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     secret, key = folder.read_key(folder.secret_file), folder.read_key(folder.sign_public)
-    with folder.lock(settings), contextlib.closing(folder.open_store(settings)) as store:
+    lock = folder.lock(shared=bool(settings.database.url))
+    with lock, contextlib.closing(folder.open_store(settings)) as store:
         ctx = ManagerContext(
             store=store,
             secret=bytes.fromhex(secret),
@@ -135,7 +134,7 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     folder.read_key(folder.sign_public)
-    check_revision(folder.location(settings), MANAGER, replaces=(socket.gethostname(), replaces))
+    folder.check_database(settings, replaces=replaces)
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""Care of an account manager: backups, the move to PostgreSQL, and ``cobblestone manager doctor``."""
+"""Upkeep of an account manager: what goes into a backup, and ``cobblestone manager doctor``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cobblestone import __version__
 from cobblestone.account_manager.core import operation
-from cobblestone.account_manager.core.folder import FILE_NAME, ManagerFolder
+from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.store import figures, projects
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.reasons import Finding
-from cobblestone.service import backup, diagnosis
-from cobblestone.service.backup import BackupManifest, Contents, Kind, Report, ignore_report
+from cobblestone.service import diagnosis
+from cobblestone.service.backup import Contents
 from cobblestone.service.diagnosis import (
     by_name,
     full_disk,
@@ -26,9 +25,7 @@ from cobblestone.service.diagnosis import (
     readable_by_others,
 )
 from cobblestone.service.mail import outbox
-from cobblestone.service.settings import Movable, Moved, database_of_restored, move_service
 from cobblestone.store.engine.database import Database, Store
-from cobblestone.store.maintenance.copy_to_postgres import Progress
 from cobblestone.wire.project.signatures import (
     decode_private_key,
     decode_public_key,
@@ -37,88 +34,20 @@ from cobblestone.wire.project.signatures import (
     verify_bytes,
 )
 
-KIND = Kind(schema=MANAGER, database=ManagerFolder(Path()).database.name)
 
-
-def make_backup(
-    folder: ManagerFolder,
-    target: Path,
-    *,
-    keys: KeysInBackup = KeysInBackup.ALL,
-    report: Report = ignore_report,
-) -> BackupManifest:
-    """Write a backup of an account manager, running or not, and check the copy.
-
-    Raises:
-        ConfigError: it is none, or the target exists.
-        StoreError: something cannot be read or written; nothing is left at the target.
-    """
+def manager_contents(folder: ManagerFolder, keys: KeysInBackup = KeysInBackup.ALL) -> Contents:
+    """Return what of an account manager goes into a backup.  Raises ConfigError: it is none."""
     settings = folder.settings()
-    contents = Contents(
-        kind=KIND,
+    return Contents(
+        kind=folder.kind,
         root=folder.root,
         name=settings.manager.name,
         url=settings.manager.url,
-        keys=keys.value,
-        program=__version__,
         address=settings.database.url,
-        left_out=frozenset(
-            (
-                folder.lock_file,
-                outbox(folder.root),
-                *((folder.keys,) if keys is KeysInBackup.NONE else ()),
-                *((folder.sign_private,) if keys is KeysInBackup.NO_SIGNING_KEY else ()),
-            )
-        ),
+        keys=keys,
+        signing_key=folder.sign_private,
+        left_out=(outbox(folder.root),),
     )
-    made = backup.make_backup(contents, target, report=report)
-    backup.verify_backup(target, KIND, report=report)
-    return made
-
-
-def restore_backup(
-    source: Path, target: Path, *, database: str = "", report: Report = ignore_report
-) -> BackupManifest:
-    """Make an account manager's folder from a backup, once all of it is found sound.
-
-    ``database``: address of an empty PostgreSQL database for one that was on PostgreSQL; without it, the one that the settings in
-    the backup name must be empty.
-
-    Raises:
-        ConfigError: the target exists, the database is not empty, or the source is not a backup.
-        StoreError: the backup is damaged; nothing is left at the target.
-    """
-
-    def prepare(working: Path, manifest: BackupManifest) -> str:
-        return database_of_restored(
-            working / FILE_NAME,
-            database,
-            manifest,
-            lambda: ManagerFolder(working).settings().database.url,
-            advice="move it (cobblestone manager move)",
-        )
-
-    return backup.restore_backup(source, target, KIND, prepare, report=report)
-
-
-def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Check a backup without restoring it.  Raises ConfigError: it is none; StoreError: it is damaged."""
-    return backup.verify_backup(source, KIND, report=report)
-
-
-def move_manager(root: Path, address: str, *, progress: Progress) -> Moved:
-    """Move a stopped account manager; see `move_service`, also for what is raised."""
-    folder = ManagerFolder(root.resolve())
-    settings = folder.settings()
-    manager = Movable(
-        what="account manager",
-        database=folder.database,
-        settings=folder.root / FILE_NAME,
-        address=settings.database.url,
-        schema=MANAGER,
-        lock=lambda: folder.lock(settings),
-    )
-    return move_service(manager, address, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,6 @@ from cobblestone.service.supervision import (
     run_daemons,
 )
 from cobblestone.store.catalog import files
-from cobblestone.store.maintenance.upgrade import check_revision
-from cobblestone.store.schema.project import PROJECT
 
 log = structlog.get_logger(__name__)
 
@@ -204,7 +202,7 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     settings = folder.settings()
     load_plan_classes(folder.root)
     folder.read_secret()
-    check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
+    folder.check_database(settings, replaces=replaces)
 
 
 def serve(

@@ -19,7 +19,6 @@ from starlette.routing import BaseRoute
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import COMMON_METRICS, Figures, MetricInfo
-from cobblestone.service.folder import take_folder
 from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED, Monitoring
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
@@ -104,7 +103,7 @@ def open_site(root: Path, *, clock: Clock = system_clock) -> Generator[Statistic
     settings = load_settings(root)
     folder = SiteFolder(root.resolve())
     secret = _read_secret(folder)
-    with take_folder(folder.root, folder.lock, what="statistics site"):
+    with folder.lock():
         ctx = StatisticsContext(
             folder=folder, settings=settings, secret=secret, master_url=settings.site.url, clock=clock
         )

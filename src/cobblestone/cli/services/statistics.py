@@ -15,11 +15,9 @@ from cobblestone.cli.project.upkeep import (
     OnlyOption,
     RestoredArgument,
     TargetArgument,
-    check_wish,
+    backup_and_show,
     examine,
-    progress,
-    show_backup,
-    show_restored,
+    restore_and_show,
 )
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
@@ -111,13 +109,11 @@ def backup(
     quiet: QuietOption = False,
 ) -> None:
     """Back up a site, running or not, and check the copy: rows, history, settings."""
-    from cobblestone.statistics.backup import make_backup
+    from cobblestone.statistics.backup import site_contents
     from cobblestone.statistics.folder import SiteFolder
 
     wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
-    with progress(quiet or json) as report:
-        made = make_backup(SiteFolder(folder.resolve()), target.absolute(), keys=wish, report=report)
-    show_backup(output(json, quiet), made, target)
+    backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, json=json, quiet=quiet)
 
 
 @commands.command("restore")
@@ -131,15 +127,9 @@ def restore(
     quiet: QuietOption = False,
 ) -> None:
     """Make a site's folder from a backup; every file is checked first."""
-    from cobblestone.statistics.backup import restore_backup, verify_backup
+    from cobblestone.statistics.folder import SiteFolder
 
-    check_wish(target, check=check)
-    with progress(quiet or json) as report:
-        if target is None:
-            found = verify_backup(source.absolute(), report=report)
-        else:
-            found = restore_backup(source.absolute(), target, report=report)
-    show_restored(output(json, quiet), found, source, target)
+    restore_and_show(SiteFolder.kind, source, target, check=check, json=json, quiet=quiet)
 
 
 @commands.command("doctor")
