@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
-import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
@@ -35,7 +32,7 @@ from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED
 from cobblestone.service.mail import Mailer
-from cobblestone.service.serving import address_of, announcing, run_service, serve_http
+from cobblestone.service.serving import Service
 from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, run_daemons
 
 
@@ -62,8 +59,6 @@ def _part_of(path: str) -> str:
         return "api"
     return "health" if path in WATCHED else "page"
 
-
-log = structlog.get_logger(__name__)
 
 CHECK_SWEEP_SECONDS = 30.0
 DAYS_SWEEP_SECONDS = 60.0
@@ -101,6 +96,7 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
 @asynccontextmanager
 async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     """Run the daemons while the block runs."""
+    await asyncio.to_thread(ctx.join_processes)
     balances = BalanceKeeper(ctx)
     async with new_client() as client:
         follower = ProjectFollower(ctx)
@@ -137,44 +133,12 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder.check_database(settings, replaces=replaces)
 
 
-def serve(
-    root: Path,
-    *,
-    host: str | None = None,
-    port: int | None = None,
-    ready: Callable[[ManagerContext], None] | None = None,
-) -> None:
-    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
-
-    Raises:
-        ConfigError: settings, folder or port are wrong.
-        Busy: another process has it open.
-    """
-
-    run_service(
-        open_manager(root),
-        lambda ctx: address_of(ctx.settings.server, host, port),
-        partial(_serve, ready=ready),
-    )
-
-
-async def _serve(
-    ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
-) -> bool:
-    """Serve until the end; return whether to begin anew."""
-    folder = str(ctx.folder.root)
-    started = announcing(ctx, ready, "manager_running", folder=folder)
-    app = create_app(ctx)
-    await asyncio.to_thread(ctx.join_processes)
-    async with manager_daemons(ctx):
-        again = await serve_http(
-            ctx,
-            app,
-            listener,
-            ctx.settings.server,
-            check=("manager", "run", "--check", folder),
-            started=started,
-            busy=app.state.busy,
-        )
-    log.info("manager_stopped", folder=folder)
-    return again
+MANAGER_SERVICE = Service(
+    running="manager_running",
+    stopped="manager_stopped",
+    command=("manager", "run"),
+    open=open_manager,
+    server=lambda ctx: ctx.settings.server,
+    app=create_app,
+    daemons=manager_daemons,
+)

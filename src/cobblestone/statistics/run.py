@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import socket
-from collections.abc import Callable, Generator, Mapping
-from functools import partial
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
-import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
@@ -21,7 +17,7 @@ from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import COMMON_METRICS, Figures, MetricInfo
 from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED, Monitoring
-from cobblestone.service.serving import address_of, announcing, run_service, serve_http
+from cobblestone.service.serving import Service
 from cobblestone.service.supervision import DaemonTask, run_daemons
 from cobblestone.statistics.collector import ExportCollector
 from cobblestone.statistics.folder import SiteFolder, load_settings
@@ -86,8 +82,6 @@ def create_app(ctx: StatisticsContext) -> Starlette:
     )
 
 
-log = structlog.get_logger(__name__)
-
 STEP_LIMIT_SECONDS = 12 * 3600.0
 """One project with the largest files over a slow line."""
 
@@ -128,33 +122,6 @@ def collector_daemon(ctx: StatisticsContext) -> DaemonTask:
     return DaemonTask(name="collector", step=step, pause=collector.pause, step_limit=STEP_LIMIT_SECONDS)
 
 
-def serve(
-    root: Path,
-    *,
-    host: str | None,
-    port: int | None,
-    ready: Callable[[StatisticsContext], None] | None = None,
-) -> None:
-    """Run a site until it is told to stop (SIGINT, SIGTERM).  Raises ConfigError, Busy."""
-
-    run_service(
-        open_site(root), lambda ctx: address_of(ctx.settings.server, host, port), partial(_serve, ready=ready)
-    )
-
-
-async def _serve(
-    ctx: StatisticsContext, listener: socket.socket, *, ready: Callable[[StatisticsContext], None] | None
-) -> bool:
-    app = create_app(ctx)
-    folder = str(ctx.folder.root)
-    started = announcing(ctx, ready, "statistics_running", folder=folder, pid=os.getpid())
-    check = ("statistics", "run", "--check", folder)
-    async with run_daemons(ctx, [collector_daemon(ctx)]):
-        again = await serve_http(ctx, app, listener, ctx.settings.server, check=check, started=started)
-    log.info("statistics_stopped", folder=folder)
-    return again
-
-
 def check_start(root: Path) -> None:
     """Check that a site can be run by this program.  Raises ConfigError."""
     load_settings(root)
@@ -166,3 +133,14 @@ def _read_secret(folder: SiteFolder) -> bytes:
         return folder.secret.read_bytes()
     except OSError as error:
         raise ConfigError(f"{folder.secret} cannot be read: {error.strerror}.") from error
+
+
+STATISTICS_SERVICE = Service(
+    running="statistics_running",
+    stopped="statistics_stopped",
+    command=("statistics", "run"),
+    open=open_site,
+    server=lambda ctx: ctx.settings.server,
+    app=create_app,
+    daemons=lambda ctx: run_daemons(ctx, [collector_daemon(ctx)]),
+)

@@ -58,7 +58,8 @@ def run(
     from cobblestone.ops.logging import configure_logging
 
     _check_extra()
-    from cobblestone.statistics.run import check_start, serve
+    from cobblestone.service.serving import run_service
+    from cobblestone.statistics.run import STATISTICS_SERVICE, check_start
     from cobblestone.statistics.web.site import StatisticsContext
 
     if check:
@@ -70,7 +71,7 @@ def run(
         n_projects = len(ctx.settings.project)
         print_error(f"Statistics of {n_projects} projects at {ctx.master_url} – stop it with Ctrl-C.")
 
-    serve(folder, host=host, port=port, ready=ready)
+    run_service(STATISTICS_SERVICE, folder, host=host, port=port, ready=ready)
 
 
 @commands.command("status")
