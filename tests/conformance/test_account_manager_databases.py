@@ -13,12 +13,15 @@ from tests.helpers.manager_world import CREDIT_SECOND, Caller, ManagerWorld
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.model import AccountChoices
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, figures, hosts, ledger, projects
 from cobblestone.account_manager.store.schema import MANAGER
-from cobblestone.account_manager.upkeep import CHECKS, Opened, make_backup, move_manager, restore_backup
+from cobblestone.account_manager.upkeep import CHECKS, Opened, manager_contents
 from cobblestone.domain.errors import Busy
+from cobblestone.service.backup import make_backup, restore_backup
+from cobblestone.service.settings import move_service
 from cobblestone.store.maintenance.upgrade import current_revision
 
 HOUR = 3600.0
@@ -84,8 +87,8 @@ def test_everything_that_is_stored_is_read_again(
     world.run(world.balances.step())
     assert world.read(lambda db: figures.figures(db, now=world.now)).credit == pytest.approx(earned)
     assert wrong(world) == {}
-    make_backup(ctx.folder, tmp_path / "backup")
-    restore_backup(tmp_path / "backup", tmp_path / "again", database=new_database())
+    make_backup(manager_contents(ctx.folder), tmp_path / "backup")
+    restore_backup(tmp_path / "backup", tmp_path / "again", ManagerFolder.kind, database=new_database())
     with open_manager(tmp_path / "again", clock=lambda: world.now) as again:
         assert again.store.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(earned)
         assert again.projects.balances[first] == ctx.projects.balances[first]
@@ -184,13 +187,15 @@ def test_a_manager_is_moved_from_sqlite_to_postgresql_also_when_the_move_was_cut
             raise KeyboardInterrupt
 
     with pytest.raises(Busy):
-        move_manager(tmp_path / "manager", address, progress=stumble)
+        move_service(ManagerFolder(tmp_path / "manager"), address, progress=stumble)
     world.close()
     with pytest.raises(KeyboardInterrupt):
-        move_manager(tmp_path / "manager", address, progress=stumble)
+        move_service(ManagerFolder(tmp_path / "manager"), address, progress=stumble)
     rows = {
         table.name: table.rows
-        for table in move_manager(tmp_path / "manager", address, progress=lambda *_: None).tables
+        for table in move_service(
+            ManagerFolder(tmp_path / "manager"), address, progress=lambda *_: None
+        ).tables
     }
     assert (rows["account"], rows["host"]) == (1, 1)
     moved = ManagerWorld(tmp_path / "manager")

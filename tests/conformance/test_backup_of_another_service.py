@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.service.backup import (
     Contents,
-    Kind,
     NeededFiles,
     make_backup,
     restore_backup,
     verify_backup,
 )
+from cobblestone.service.folder import Kind
 from cobblestone.store.engine.database import Store
+from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import upgrade
 
 
@@ -31,6 +33,17 @@ def addresses(request: pytest.FixtureRequest) -> tuple[str, str]:
     return server.empty_database(), server.empty_database()
 
 
+def kind_of(schema: Schema, address: str) -> Kind:
+    """A kind of service with ``schema``, whose restored settings name ``address``."""
+    return Kind(
+        what="site",
+        settings="site.toml",
+        address=lambda root: address,
+        schema=schema,
+        database="site.sqlite",
+    )
+
+
 @pytest.fixture
 def site(tmp_path: Path, addresses: tuple[str, str]) -> Contents:
     """A site with a row, the picture that the row names, one that no row names, and a secret."""
@@ -38,17 +51,15 @@ def site(tmp_path: Path, addresses: tuple[str, str]) -> Contents:
     for folder in ("pictures", "keys"):
         (root / folder).mkdir(parents=True)
     schema = statistics_site(tmp_path / "steps", FIRST)
-    kind = Kind(schema=schema, database="site.sqlite")
+    (root / "site.toml").touch()
     contents = Contents(
-        kind=kind,
+        kind=kind_of(schema, addresses[1]),
         root=root,
         name="Sums",
         url="http://sums.example.org/",
-        keys="all",
-        program="1.0",
         address=addresses[0],
         needed=(NeededFiles(query="SELECT page FROM visit", place=lambda name: root / "pictures" / name),),
-        left_out=frozenset({root / "pictures"}),
+        left_out=(root / "pictures",),
     )
     upgrade(contents.location, schema)
     store = Store(contents.location, readers=1)
@@ -69,10 +80,10 @@ def test_a_backup_has_the_rows_and_the_files_that_they_name(
     assert verify_backup(tmp_path / name, site.kind) == made
     assert made.schema == "a1"
     target = tmp_path / "again"
-    restore_backup(tmp_path / name, target, site.kind, lambda working, manifest: addresses[1])
+    restore_backup(tmp_path / name, target, site.kind)
     found = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
     rows = [] if addresses[1] else ["site.sqlite"]
-    assert found == ["keys/secret", "pictures/curve.png", *rows]
+    assert found == ["keys/secret", "pictures/curve.png", *rows, "site.toml"]
     store = Store(addresses[1] or target / "site.sqlite", readers=1)
     (row,) = store.read(lambda db: db.query(f"SELECT {VISITS.columns} FROM visit"))
     store.close()
@@ -82,30 +93,20 @@ def test_a_backup_has_the_rows_and_the_files_that_they_name(
 def test_a_restore_that_fails_leaves_nothing(site: Contents, tmp_path: Path):
     make_backup(site, tmp_path / "copy")
 
-    def refuse(working: Path, manifest: object) -> str:
+    def refuse(root: Path) -> str:
         raise ConfigError("not here")
 
     with pytest.raises(ConfigError, match="not here"):
-        restore_backup(tmp_path / "copy", tmp_path / "again", site.kind, refuse)
+        restore_backup(tmp_path / "copy", tmp_path / "again", replace(site.kind, address=refuse))
     assert not (tmp_path / "again").exists()
     assert list(tmp_path.glob(".restore-*")) == []
 
 
 def test_a_backup_of_a_newer_schema_is_refused(site: Contents, tmp_path: Path):
     schema = statistics_site(tmp_path / "newer", FIRST, SECOND)
-    newer = Kind(schema=schema, database="site.sqlite")
     upgrade(site.location, schema)
     make_backup(
-        Contents(
-            kind=newer,
-            root=site.root,
-            name="Sums",
-            url="",
-            keys="all",
-            program="2.0",
-            address=site.address,
-        ),
-        tmp_path / "copy",
+        replace(site, kind=replace(site.kind, schema=schema), needed=(), left_out=()), tmp_path / "copy"
     )
     with pytest.raises(StoreError, match="newer cobblestone"):
         verify_backup(tmp_path / "copy", site.kind)

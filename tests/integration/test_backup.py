@@ -18,14 +18,9 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.work import InputFile
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.server.operation.backup import (
-    BackupManifest,
-    BackupWish,
-    make_backup,
-    restore_backup,
-    verify_backup,
-)
+from cobblestone.server.operation.backup import project_contents
 from cobblestone.server.run import open_project
+from cobblestone.service.backup import BackupManifest, make_backup, restore_backup, verify_backup
 from cobblestone.store.catalog import files
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.maintenance import postgres as postgres_dump
@@ -34,6 +29,7 @@ from cobblestone.store.people import users
 pytestmark = pytest.mark.both_databases
 
 LARGE = 200_000
+KIND = ProjectFolder.kind
 
 Restore = Callable[[Path, Path], BackupManifest]
 
@@ -42,9 +38,9 @@ Restore = Callable[[Path, Path], BackupManifest]
 def restore(world: World, request: pytest.FixtureRequest) -> Restore:
     """Restores into an empty database of the kind that the project has."""
     if not world.ctx.settings.database.url:
-        return restore_backup
+        return lambda source, target: restore_backup(source, target, KIND)
     server: PostgresServer = request.getfixturevalue("postgres")
-    return lambda source, target: restore_backup(source, target, database=server.empty_database())
+    return lambda source, target: restore_backup(source, target, KIND, database=server.empty_database())
 
 
 def busy(world: World, n: int = 3) -> None:
@@ -69,8 +65,8 @@ def busy(world: World, n: int = 3) -> None:
 @pytest.mark.parametrize("name", ["copy", "copy.tar", "copy.tar.gz"])
 def test_a_restored_backup_is_the_project_again(world: World, restore: Restore, tmp_path: Path, name: str):
     busy(world)
-    made = make_backup(world.ctx.folder, tmp_path / name)
-    assert verify_backup(tmp_path / name) == made
+    made = make_backup(project_contents(world.ctx.folder), tmp_path / name)
+    assert verify_backup(tmp_path / name, KIND) == made
     restore(tmp_path / name, tmp_path / "again")
     folder = ProjectFolder(tmp_path / "again")
     assert (folder.root / "merge.py").read_text() == (world.ctx.folder.root / "merge.py").read_text()
@@ -97,7 +93,7 @@ def test_a_restored_backup_is_the_project_again(world: World, restore: Restore, 
 
 def test_files_that_never_change_cost_no_room(world: World, tmp_path: Path):
     busy(world)
-    make_backup(world.ctx.folder, tmp_path / "copy")
+    make_backup(project_contents(world.ctx.folder), tmp_path / "copy")
     (name,) = world.query("SELECT name FROM file LIMIT 1")[0]
     here = place_of(world.ctx.folder.download, name).stat()
     there = place_of(tmp_path / "copy" / "download", name).stat()
@@ -128,7 +124,7 @@ def test_a_backup_under_load_holds_every_file_that_its_rows_need(
     try:
         for number in range(5):
             target = tmp_path / f"copy{number}"
-            make_backup(world.ctx.folder, target)
+            make_backup(project_contents(world.ctx.folder), target)
             restore(target, tmp_path / f"again{number}")
             with open_project(tmp_path / f"again{number}") as again:
                 needed = again.store.read(lambda db: db.query("SELECT name FROM file WHERE refs > 0"))
@@ -143,10 +139,10 @@ def test_a_backup_under_load_holds_every_file_that_its_rows_need(
 
 def test_secrets_go_along_only_if_wanted(world: World, restore: Restore, tmp_path: Path):
     world.ctx.folder.code_sign_private.write_text("private")
-    make_backup(world.ctx.folder, tmp_path / "a", BackupWish(keys=KeysInBackup.NO_SIGNING_KEY))
+    make_backup(project_contents(world.ctx.folder, KeysInBackup.NO_SIGNING_KEY), tmp_path / "a")
     assert (tmp_path / "a/keys/secret").exists()
     assert not (tmp_path / "a/keys/code_sign_private").exists()
-    make_backup(world.ctx.folder, tmp_path / "b", BackupWish(keys=KeysInBackup.NONE, results=False))
+    make_backup(project_contents(world.ctx.folder, KeysInBackup.NONE, results=False), tmp_path / "b")
     assert not (tmp_path / "b/keys").exists()
     assert not (tmp_path / "b/results").exists()
     restore(tmp_path / "b", tmp_path / "again")
@@ -200,10 +196,10 @@ def test_a_damaged_backup_is_found_out_and_leaves_nothing(
     world: World, restore: Restore, tmp_path: Path, harm: Callable[[Path], None], text: str
 ):
     busy(world)
-    make_backup(world.ctx.folder, tmp_path / "copy")
+    make_backup(project_contents(world.ctx.folder), tmp_path / "copy")
     harm(tmp_path / "copy")
     for attempt in (
-        lambda: verify_backup(tmp_path / "copy"),
+        lambda: verify_backup(tmp_path / "copy", KIND),
         lambda: restore(tmp_path / "copy", tmp_path / "x"),
     ):
         with pytest.raises(StoreError, match=text):
@@ -217,7 +213,7 @@ def test_a_tar_file_with_a_link_is_no_backup_and_leaves_nothing(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     copy = tmp_path / "copy.tar"
-    make_backup(world.ctx.folder, copy)
+    make_backup(project_contents(world.ctx.folder), copy)
     link = tarfile.TarInfo("./merge.py")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(copy, "a") as archive:
@@ -230,14 +226,14 @@ def test_a_tar_file_with_a_link_is_no_backup_and_leaves_nothing(
 
 
 def test_a_backup_without_its_end_is_no_backup(world: World, tmp_path: Path):
-    made: BackupManifest = make_backup(world.ctx.folder, tmp_path / "copy.tar")
+    made: BackupManifest = make_backup(project_contents(world.ctx.folder), tmp_path / "copy.tar")
     assert made.nbytes > 0
     whole = (tmp_path / "copy.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(whole[: len(whole) // 2])
     with pytest.raises((StoreError, ConfigError)):
-        verify_backup(tmp_path / "cut.tar")
+        verify_backup(tmp_path / "cut.tar", KIND)
     with pytest.raises(ConfigError, match="no manifest"):
-        verify_backup(world.ctx.folder.root)
+        verify_backup(world.ctx.folder.root, KIND)
     with tarfile.open(tmp_path / "copy.tar") as archive:
         assert "./manifest.json" in archive.getnames()
     assert (tmp_path / "copy.tar").stat().st_mode & 0o077 == 0
@@ -246,10 +242,10 @@ def test_a_backup_without_its_end_is_no_backup(world: World, tmp_path: Path):
 def test_a_backup_overwrites_nothing(world: World, tmp_path: Path):
     (tmp_path / "copy").mkdir()
     with pytest.raises(ConfigError, match="exists already"):
-        make_backup(world.ctx.folder, tmp_path / "copy")
-    make_backup(world.ctx.folder, tmp_path / "good")
+        make_backup(project_contents(world.ctx.folder), tmp_path / "copy")
+    make_backup(project_contents(world.ctx.folder), tmp_path / "good")
     with pytest.raises(ConfigError, match="not empty"):
-        restore_backup(tmp_path / "good", world.ctx.folder.root)
+        restore_backup(tmp_path / "good", world.ctx.folder.root, KIND)
 
 
 @pytest.fixture
@@ -263,22 +259,22 @@ def on_postgres(postgres: PostgresServer, tmp_path: Path) -> Iterator[World]:
 
 
 def test_rows_are_restored_into_an_empty_database_only(on_postgres: World, tmp_path: Path):
-    make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+    make_backup(project_contents(on_postgres.ctx.folder), tmp_path / "copy")
     for database in (
         "",
         on_postgres.ctx.settings.database.url,
     ):  # the one that the settings name is the live one
         with pytest.raises(ConfigError, match="is not empty"):
-            restore_backup(tmp_path / "copy", tmp_path / "again", database=database)
+            restore_backup(tmp_path / "copy", tmp_path / "again", KIND, database=database)
     assert not (tmp_path / "again").exists()
 
 
 def test_a_project_on_sqlite_is_not_restored_into_postgresql(postgres: PostgresServer, tmp_path: Path):
     world = World(tmp_path / "on_sqlite")
-    make_backup(world.ctx.folder, tmp_path / "copy")
+    make_backup(project_contents(world.ctx.folder), tmp_path / "copy")
     world.close()
     with pytest.raises(ConfigError, match="project move"):
-        restore_backup(tmp_path / "copy", tmp_path / "again", database=postgres.empty_database())
+        restore_backup(tmp_path / "copy", tmp_path / "again", KIND, database=postgres.empty_database())
 
 
 def test_a_tool_that_is_missing_or_too_old_is_named(
@@ -289,11 +285,11 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
     monkeypatch.setattr("cobblestone.store.maintenance.postgres.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(old))
     with pytest.raises(StoreError, match=r"pg_dump is not installed.*apt install postgresql-client-"):
-        make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+        make_backup(project_contents(on_postgres.ctx.folder), tmp_path / "copy")
     (old / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.24'\n")
     (old / "pg_dump").chmod(0o755)
     with pytest.raises(StoreError, match="pg_dump of PostgreSQL 9 is older than the server"):
-        make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+        make_backup(project_contents(on_postgres.ctx.folder), tmp_path / "copy")
     assert [path.name for path in tmp_path.glob(".backup-*")] == []
     assert not (tmp_path / "copy").exists()
 

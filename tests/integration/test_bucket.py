@@ -22,8 +22,9 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.ops.settings import StorageSection, parse_settings
 from cobblestone.server.core.bucket import StorageBucket, trim_cache
-from cobblestone.server.operation.backup import make_backup
+from cobblestone.server.operation.backup import project_contents
 from cobblestone.server.operation.doctor import CHECKS, diagnose
+from cobblestone.service.backup import make_backup
 from cobblestone.store.catalog.files import fan_out, input_name, place_of
 
 CONTENT = os.urandom(300_000)
@@ -273,7 +274,7 @@ def test_the_cache_forgets_what_was_not_used_for_long(tmp_path: Path):
 def test_a_backup_of_a_project_with_a_bucket_holds_the_rows_and_not_the_cache(world: World, tmp_path: Path):
     put_input(world)
     lose_cache(world)
-    make_backup(world.ctx.folder, tmp_path / "backup")
+    make_backup(project_contents(world.ctx.folder), tmp_path / "backup")
     assert (tmp_path / "backup" / "project.sqlite").stat().st_size > 0
     assert not (tmp_path / "backup" / "download").exists()
 

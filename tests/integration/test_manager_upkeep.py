@@ -14,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.helpers.manager_world import CREDIT_SECOND, Caller, ManagerWorld
 
 from cobblestone.account_manager.api import METRICS
+from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import ledger
-from cobblestone.account_manager.upkeep import CHECKS, make_backup, restore_backup, verify_backup
+from cobblestone.account_manager.upkeep import CHECKS, manager_contents
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import StoreError
+from cobblestone.service.backup import make_backup, restore_backup, verify_backup
 from cobblestone.wire.project.signatures import encode_private_key, generate_key
 
 SECONDS = 3600.0
@@ -93,11 +95,11 @@ def test_ready_means_a_database_that_writes_and_daemons_that_beat(world: Manager
 
 def test_a_backup_of_a_running_one_is_restored_as_it_was(world: ManagerWorld, caller: Caller, tmp_path: Path):
     target = tmp_path / "backup.tar.gz"
-    make_backup(world.ctx.folder, target)
+    make_backup(manager_contents(world.ctx.folder), target)
     caller.works("http://p1.example.org/", SECONDS)
     caller.call()  # it goes on
     restored = tmp_path / "again"
-    manifest = restore_backup(target, restored)
+    manifest = restore_backup(target, restored, ManagerFolder.kind)
     assert (manifest.name, manifest.database) == ("Stones", "sqlite")
     with open_manager(restored, clock=lambda: world.now) as ctx:
         assert ctx.store.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(
@@ -118,13 +120,13 @@ def test_a_backup_without_the_signing_key_has_all_else(world: ManagerWorld, call
 
 
 def test_a_damaged_backup_is_refused_and_leaves_nothing(world: ManagerWorld, caller: Caller, tmp_path: Path):
-    make_backup(world.ctx.folder, tmp_path / "b")
+    make_backup(manager_contents(world.ctx.folder), tmp_path / "b")
     key = tmp_path / "b" / "keys" / "url_sign_public"
     key.write_text(key.read_text().replace("1", "2", 1))
     with pytest.raises(StoreError, match="damaged"):
-        verify_backup(tmp_path / "b")
+        verify_backup(tmp_path / "b", ManagerFolder.kind)
     with pytest.raises(StoreError, match="damaged"):
-        restore_backup(tmp_path / "b", tmp_path / "again")
+        restore_backup(tmp_path / "b", tmp_path / "again", ManagerFolder.kind)
     assert not (tmp_path / "again").exists()
 
 

@@ -17,10 +17,10 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.ops.settings import load_settings
+from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.credit.ledger_audit import recompute
-from cobblestone.server.operation.backup import move_project
 from cobblestone.server.run import open_project
-from cobblestone.service.settings import settings_mode, with_database
+from cobblestone.service.settings import move_service, settings_mode, with_database
 from cobblestone.store.maintenance import copy_to_postgres
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import users
@@ -63,7 +63,7 @@ def digest(path: Path) -> str:
 def test_every_row_arrives_and_the_project_goes_on(project: Path, postgres: PostgresServer):
     before = digest(project / "project.sqlite")
     address = postgres.empty_database()
-    moved = move_project(project, address, progress=silent)
+    moved = move_service(ProjectFolder(project), address, progress=silent)
     rows = {table.name: table.rows for table in moved.tables}
     assert set(rows) == set(metadata.tables)
     assert rows["workunit"] == 3
@@ -89,10 +89,13 @@ def test_an_interrupted_move_goes_on(project: Path, postgres: PostgresServer):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        move_project(project, address, progress=stumble)
+        move_service(ProjectFolder(project), address, progress=stumble)
     assert "result" in seen
     assert load_settings(project).database.url == "", "not before everything is there"
-    rows = {table.name: table.rows for table in move_project(project, address, progress=silent).tables}
+    rows = {
+        table.name: table.rows
+        for table in move_service(ProjectFolder(project), address, progress=silent).tables
+    }
     assert rows["result"] == 7
     with open_project(project) as ctx:
         assert ctx.store.read(lambda db: db.value("SELECT COUNT(*) FROM result")) == 7
@@ -110,7 +113,7 @@ def test_what_arrives_differently_is_noticed(
 
     monkeypatch.setattr(copy_to_postgres, "_stream", damaged)
     with pytest.raises(StoreError, match="copy of host differs"):
-        move_project(project, address, progress=silent)
+        move_service(ProjectFolder(project), address, progress=silent)
     assert postgres.execute("SELECT COUNT(*) FROM host", database=address.split("/")[3].split("?")[0]) == [
         (0,)
     ]
@@ -119,7 +122,7 @@ def test_what_arrives_differently_is_noticed(
 def test_a_running_project_is_not_moved(project: Path, postgres: PostgresServer):
     address = postgres.empty_database()
     with open_project(project), pytest.raises(Busy):
-        move_project(project, address, progress=silent)
+        move_service(ProjectFolder(project), address, progress=silent)
 
 
 def refused(make: Callable[[], object], text: str) -> None:
@@ -130,20 +133,29 @@ def refused(make: Callable[[], object], text: str) -> None:
 def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServer, tmp_path: Path):
     other = postgres.empty_database()
     upgrade(other, PROJECT)
-    refused(lambda: move_project(project, other, progress=silent), "is in use already")
+    refused(lambda: move_service(ProjectFolder(project), other, progress=silent), "is in use already")
     strange = postgres.empty_database()
     postgres.execute("CREATE TABLE mine (id int)", database=strange.split("/")[3].split("?")[0])
-    refused(lambda: move_project(project, strange, progress=silent), r"not empty: it has 1 tables \(mine\)")
-    refused(lambda: move_project(project, "mysql://x/y", progress=silent), "no PostgreSQL database")
+    refused(
+        lambda: move_service(ProjectFolder(project), strange, progress=silent),
+        r"not empty: it has 1 tables \(mine\)",
+    )
+    refused(
+        lambda: move_service(ProjectFolder(project), "mysql://x/y", progress=silent), "no PostgreSQL database"
+    )
     half = postgres.empty_database()
     copy_to_postgres._prepare(tmp_path / "another.sqlite", half, PROJECT)
-    refused(lambda: move_project(project, half, progress=silent), "being filled from .*another.sqlite")
+    refused(
+        lambda: move_service(ProjectFolder(project), half, progress=silent),
+        "being filled from .*another.sqlite",
+    )
 
 
 def test_a_moved_project_is_not_moved_again(project: Path, postgres: PostgresServer):
-    move_project(project, postgres.empty_database(), progress=silent)
+    move_service(ProjectFolder(project), postgres.empty_database(), progress=silent)
     refused(
-        lambda: move_project(project, postgres.empty_database(), progress=silent), "on PostgreSQL already"
+        lambda: move_service(ProjectFolder(project), postgres.empty_database(), progress=silent),
+        "on PostgreSQL already",
     )
 
 

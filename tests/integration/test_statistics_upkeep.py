@@ -15,8 +15,9 @@ from tests.helpers.statistics_exports import DAY, next_day, population
 
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import StoreError
+from cobblestone.service.backup import make_backup, restore_backup
 from cobblestone.statistics import backup
-from cobblestone.statistics.backup import make_backup, restore_backup
+from cobblestone.statistics.backup import site_contents
 from cobblestone.statistics.collector import ExportCollector
 from cobblestone.statistics.doctor import CHECKS
 from cobblestone.statistics.folder import CollectedProject, SiteFolder, create_site
@@ -143,8 +144,8 @@ def test_a_backup_is_of_one_moment_however_the_site_goes_on(
         return found
 
     monkeypatch.setattr(backup, "_counted_files", counted_then_collected)
-    make_backup(site, tmp_path / "b")
-    restore_backup(tmp_path / "b", tmp_path / "again")
+    make_backup(site_contents(site), tmp_path / "b")
+    restore_backup(tmp_path / "b", tmp_path / "again", SiteFolder.kind)
     again = SiteFolder(tmp_path / "again")
     assert again.project("one").read_state().tried == NOON + 2 * DAY
     assert wrong(again, "--check", "rows", "--check", "history", capsys=capsys) == (0, {})
@@ -156,7 +157,7 @@ def test_a_site_that_never_stands_still_is_not_backed_up(
     moments = iter(range(100))
     monkeypatch.setattr(backup, "_counted_files", lambda folder: next(moments))
     with pytest.raises(StoreError, match="faster than they can be copied"):
-        make_backup(site, tmp_path / "b")
+        make_backup(site_contents(site), tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 

@@ -21,10 +21,9 @@ from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
 from cobblestone.api_schema.values import MAX_ID, PREFIX, Reply
 from cobblestone.domain.errors import NotFound
-from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, MetricInfo
+from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, Figures, MetricInfo
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.context import CachedRead
-from cobblestone.service.http import monitoring
 from cobblestone.service.http.api import (
     SMALL_BODY,
     ApiProblem,
@@ -40,7 +39,7 @@ from cobblestone.service.http.api import (
     unknown_path,
     wrong_method,
 )
-from cobblestone.service.http.monitoring import read_and_write
+from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
@@ -252,22 +251,15 @@ METRICS: Mapping[str, MetricInfo] = {
 }
 
 
-class ManagerMonitoring(monitoring.Monitoring):
-    """Answers monitoring requests about an account manager."""
+def manager_monitoring(ctx: ManagerContext) -> Monitoring:
+    """Return what answers those who watch an account manager."""
+    cached = CachedRead[ManagerFigures](ctx, lambda db: figures(db, now=ctx.clock()))
 
-    described = METRICS
-
-    def __init__(self, ctx: ManagerContext) -> None:
-        super().__init__(ctx, partial(read_and_write, ctx.store), folder=ctx.folder.root)
-        self._ctx = ctx
-        self._figures = CachedRead[ManagerFigures](ctx, lambda db: figures(db, now=ctx.clock()))
-
-    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values that only an account manager has."""
-        found = await self._figures.get()
+    async def own_figures() -> Figures:
+        found = await cached.get()
         return {
-            "write_backlog": self._ctx.store.backlog(),
-            "database_bytes": database_bytes(self._ctx.folder.database),
+            "write_backlog": ctx.store.backlog(),
+            "database_bytes": database_bytes(ctx.folder.database),
             "accounts": found.accounts,
             "computers": {"known": found.hosts, "active": found.hosts_active},
             "projects": {
@@ -280,3 +272,11 @@ class ManagerMonitoring(monitoring.Monitoring):
             "project_accounts_waiting": found.waiting,
             "counted_credit": found.credit,
         }
+
+    return Monitoring(
+        ctx,
+        ctx.folder.root,
+        ask_database=partial(read_and_write, ctx.store),
+        described=METRICS,
+        own_figures=own_figures,
+    )

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager.api import ManagerApi, ManagerMonitoring
+from cobblestone.account_manager.api import ManagerApi, manager_monitoring
 from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.core.folder import ManagerFolder
@@ -31,16 +26,14 @@ from cobblestone.account_manager.daemons import (
     ProjectFollower,
 )
 from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
-from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.account_manager.web import web_routes
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED
-from cobblestone.service.http.requests import RequestMiddleware
 from cobblestone.service.mail import Mailer
-from cobblestone.service.serving import address_of, announcing, run_service, serve_http
+from cobblestone.service.serving import Service
 from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, run_daemons
-from cobblestone.store.maintenance.upgrade import check_revision
 
 
 def create_app(ctx: ManagerContext) -> Starlette:
@@ -50,31 +43,22 @@ def create_app(ctx: ManagerContext) -> Starlette:
     routes: list[BaseRoute] = [
         Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
         Route("/get_project_config.php", rpc.project_config),
-        *ManagerMonitoring(ctx).routes(),
+        *manager_monitoring(ctx).routes(),
         *ManagerApi(ctx).routes(),
         *web_routes(site, members),
     ]
-    prefix = urlsplit(ctx.master_url).path.rstrip("/")
-
-    busy = {f"{prefix}/{RPC_PATH}": rpc}
-
-    def part_of(path: str) -> str:
-        if path in busy:
-            return "contact"
-        if path.removeprefix(prefix).startswith("/api/"):
-            return "api"
-        return "health" if path.removeprefix(prefix) in WATCHED else "page"
-
-    app = Starlette(
-        routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=busy)],
-        exception_handlers={HTTPException: site.http_error},
+    return application(
+        ctx, routes, part_of=_part_of, handlers={HTTPException: site.http_error}, busy={RPC_PATH: rpc}
     )
-    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in busy.items()}
-    return app
 
 
-log = structlog.get_logger(__name__)
+def _part_of(path: str) -> str:
+    if path == RPC_PATH:
+        return "contact"
+    if path.startswith("api/"):
+        return "api"
+    return "health" if path in WATCHED else "page"
+
 
 CHECK_SWEEP_SECONDS = 30.0
 DAYS_SWEEP_SECONDS = 60.0
@@ -91,7 +75,8 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     secret, key = folder.read_key(folder.secret_file), folder.read_key(folder.sign_public)
-    with folder.lock(settings), contextlib.closing(folder.open_store(settings)) as store:
+    lock = folder.lock(shared=bool(settings.database.url))
+    with lock, contextlib.closing(folder.open_store(settings)) as store:
         ctx = ManagerContext(
             store=store,
             secret=bytes.fromhex(secret),
@@ -111,6 +96,7 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
 @asynccontextmanager
 async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     """Run the daemons while the block runs."""
+    await asyncio.to_thread(ctx.join_processes)
     balances = BalanceKeeper(ctx)
     async with new_client() as client:
         follower = ProjectFollower(ctx)
@@ -144,47 +130,15 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     folder.read_key(folder.sign_public)
-    check_revision(folder.location(settings), MANAGER, replaces=(socket.gethostname(), replaces))
+    folder.check_database(settings, replaces=replaces)
 
 
-def serve(
-    root: Path,
-    *,
-    host: str | None = None,
-    port: int | None = None,
-    ready: Callable[[ManagerContext], None] | None = None,
-) -> None:
-    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP restarts it without losing a connection.
-
-    Raises:
-        ConfigError: settings, folder or port are wrong.
-        Busy: another process has it open.
-    """
-
-    run_service(
-        open_manager(root),
-        lambda ctx: address_of(ctx.settings.server, host, port),
-        partial(_serve, ready=ready),
-    )
-
-
-async def _serve(
-    ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
-) -> bool:
-    """Serve until the end; return whether to restart."""
-    folder = str(ctx.folder.root)
-    started = announcing(ctx, ready, "manager_running", folder=folder)
-    app = create_app(ctx)
-    await asyncio.to_thread(ctx.join_processes)
-    async with manager_daemons(ctx):
-        again = await serve_http(
-            ctx,
-            app,
-            listener,
-            ctx.settings.server,
-            check=("manager", "run", "--check", folder),
-            started=started,
-            busy=app.state.busy,
-        )
-    log.info("manager_stopped", folder=folder)
-    return again
+MANAGER_SERVICE = Service(
+    running="manager_running",
+    stopped="manager_stopped",
+    command=("manager", "run"),
+    open=open_manager,
+    server=lambda ctx: ctx.settings.server,
+    app=create_app,
+    daemons=manager_daemons,
+)

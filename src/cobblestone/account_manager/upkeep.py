@@ -1,28 +1,31 @@
-"""Maintenance of an account manager: backups, the move to PostgreSQL, and ``cobblestone manager doctor``."""
+"""Upkeep of an account manager: what goes into a backup, and ``cobblestone manager doctor``."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cobblestone import __version__
 from cobblestone.account_manager.core import operation
-from cobblestone.account_manager.core.folder import FILE_NAME, ManagerFolder
+from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.store import figures, projects
 from cobblestone.account_manager.store.schema import MANAGER
-from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.reasons import Finding
-from cobblestone.service import backup, diagnosis
-from cobblestone.service.backup import BackupManifest, Contents, Kind, Report, ignore_report
-from cobblestone.service.diagnosis import keep_from_others, readable_by_others
+from cobblestone.service import diagnosis
+from cobblestone.service.backup import Contents
+from cobblestone.service.diagnosis import (
+    by_name,
+    full_disk,
+    in_rows,
+    in_write,
+    keep_from_others,
+    missing_steps,
+    readable_by_others,
+)
 from cobblestone.service.mail import outbox
-from cobblestone.service.settings import Movable, Moved, database_of_restored, move_service
-from cobblestone.store.engine.database import Database, Store, Transaction
-from cobblestone.store.maintenance.copy_to_postgres import Progress
-from cobblestone.store.maintenance.upgrade import upgrade_plan
+from cobblestone.store.engine.database import Database, Store
 from cobblestone.wire.project.signatures import (
     decode_private_key,
     decode_public_key,
@@ -31,88 +34,20 @@ from cobblestone.wire.project.signatures import (
     verify_bytes,
 )
 
-KIND = Kind(schema=MANAGER, database=ManagerFolder(Path()).database.name)
 
-
-def make_backup(
-    folder: ManagerFolder,
-    target: Path,
-    *,
-    keys: KeysInBackup = KeysInBackup.ALL,
-    report: Report = ignore_report,
-) -> BackupManifest:
-    """Write a backup of an account manager, running or stopped, and verify the copy.
-
-    Raises:
-        ConfigError: it is none, or the target exists.
-        StoreError: something cannot be read or written; nothing is left at the target.
-    """
+def manager_contents(folder: ManagerFolder, keys: KeysInBackup = KeysInBackup.ALL) -> Contents:
+    """Return what of an account manager goes into a backup.  Raises ConfigError: it is none."""
     settings = folder.settings()
-    contents = Contents(
-        kind=KIND,
+    return Contents(
+        kind=folder.kind,
         root=folder.root,
         name=settings.manager.name,
         url=settings.manager.url,
-        keys=keys.value,
-        program=__version__,
         address=settings.database.url,
-        left_out=frozenset(
-            (
-                folder.lock_file,
-                outbox(folder.root),
-                *((folder.keys,) if keys is KeysInBackup.NONE else ()),
-                *((folder.sign_private,) if keys is KeysInBackup.NO_SIGNING_KEY else ()),
-            )
-        ),
+        keys=keys,
+        signing_key=folder.sign_private,
+        left_out=(outbox(folder.root),),
     )
-    made = backup.make_backup(contents, target, report=report)
-    backup.verify_backup(target, KIND, report=report)
-    return made
-
-
-def restore_backup(
-    source: Path, target: Path, *, database: str = "", report: Report = ignore_report
-) -> BackupManifest:
-    """Restore an account manager's folder from a backup, after verifying all of it.
-
-    ``database``: address of an empty PostgreSQL database for one that was on PostgreSQL; without it, the one that the settings in
-    the backup name must be empty.
-
-    Raises:
-        ConfigError: the target exists, the database is not empty, or the source is not a backup.
-        StoreError: the backup is damaged; nothing is left at the target.
-    """
-
-    def prepare(working: Path, manifest: BackupManifest) -> str:
-        return database_of_restored(
-            working / FILE_NAME,
-            database,
-            manifest,
-            lambda: ManagerFolder(working).settings().database.url,
-            advice="move it (cobblestone manager move)",
-        )
-
-    return backup.restore_backup(source, target, KIND, prepare, report=report)
-
-
-def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Check a backup without restoring it.  Raises ConfigError if it is not a backup, StoreError if it is damaged."""
-    return backup.verify_backup(source, KIND, report=report)
-
-
-def move_manager(root: Path, address: str, *, progress: Progress) -> Moved:
-    """Move a stopped account manager; see `move_service`, also for errors."""
-    folder = ManagerFolder(root.resolve())
-    settings = folder.settings()
-    manager = Movable(
-        what="account manager",
-        database=folder.database,
-        settings=folder.root / FILE_NAME,
-        address=settings.database.url,
-        schema=MANAGER,
-        lock=lambda: folder.lock(settings),
-    )
-    return move_service(manager, address, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +59,6 @@ class Opened:
 
 
 Check = diagnosis.Check[Opened, [Opened, Database]]
-
-
-def _only_rows(
-    find: Callable[[Database], Iterator[Finding]],
-) -> Callable[[Opened, Database], Iterator[Finding]]:
-    return lambda opened, db: find(db)
-
-
-def _write(mend: Callable[[Transaction], int]) -> Callable[[Opened], int]:
-    return lambda opened: opened.store.write(mend)
 
 
 def _secrets(folder: ManagerFolder) -> list[Path]:
@@ -181,91 +106,74 @@ def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
 
 
 def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
-    try:
-        plan, _ = upgrade_plan(opened.folder.location(opened.folder.settings()), MANAGER)
-    except StoreError as error:
-        yield Finding("wrong_schema", "database", None, str(error))
-        return
-    for step in (*plan.steps, *plan.waiting):
-        yield Finding(
-            "step_waits", "database", None, f"the step to schema {step.revision} has not been taken yet"
-        )
+    return missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
 
 
 def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
-    least = opened.folder.settings().server.min_free_disk_bytes
-    free = shutil.disk_usage(opened.folder.root).free
-    if free < least:
-        yield Finding(
-            "disk_full", "disk", None, f"{free // 10**6} MB are free: less than {least // 10**6} MB"
-        )
+    return full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
 
 
-CHECKS: Mapping[str, Check] = {
-    each.name: each
-    for each in (
-        Check(
-            name="days",
-            promise="The daily sums agree with the ledger.",
-            find=_only_rows(figures.days_follow),
-            repair=_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
-            repair_text="Recomputes the sums of these days from the entries.",
-            advice="Sums that become wrong again are a bug in cobblestone: report it, with the days.",
-        ),
-        Check(
-            name="totals",
-            promise="People's totals at projects agree with the ledger.",
-            find=_only_rows(figures.totals_follow),
-            repair=_write(figures.settle_totals),
-            repair_text="Sets the totals from the ledger.",
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="rows",
-            promise="No row refers to a missing one.",
-            find=_only_rows(figures.orphans),
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="people",
-            promise="Weak keys match their accounts, and there is an operator.",
-            find=_only_rows(figures.wrong_people),
-            advice="Restore a backup, or report it as a bug in cobblestone.",
-        ),
-        Check(
-            name="keys",
-            promise="Secrets exist, match each other, and can only be read by their owner.",
-            find=_keys,
-            repair=lambda opened: keep_from_others(_secrets(opened.folder)),
-            repair_text="Removes the permission of others to read secrets.",
-            advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
-        ),
-        Check(
-            name="signatures",
-            promise="Every project's address is signed by this account manager's key.",
-            find=_signatures,
-            advice="Restore keys/ from a backup, or sign the addresses with the right key: cobblestone manager sign.",
-        ),
-        Check(
-            name="projects",
-            promise="Computers can be sent to every project.",
-            find=_projects,
-            advice="See the project's page for the reason; stop it with cobblestone manager edit DIR "
-            "PROJECT --stop if it does not come back.",
-            only_warns=True,
-        ),
-        Check(
-            name="schema",
-            promise="The database has the schema of this program.",
-            find=_schema,
-            advice="cobblestone manager upgrade shows what it waits for.",
-        ),
-        Check(
-            name="disk",
-            promise="There is enough space on the disk.",
-            find=_disk,
-            advice="Free some space: nothing can be counted on a full disk.",
-            only_warns=True,
-        ),
-    )
-}
+CHECKS: Mapping[str, Check] = by_name(
+    Check(
+        name="days",
+        promise="The sums of days are those of the ledger.",
+        find=in_rows(figures.days_follow),
+        repair=in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
+        repair_text="Makes the sums of these days again from the entries.",
+        advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
+    ),
+    Check(
+        name="totals",
+        promise="What a person has at a project is what the ledger holds.",
+        find=in_rows(figures.totals_follow),
+        repair=in_write(figures.settle_totals),
+        repair_text="Sets the totals to what the ledger holds.",
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="rows",
+        promise="No row names one that is not there.",
+        find=in_rows(figures.orphans),
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="people",
+        promise="Weak keys lead to their accounts, and somebody is the operator.",
+        find=in_rows(figures.wrong_people),
+        advice="Restore a backup, or report it as a bug of cobblestone.",
+    ),
+    Check(
+        name="keys",
+        promise="Secrets are there, fit together, and are for their owner alone.",
+        find=_keys,
+        repair=lambda opened: keep_from_others(_secrets(opened.folder)),
+        repair_text="Takes the permission to read secrets from others.",
+        advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
+    ),
+    Check(
+        name="signatures",
+        promise="Every project's address is signed by this account manager's key.",
+        find=_signatures,
+        advice="Restore keys/ from a backup, or sign the addresses with the right key: cobblestone manager sign.",
+    ),
+    Check(
+        name="projects",
+        promise="Computers can be sent to every project.",
+        find=_projects,
+        advice="The project says why; stop it with cobblestone manager edit DIR PROJECT --stop if it does not come back.",
+        only_warns=True,
+    ),
+    Check(
+        name="schema",
+        promise="The database has the schema of this program.",
+        find=_schema,
+        advice="cobblestone manager upgrade says what it waits for.",
+    ),
+    Check(
+        name="disk",
+        promise="There is room on the disk.",
+        find=_disk,
+        advice="Make room: nothing can be counted on a full disk.",
+        only_warns=True,
+    ),
+)

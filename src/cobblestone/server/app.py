@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
@@ -25,13 +22,13 @@ from cobblestone.server.credit.scales import ScaleExport
 from cobblestone.server.files.download import DownloadHandler
 from cobblestone.server.files.exports import ExportFiles
 from cobblestone.server.files.uploads import UploadHandler
-from cobblestone.server.operation.monitoring import ProjectMonitoring
+from cobblestone.server.operation.monitoring import project_monitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
 from cobblestone.server.scheduler.reply import UPLOAD_PATH
 from cobblestone.server.web import web_routes
 from cobblestone.server.web.presentation.feeds import FeedPages
 from cobblestone.server.web.presentation.site import ProjectSite
-from cobblestone.service.http.requests import RequestMiddleware
+from cobblestone.service.http.application import application
 
 log = structlog.get_logger(__name__)
 
@@ -76,24 +73,19 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx), methods=["GET"]))
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
-    routes += ProjectMonitoring(ctx, of_project=Role.WEB in roles).routes()
+    routes += project_monitoring(ctx, of_project=Role.WEB in roles).routes()
     # Any: Starlette's type for keys and values
     handlers: dict[Any, Any] = {error: _problem(status) for error, status in _STATUS.items()}
     if Role.WEB in roles:
         routes += _web(ctx)
         handlers[HTTPException] = ProjectSite(ctx).http_error
-    prefix = urlsplit(ctx.master_url).path.rstrip("/")
-    part_of = partial(_part_of, prefix=prefix)
-    at_once = {f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()}
-    app = Starlette(
-        routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=at_once)],
-        exception_handlers=handlers,
+    return application(
+        ctx,
+        routes,
+        part_of=_part_of,
+        handlers=handlers,
+        busy={path: _guarded(endpoint) for path, endpoint in busy.items()},
     )
-    app.state.ctx = ctx
-    # For connections that find them without the framework.
-    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in at_once.items()}
-    return app
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
@@ -118,12 +110,11 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
     ]
 
 
-def _part_of(path: str, *, prefix: str) -> str:
+def _part_of(path: str) -> str:
     """Return the part of the server that a path belongs to."""
-    below = path[len(prefix) + 1 :]
-    if below == SCHEDULER_PATH:
+    if path == SCHEDULER_PATH:
         return "scheduler"
-    first = below.partition("/")[0]
+    first = path.partition("/")[0]
     if first in _ACCOUNT_RPCS:
         return "account"
     return "operator" if first.startswith("ops") else _PARTS.get(first, "page")

@@ -7,13 +7,10 @@ import contextlib
 import json
 import math
 import os
-import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-
-import structlog
 
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
@@ -44,7 +41,7 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.operation.alerts import Watcher
 from cobblestone.service.mail import Mailer
-from cobblestone.service.serving import address_of, announcing, run_service, serve_http
+from cobblestone.service.serving import Service, run_service
 from cobblestone.service.supervision import (
     BEAT_SECONDS,
     SWEEP_SECONDS,
@@ -54,10 +51,6 @@ from cobblestone.service.supervision import (
     run_daemons,
 )
 from cobblestone.store.catalog import files
-from cobblestone.store.maintenance.upgrade import check_revision
-from cobblestone.store.schema.project import PROJECT
-
-log = structlog.get_logger(__name__)
 
 DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
@@ -174,21 +167,32 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
 
 
 @asynccontextmanager
-async def project_daemons(
-    ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES
-) -> AsyncGenerator[None, None]:
+async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> AsyncGenerator[None, None]:
     """Run the daemons of some roles while the block runs."""
+    await asyncio.to_thread(ctx.join_processes, roles)
     workers = Workers(ctx.settings.checks)
     heartbeat = Heartbeat(ctx, roles, version=__version__)
     beat = DaemonTask(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS)
     try:
         async with run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
-            yield
+            with _noted(ctx) if Role.WEB in roles else contextlib.nullcontext():
+                yield
     finally:
         await asyncio.to_thread(workers.close)
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await heartbeat.end()
+
+
+@contextlib.contextmanager
+def _noted(ctx: ServerContext) -> Generator[None, None, None]:
+    """Keep a note in the folder, from before the first answer, so that whoever sees one also finds the address."""
+    running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
+    write_durably(ctx.folder.run_file, json.dumps(running).encode())
+    try:
+        yield
+    finally:
+        ctx.folder.run_file.unlink(missing_ok=True)
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
@@ -204,7 +208,7 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     settings = folder.settings()
     load_plan_classes(folder.root)
     folder.read_secret()
-    check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
+    folder.check_database(settings, replaces=replaces)
 
 
 def serve(
@@ -225,51 +229,21 @@ def serve(
         Busy: another process has the project open.
     """
 
-    def address(ctx: ServerContext) -> tuple[str, int]:
-        if roles != ALL_ROLES and not ctx.settings.database.url:
-            raise ConfigError(
-                "--role: a SQLite project runs in one process, with all roles. Move it to PostgreSQL first:"
-                f" cobblestone project move {root} --to postgresql://USER@HOST/DATABASE"
-            )
-        server = ctx.settings.server
-        if not roles & HTTP_ROLES:
-            return host or "127.0.0.1", port or 0
-        return address_of(server, host, port)
-
-    run_service(open_project(root), address, partial(_serve, roles=roles, ready=ready))
-
-
-async def _serve(
-    ctx: ServerContext,
-    listener: socket.socket,
-    *,
-    roles: frozenset[Role],
-    ready: Callable[[ServerContext], None] | None,
-) -> bool:
-    """Serve until the end; return whether to restart."""
-    app = create_app(ctx, roles)
-    folder = str(ctx.folder.root)
+    if roles != ALL_ROLES and not ProjectFolder(root.resolve()).settings().database.url:
+        raise ConfigError(
+            "--role: a SQLite project runs in one process, with all roles. Move it to PostgreSQL first:"
+            f" cobblestone project move {root} --to postgresql://USER@HOST/DATABASE"
+        )
+    if not roles & HTTP_ROLES:
+        host, port = host or "127.0.0.1", port or 0
+    project = Service(
+        running="project_running",
+        stopped="project_stopped",
+        command=("run",),
+        open=open_project,
+        server=lambda ctx: ctx.settings.server,
+        app=partial(create_app, roles=roles),
+        daemons=partial(_project_daemons, roles=roles),
+    )
     named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
-    port = listener.getsockname()[1]
-    started = announcing(ctx, ready, "project_running", folder=folder, roles=named, port=port)
-    await asyncio.to_thread(ctx.join_processes, roles)
-    async with project_daemons(ctx, roles):
-        # Before the first answer, so that whoever sees the server answer also finds its address.
-        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
-        if Role.WEB in roles:
-            write_durably(ctx.folder.run_file, json.dumps(running).encode())
-        try:
-            again = await serve_http(
-                ctx,
-                app,
-                listener,
-                ctx.settings.server,
-                check=("run", "--check", folder),
-                started=started,
-                busy=app.state.busy,
-            )
-        finally:
-            if Role.WEB in roles:
-                ctx.folder.run_file.unlink(missing_ok=True)
-    log.info("project_stopped", folder=folder)
-    return again
+    run_service(project, root, host=host, port=port, ready=ready, roles=named)

@@ -19,8 +19,12 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.domain.exports import KeysInBackup
 from cobblestone.ops.files import sync_folder, write_durably
+from cobblestone.service.folder import LOCK, Kind
+from cobblestone.service.settings import settings_mode, with_database
 from cobblestone.service.tar_files import MODES, pack_folder, unpack_folder
 from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.maintenance.snapshot import (
@@ -31,7 +35,6 @@ from cobblestone.store.maintenance.snapshot import (
     fill_database,
     read_rows,
 )
-from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import check_revision, check_schema, current_revision
 
 MANIFEST = "manifest.json"
@@ -72,14 +75,6 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of service, as far as backups are concerned."""
-
-    schema: Schema | None = None  #: of its database; None: it has files only
-    database: str = ""  #: name of the SQLite database in its folder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NeededFiles:
     """Files named in rows of the database."""
 
@@ -95,12 +90,12 @@ class Contents:
     root: Path
     name: str
     url: str
-    keys: str  #: which secrets are among it, in the manifest
-    program: str  #: version of cobblestone
     address: str = ""  #: of its PostgreSQL database; empty: it has a SQLite one
+    keys: KeysInBackup = KeysInBackup.ALL
+    signing_key: Path | None = None  #: private
     further_databases: tuple[Path, ...] = ()
     needed: tuple[NeededFiles, ...] = ()
-    left_out: frozenset[Path] = frozenset()
+    left_out: tuple[Path, ...] = ()  #: beside the lock, and the secrets that `keys` does not want
     never_changes: Callable[[Path], bool] = lambda path: False  #: of files; others might be written to later
     moment: Callable[[], object] = lambda: None
     """Something that differs when files of one moment became others; where it is the same before and after, a copy is of one
@@ -142,12 +137,12 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
             schema = current_revision(working / kind.database, kind.schema)
         manifest = BackupManifest(
             format=FORMAT,
-            cobblestone=contents.program,
+            cobblestone=__version__,
             schema=schema or "",
             time=time.time(),
             name=contents.name,
             url=contents.url,
-            keys=contents.keys,
+            keys=contents.keys.value,
             files=list(_entries(working, report)),
             database="postgresql" if address else "sqlite" if kind.schema else "",
         )
@@ -175,7 +170,11 @@ class _Copy:
         self._contents = contents
         self._target = target
         self._report = report
-        self._skipped = {skip.absolute(), target.absolute(), *contents.left_out}
+        self._skipped = {skip.absolute(), target.absolute(), contents.root / LOCK, *contents.left_out}
+        if contents.keys is KeysInBackup.NONE:
+            self._skipped.add(contents.root / contents.kind.secrets)
+        if contents.keys is KeysInBackup.NO_SIGNING_KEY and contents.signing_key:
+            self._skipped.add(contents.signing_key)
 
     def run(self) -> None:
         """Make the whole copy."""
@@ -291,17 +290,12 @@ def _sha256(path: Path) -> str:
 
 
 def restore_backup(
-    source: Path,
-    target: Path,
-    kind: Kind,
-    prepare: Callable[[Path, BackupManifest], str],
-    *,
-    report: Report = ignore_report,
+    source: Path, target: Path, kind: Kind, *, database: str = "", report: Report = ignore_report
 ) -> BackupManifest:
     """Restore a service's folder from a backup, after verifying all of it.
 
-    ``prepare`` may change the restored files before they are put in place, and returns the address of the empty PostgreSQL
-    database that is to be filled, for a service that was on PostgreSQL.
+    ``database``: address of an empty PostgreSQL database for a service that was on PostgreSQL; without it, the one that the
+    settings in the backup name must be empty.
 
     Raises:
         ConfigError: the target exists, the database is not empty, or the source is not a backup.
@@ -316,9 +310,9 @@ def restore_backup(
         manifest = check_backup(working, kind, report=report, name=source)
         (working / MANIFEST).unlink()
         for path in working.rglob("*"):
-            secret = (working / "keys") in path.parents
+            secret = kind.secrets in path.relative_to(working).parts[:1]
             path.chmod(0o700 if path.is_dir() else 0o600 if secret else 0o644)
-        address = prepare(working, manifest)
+        address = _name_database(working, kind, database, manifest)
         if manifest.database == "postgresql":
             # The last step but the renaming, since it cannot be undone with the folder.
             report("database", 0.0)
@@ -333,6 +327,20 @@ def restore_backup(
     finally:
         shutil.rmtree(working, ignore_errors=True)
     return manifest
+
+
+def _name_database(working: Path, kind: Kind, database: str, manifest: BackupManifest) -> str:
+    """Have the restored settings name ``database``, if there is one; return the address that they name then."""
+    if database and manifest.database != "postgresql":
+        raise ConfigError(
+            f"This backup is of a service on SQLite. Restore it without --database, then {kind.advice_to_move}."
+        )
+    settings = working / kind.settings
+    if database:
+        write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
+    address = kind.address(working)
+    settings.chmod(settings_mode(settings, address))
+    return address
 
 
 def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -> BackupManifest:

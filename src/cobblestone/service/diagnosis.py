@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
-from cobblestone.api_schema import operation as schema
+from cobblestone.api_schema import operation
+from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import Finding
+from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import upgrade_plan
 
 MAX_LISTED = 100
 OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -32,9 +37,9 @@ class Check(Generic[C, P]):
     repair_text: str = ""  #: what the repair does
     only_warns: bool = False  #: findings are worth a look, but nothing is broken
 
-    def described(self) -> schema.Check:
-        """Return the description for programs and people."""
-        return schema.Check(
+    def described(self) -> operation.Check:
+        """Return what programs and people are told of it."""
+        return operation.Check(
             name=self.name,
             promise=self.promise,
             advice=self.advice,
@@ -51,10 +56,76 @@ class Check(Generic[C, P]):
         seconds = round(time.perf_counter() - began, 3)
         return schema.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
 
+    def mend(self, service: C) -> int:
+        """Repair what can be repaired; return how many things."""
+        return 0 if self.repair is None else self.repair(service)
 
-def _told(found: Finding) -> schema.Finding:
-    row = "" if found.id is None else str(found.id)
-    return schema.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a check found."""
+
+    name: str
+    findings: list[Finding]
+    more: int  #: findings beyond those listed
+    seconds: float
+
+    def described(self) -> operation.Diagnosis:
+        """Return what programs and people are told."""
+        return operation.Diagnosis(
+            name=self.name,
+            findings=[
+                operation.Finding(
+                    code=item.code,
+                    kind=item.kind,
+                    id="" if item.id is None else str(item.id),
+                    target=item.target,
+                    text=item.text,
+                )
+                for item in self.findings
+            ],
+            more=self.more,
+            seconds=round(self.seconds, 3),
+        )
+
+
+class _WithStore(Protocol):
+    @property
+    def store(self) -> Store: ...
+
+
+def by_name(*checks: Check[C, P]) -> Mapping[str, Check[C, P]]:
+    """Return checks by their names, in this order."""
+    return {each.name: each for each in checks}
+
+
+def in_rows(find: Callable[[Database], Iterator[Finding]]) -> Callable[[object, Database], Iterator[Finding]]:
+    """Return a finder that looks at the rows of a service and at nothing else."""
+    return lambda service, db: find(db)
+
+
+def in_write(mend: Callable[[Transaction], int]) -> Callable[[_WithStore], int]:
+    """Return a repair that is one write to the database."""
+    return lambda service: service.store.write(mend)
+
+
+def missing_steps(location: Path | str, schema: Schema) -> Iterator[Finding]:
+    """Find steps to the schema of this program that a database has not taken."""
+    try:
+        plan, _ = upgrade_plan(location, schema)
+    except StoreError as error:
+        yield Finding("wrong_schema", "database", None, str(error))
+        return
+    for step in (*plan.steps, *plan.waiting):
+        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+
+
+def full_disk(root: Path, least: int) -> Iterator[Finding]:
+    """Find that less than ``least`` bytes are free on the disk of a folder."""
+    free = shutil.disk_usage(root).free
+    if free < least:
+        text = f"{free // 10**6} MB are free: less than {least // 10**6} MB"
+        yield Finding("disk_full", "disk", None, text)
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:

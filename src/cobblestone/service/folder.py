@@ -1,4 +1,4 @@
-"""The folder of a service: its lock, and the upgrade of its database."""
+"""The folder of a service: what kind it is, its lock, and the upgrade of its database."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar, Protocol
 
 import msgspec
 
+from cobblestone import __version__
 from cobblestone.domain.errors import Busy
+from cobblestone.ops.settings import DatabaseSection
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema, shown_program
-from cobblestone.store.maintenance.upgrade import current_revision, upgrade, upgrade_plan
+from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade, upgrade_plan
 
 
 def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False) -> IO[str]:
@@ -47,34 +48,101 @@ def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False)
     return handle
 
 
-LOOK_SECONDS = 0.5
+LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradedDatabase:
-    """The database of a service, as far as an upgrade is concerned."""
+class Kind:
+    """A kind of service: what its folder holds, and under which names."""
 
-    location: Path | str
-    schema: Schema
-    lock: Callable[[], AbstractContextManager[object]]  #: keeps out who may not run meanwhile; raises Busy
-    keep: Path | None  #: folder for the dump of a PostgreSQL database; None: none is made
+    what: str  #: for messages, such as ``project``
+    settings: str  #: file of its settings
+    address: Callable[[Path], str]
+    """Reads the settings in a folder; returns the address of the PostgreSQL database that they name, or nothing.  Raises
+    ConfigError: they are wrong."""
+    secrets: str = "keys"  #: file or folder that only its owner may read
+    schema: Schema | None = None  #: of its database; None: it has files only
+    database: str = ""  #: file of its SQLite database
+    advice_to_move: str = ""  #: what to do to have it moved to PostgreSQL
 
 
-def open_upgraded(of: UpgradedDatabase, *, readers: int, version: str) -> Store:
-    """Upgrade a database as far as needed and possible, and open it.  The lock must be held.  ``version``: of this program.
+class WithDatabase(Protocol):
+    """Settings of a service with a database."""
 
-    Raises:
-        Busy: older programs run that could not work with what this one needs.
-    """
-    program = Program(
-        member=secrets.token_hex(8),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        version=version,
-        schema=of.schema.head,
-    )
-    upgrade(of.location, of.schema, program=program, keep=of.keep)
-    return Store(of.location, readers=readers, program=program)
+    @property
+    def database(self) -> DatabaseSection: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFolder:
+    """Where the parts of a service lie on disk."""
+
+    root: Path
+    kind: ClassVar[Kind]
+
+    @property
+    def database(self) -> Path:
+        """The SQLite database, unless the settings name another."""
+        return self.root / self.kind.database
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the database, for a service that has one."""
+        if self.kind.schema is None:
+            raise AssertionError(self.kind.what)
+        return self.kind.schema
+
+    def lock(self, *, shared: bool = False) -> IO[str]:
+        """Take the folder; the lock is held until the returned file is closed (or the process dies).
+
+        ``shared``: with others that say the same.
+
+        Raises:
+            Busy: another process has it.
+        """
+        return take_folder(self.root, self.root / LOCK, what=self.kind.what, shared=shared)
+
+    def location(self, settings: WithDatabase) -> Path | str:
+        """Return where the rows are."""
+        return settings.database.url or self.database
+
+    def check_database(self, settings: WithDatabase, *, replaces: int) -> None:
+        """Check that this program could work with the database, beside those that do.
+
+        ``replaces``: id of a process of this machine whose place this one takes.
+
+        Raises:
+            StoreError: it could not.
+        """
+        check_revision(self.location(settings), self.schema, replaces=(socket.gethostname(), replaces))
+
+    def open_store(self, settings: WithDatabase) -> Store:
+        """Upgrade the database as far as needed and possible, and open it.  Hold the lock.
+
+        Raises:
+            Busy: older programs run that could not work with what this one needs.
+        """
+        program = Program(
+            member=secrets.token_hex(8),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            schema=self.schema.head,
+            known=self.schema.known(),
+        )
+        self.upgrade_database(settings, program)
+        return Store(self.location(settings), readers=settings.database.readers, program=program)
+
+    def upgrade_database(self, settings: WithDatabase, program: Program | None = None) -> Path | None:
+        """Take the steps that can be taken now; return where the database from before is kept.  Hold the lock.
+
+        See `cobblestone.store.maintenance.upgrade.upgrade`, also for what is raised.
+        """
+        keep = self.root if settings.database.backup_before_upgrade else None
+        return upgrade(self.location(settings), self.schema, program=program, keep=keep)
+
+
+LOOK_SECONDS = 0.5
 
 
 class RunningProgram(msgspec.Struct, frozen=True):
@@ -97,12 +165,13 @@ class UpgradeState(msgspec.Struct, frozen=True):
     kept: str = ""  #: where the database from before lies
 
 
-def upgrade_state(of: UpgradedDatabase, kept: Path | None = None) -> UpgradeState:
-    """Return the state of the upgrade of a service."""
-    plan, programs = upgrade_plan(of.location, of.schema)
+def upgrade_state(folder: ServiceFolder, settings: WithDatabase, kept: Path | None = None) -> UpgradeState:
+    """Return how far the upgrade of a service is."""
+    location = folder.location(settings)
+    plan, programs = upgrade_plan(location, folder.schema)
     return UpgradeState(
-        schema=current_revision(of.location, of.schema) or "",
-        wanted=of.schema.head,
+        schema=current_revision(location, folder.schema) or "",
+        wanted=folder.schema.head,
         possible=[step.revision for step in plan.steps],
         waiting=[step.revision for step in plan.waiting],
         programs=[_shown(program, plan.in_the_way) for program in programs],
@@ -110,8 +179,8 @@ def upgrade_state(of: UpgradedDatabase, kept: Path | None = None) -> UpgradeStat
     )
 
 
-def upgrade_service(of: UpgradedDatabase, *, wait: float) -> UpgradeState:
-    """Take all steps; wait up to this many seconds for programs that are incompatible with them.
+def upgrade_service(folder: ServiceFolder, settings: WithDatabase, *, wait: float) -> UpgradeState:
+    """Take all steps; wait up to so many seconds for programs that cannot work with them.
 
     Raises:
         Busy: some still run; what they can bear was done.
@@ -121,9 +190,9 @@ def upgrade_service(of: UpgradedDatabase, *, wait: float) -> UpgradeState:
     kept: Path | None = None
     while True:
         try:
-            with of.lock():
-                kept = upgrade(of.location, of.schema, keep=of.keep) or kept
-            state = upgrade_state(of, kept)
+            with folder.lock(shared=bool(settings.database.url)):
+                kept = folder.upgrade_database(settings) or kept
+            state = upgrade_state(folder, settings, kept)
             if not state.waiting:
                 return state
             raise Busy(_refusal(state))

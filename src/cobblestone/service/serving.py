@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 import structlog
 import uvicorn
 import uvloop
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -30,69 +34,104 @@ log = structlog.get_logger(__name__)
 C = TypeVar("C", bound=ProcessContext)
 
 
-def run_service(
-    opened: AbstractContextManager[C],
-    address: Callable[[C], tuple[str, int]],
-    serve: Callable[[C, socket.socket], Coroutine[None, None, bool]],
-) -> None:
-    """Open a service, serve it until it is told to stop, and replace the process if it must restart.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service(Generic[C]):
+    """What runs as a service: one process with a web application and daemons."""
 
-    ``address`` gives host and port; a socket that a service manager or the process before this one holds is taken instead.
-    ``serve`` returns whether to begin anew.
+    running: str  #: name of the event in the log when it answers
+    stopped: str  #: and when it has ended
+    command: tuple[str, ...]  #: starts one; with --check it tells whether one could start
+    open: Callable[[Path], AbstractContextManager[C]]  #: its folder, and all that it holds
+    server: Callable[[C], ServerSection]  #: its settings: where it listens and what it accepts
+    app: Callable[[C], Starlette]  #: made by `application`
+    daemons: Callable[[C], AbstractAsyncContextManager[None]]  #: while requests are answered
+
+
+def run_service(
+    service: Service[C],
+    root: Path,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    ready: Callable[[C], None] | None = None,
+    **said: object,
+) -> None:
+    """Open a service, serve it until it is told to stop (SIGINT, SIGTERM), and replace the process on SIGHUP.
+
+    ``host`` and ``port`` replace those of the settings; a socket that a service manager or the process before this one holds is
+    taken instead.  ``ready`` tells people that it runs; the log says so with ``said``.
 
     Raises:
-        ConfigError: the address is in use or not ours.
+        ConfigError: the folder or its settings are wrong, or the address is in use or not ours.
+        Busy: another process has it open.
     """
     inherited = inherited_listener()
-    with opened as ctx:
-        host, port = address(ctx)
+    with service.open(root) as ctx:
+        server = service.server(ctx)
         ctx.started = ctx.clock()
         tune_gc()
         with contextlib.ExitStack() as stack:
-            listener = stack.enter_context(inherited or bind_socket(host, port))
+            listener = stack.enter_context(
+                inherited
+                or bind_socket(server.host if host is None else host, server.port if port is None else port)
+            )
             # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
             held = stack.enter_context(listener.dup())
             runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-            again = runner.run(serve(ctx, listener))
+            again = runner.run(_serve(service, ctx, listener, root.resolve(), ready, said))
             if again:
                 stack.pop_all()
     if again:
         replace_process(held)
 
 
-def address_of(server: ServerSection, host: str | None, port: int | None) -> tuple[str, int]:
-    """Return the address to listen on: the given one, else from the settings."""
-    return server.host if host is None else host, server.port if port is None else port
-
-
-def announcing(ctx: C, ready: Callable[[C], None] | None, event: str, **said: object) -> Callable[[], None]:
-    """Return a function that announces a running service to people (``ready``) and the log."""
+async def _serve(
+    service: Service[C],
+    ctx: C,
+    listener: socket.socket,
+    root: Path,
+    ready: Callable[[C], None] | None,
+    said: Mapping[str, object],
+) -> bool:
+    """Serve until the end; return whether to begin anew."""
+    folder, port = str(root), listener.getsockname()[1]
+    app = service.app(ctx)
 
     def started() -> None:
         if ready is not None:  # first: people read this one
             with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
                 ready(ctx)
-        log.info(event, url=ctx.master_url, **said)
+        log.info(service.running, url=ctx.master_url, folder=folder, **said, port=port, pid=os.getpid())
 
-    return started
+    async with service.daemons(ctx):
+        again = await serve_http(
+            ctx,
+            app,
+            listener,
+            service.server(ctx),
+            check=(*service.command, "--check", folder),
+            started=started,
+        )
+    log.info(service.stopped, folder=folder)
+    return again
 
 
 async def serve_http(
     ctx: ProcessContext,
-    app: ASGIApp,
+    app: Starlette,
     listener: socket.socket,
     settings: ServerSection,
     *,
     check: Sequence[str],
     started: Callable[[], None],
-    busy: Mapping[str, ASGIApp] | None = None,
 ) -> bool:
     """Answer requests until a signal ends it; return whether to restart.
 
     ``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over.  ``started`` is called
-    as soon as requests are answered.  ``busy``: what answers POST requests to some paths, instead of ``app``.
+    as soon as requests are answered.
     """
     connections: type[asyncio.Protocol] = connection_class(settings.max_connections)
+    busy: Mapping[str, ASGIApp] = app.state.busy
     if busy:
         apps = {path: _behind_proxies(each, settings.trusted_proxies) for path, each in busy.items()}
         connections = lean_connection_class(connections, apps)

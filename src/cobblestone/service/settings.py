@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,9 +12,8 @@ from urllib.parse import urlsplit
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.settings import toml_value
-from cobblestone.service.backup import BackupManifest
+from cobblestone.service.folder import ServiceFolder
 from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
-from cobblestone.store.maintenance.steps import Schema
 
 PORTS_TRIED = 200
 
@@ -82,40 +79,6 @@ def settings_mode(path: Path, address: str) -> int:
     return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
 
 
-def database_of_restored(
-    settings: Path, database: str, manifest: BackupManifest, address_now: Callable[[], str], *, advice: str
-) -> str:
-    """Return the address of the PostgreSQL database for a restored service; empty: it is on SQLite.
-
-    ``database``: the one that was asked for, which then stands in the settings; ``address_now`` reads what they name.
-    ``advice``: what who wants to have a service on SQLite moved shall do.
-
-    Raises:
-        ConfigError: one was asked for, and the backup is of a service on SQLite.
-    """
-    if database and manifest.database != "postgresql":
-        raise ConfigError(
-            f"This backup is of a service on SQLite. Restore it without --database, then {advice}."
-        )
-    if database:
-        write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
-    address = address_now()
-    settings.chmod(settings_mode(settings, address))
-    return address
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Movable:
-    """A service that can be moved."""
-
-    what: str  #: ``project``
-    database: Path  #: on SQLite
-    settings: Path
-    address: str  #: of PostgreSQL, as the settings name it; empty: it is on SQLite
-    schema: Schema
-    lock: Callable[[], AbstractContextManager[object]]  #: raises Busy while it runs
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """The result of a move."""
@@ -125,7 +88,7 @@ class Moved:
     kept: Path  #: the SQLite database, as it was
 
 
-def move_service(service: Movable, address: str, *, progress: Progress) -> Moved:
+def move_service(folder: ServiceFolder, address: str, *, progress: Progress) -> Moved:
     """Copy a stopped service's rows to PostgreSQL, compare them, and name the new database in the settings.
 
     Calling it again after an interruption goes on.  The SQLite database is not changed.
@@ -135,12 +98,13 @@ def move_service(service: Movable, address: str, *, progress: Progress) -> Moved
         Busy: the service is running.
         StoreError: the target cannot be reached, or something arrived differently.
     """
-    if service.address:
+    settings = folder.root / folder.kind.settings
+    if folder.kind.address(folder.root):
         raise ConfigError(
-            f"The {service.what} in {service.settings.parent} is on PostgreSQL already, by [database] url in its settings."
+            f"The {folder.kind.what} in {folder.root} is on PostgreSQL already, by [database] url in its settings."
         )
-    with service.lock():
-        tables = move(service.database, address, service.schema, progress=progress)
-        text = with_database(service.settings.read_text(encoding="utf-8"), address)
-        write_durably(service.settings, text.encode(), mode=settings_mode(service.settings, address))
-    return Moved(tables=tables, settings=service.settings, kept=service.database)
+    with folder.lock():
+        tables = move(folder.database, address, folder.schema, progress=progress)
+        text = with_database(settings.read_text(encoding="utf-8"), address)
+        write_durably(settings, text.encode(), mode=settings_mode(settings, address))
+    return Moved(tables=tables, settings=settings, kept=folder.database)

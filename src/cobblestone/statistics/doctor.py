@@ -14,7 +14,7 @@ import duckdb
 
 from cobblestone.domain.reasons import Finding
 from cobblestone.service import diagnosis
-from cobblestone.service.diagnosis import keep_from_others, readable_by_others
+from cobblestone.service.diagnosis import by_name, full_disk, keep_from_others, readable_by_others
 from cobblestone.statistics.folder import ExportFolder, SiteFolder, StatisticsSettings, load_settings
 from cobblestone.statistics.store.build import published
 from cobblestone.statistics.store.queries import OtherFormat, PublishedFile
@@ -140,67 +140,60 @@ def _collection(site: CheckedSite) -> Iterator[Finding]:
 
 
 def _disk(site: CheckedSite) -> Iterator[Finding]:
-    least, free = site.settings.server.min_free_disk_bytes, shutil.disk_usage(site.folder.root).free
-    if free < least:
-        yield Finding(
-            "disk_full", "disk", None, f"{free // 10**6} MB are free: less than {least // 10**6} MB"
-        )
+    return full_disk(site.folder.root, site.settings.server.min_free_disk_bytes)
 
 
-CHECKS: Mapping[str, Check] = {
-    each.name: each
-    for each in (
-        Check(
-            name="rows",
-            promise="The current rows exist, as many as were read.",
-            find=_rows,
-            advice="Remove projects/NAME/state.json: the export is then collected again.",
-        ),
-        Check(
-            name="history",
-            promise="Every file of history is readable, and no day is in two.",
-            find=_history,
-            advice="Restore these files from a backup: history cannot be collected again.",
-        ),
-        Check(
-            name="pages",
-            promise="The file for pages exists, and is of this version.",
-            find=_published,
-            advice="Restart the site: the file is rebuilt at every start.",
-        ),
-        Check(
-            name="strays",
-            promise="There are no orphaned rows.",
-            find=_strays,
-            repair=_remove_strays,
-            repair_text="Removes orphaned rows older than a day, from a collection that was killed.",
-            advice="They only take up space.",
-            only_warns=True,
-        ),
-        Check(
-            name="secret",
-            promise="The secret for cookies exists, and can only be read by its owner.",
-            find=_secret,
-            repair=lambda site: keep_from_others([site.folder.secret]),
-            repair_text="Removes the permission of others to read it.",
-            advice="Write 32 random bytes into it; nothing else depends on it.",
-        ),
-        Check(
-            name="collection",
-            promise="Every listed project was collected recently.",
-            find=_collection,
-            advice="The text says why; the project is retried automatically.",
-            only_warns=True,
-        ),
-        Check(
-            name="disk",
-            promise="There is enough space on the disk.",
-            find=_disk,
-            advice="Free some space: an export that does not fit is not collected.",
-            only_warns=True,
-        ),
-    )
-}
+CHECKS: Mapping[str, Check] = by_name(
+    Check(
+        name="rows",
+        promise="The rows that count are there, as many as were read.",
+        find=_rows,
+        advice="Remove projects/NAME/state.json: the export is then collected anew.",
+    ),
+    Check(
+        name="history",
+        promise="Every file of history can be read, and no day stands in two.",
+        find=_history,
+        advice="Restore these files from a backup: history does not come again.",
+    ),
+    Check(
+        name="pages",
+        promise="The file that pages read is there, and of this version.",
+        find=_published,
+        advice="Restart the site: the file is made anew at every start.",
+    ),
+    Check(
+        name="strays",
+        promise="No rows lie around that nothing names.",
+        find=_strays,
+        repair=_remove_strays,
+        repair_text="Removes rows older than a day that nothing names: of a collection that was killed.",
+        advice="They do no harm but for the room they take.",
+        only_warns=True,
+    ),
+    Check(
+        name="secret",
+        promise="The secret of cookies is there, and for its owner alone.",
+        find=_secret,
+        repair=lambda site: keep_from_others([site.folder.secret]),
+        repair_text="Takes the permission to read it from others.",
+        advice="Write 32 random bytes into it; nothing else depends on it.",
+    ),
+    Check(
+        name="collection",
+        promise="Every project on the list was collected lately.",
+        find=_collection,
+        advice="The text says why; the project is asked again by itself.",
+        only_warns=True,
+    ),
+    Check(
+        name="disk",
+        promise="There is room on the disk.",
+        find=_disk,
+        advice="Make room: an export that does not fit is not collected.",
+        only_warns=True,
+    ),
+)
 
 
 def open_for_doctor(root: Path) -> CheckedSite:

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably, write_private
 from cobblestone.ops.settings import Bytes, Seconds, ServerSection
+from cobblestone.service.folder import Kind, ServiceFolder
 
 SETTINGS_FILE = "statistics.toml"
 MAX_PROJECTS = 1000
@@ -219,16 +221,18 @@ class ExportFolder:
         write_durably(self.state_file, msgspec.json.encode(state))
 
 
+def _no_database(root: Path) -> str:
+    load_settings(root)
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
-class SiteFolder:
-    """The paths of a statistics site on disk."""
+class SiteFolder(ServiceFolder):
+    """Where a statistics site lies on disk."""
 
-    root: Path
-
-    @property
-    def lock(self) -> Path:
-        """Return the path of the lock held by the process that runs the site."""
-        return self.root / "lock"
+    kind: ClassVar[Kind] = Kind(
+        what="statistics site", settings=SETTINGS_FILE, address=_no_database, secrets="secret"
+    )
 
     @property
     def secret(self) -> Path:

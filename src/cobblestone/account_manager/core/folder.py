@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from cobblestone import __version__
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably, write_private
@@ -29,9 +28,8 @@ from cobblestone.ops.settings import (
     parse_settings,
     settings_template,
 )
-from cobblestone.service.folder import UpgradedDatabase, open_upgraded, take_folder
+from cobblestone.service.folder import Kind, ServiceFolder
 from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
-from cobblestone.store.engine.database import Store
 from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
 
 FILE_NAME = "manager.toml"
@@ -108,15 +106,17 @@ DEFAULT_PORT = 8180
 
 
 @dataclass(frozen=True, slots=True)
-class ManagerFolder:
-    """The paths of an account manager on disk."""
+class ManagerFolder(ServiceFolder):
+    """Where the parts of an account manager lie on disk."""
 
-    root: Path
-
-    @property
-    def database(self) -> Path:
-        """Return the path of the SQLite database."""
-        return self.root / "manager.sqlite"
+    kind: ClassVar[Kind] = Kind(
+        what="account manager",
+        settings=FILE_NAME,
+        address=lambda root: load_settings(root, ManagerSettings).database.url,
+        schema=MANAGER,
+        database="manager.sqlite",
+        advice_to_move="move it (cobblestone manager move)",
+    )
 
     @property
     def keys(self) -> Path:
@@ -154,37 +154,6 @@ class ManagerFolder:
             raise ConfigError(
                 f"{path} is missing or damaged. Restore it from a backup: clients refuse an account manager whose key changed."
             ) from error
-
-    @property
-    def lock_file(self) -> Path:
-        """Return the path of the lock held by the process that has it open."""
-        return self.root / "lock"
-
-    def lock(self, settings: ManagerSettings) -> IO[str]:
-        """Lock the account manager; on PostgreSQL several processes may hold it.  Raises Busy if another one holds it."""
-        shared = bool(settings.database.url)
-        return take_folder(self.root, self.lock_file, what="account manager", shared=shared)
-
-    def location(self, settings: ManagerSettings) -> Path | str:
-        """Return the location of the database."""
-        return settings.database.url or self.database
-
-    def upgraded(self, settings: ManagerSettings) -> UpgradedDatabase:
-        """Return the database as upgrades see it."""
-        return UpgradedDatabase(
-            location=self.location(settings),
-            schema=MANAGER,
-            lock=lambda: self.lock(settings),
-            keep=self.root if settings.database.backup_before_upgrade else None,
-        )
-
-    def open_store(self, settings: ManagerSettings) -> Store:
-        """Upgrade the database as far as needed and possible, and open it.  The caller must hold the lock.
-
-        Raises:
-            Busy: older programs run that could not work with what this one needs.
-        """
-        return open_upgraded(self.upgraded(settings), readers=settings.database.readers, version=__version__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +205,7 @@ def create_manager(
         write_private(folder.secret_file, secrets.token_hex(32).encode())
         write_private(folder.sign_private, encode_private_key(key).encode())
         write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
-        with folder.lock(settings):
+        with folder.lock(shared=bool(database)):
             folder.open_store(settings).close()
         write_durably(
             root / FILE_NAME,

@@ -127,14 +127,10 @@ def move(
     Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
     interrupted move goes on when it is called again.
     """
-    from cobblestone.server.operation.backup import move_project
+    from cobblestone.server.core.project import ProjectFolder
 
-    move_and_show(
-        lambda progress: move_project(folder, to, progress=progress),
-        start=f"cobblestone run {folder}",
-        json=json,
-        quiet=quiet,
-    )
+    opened = ProjectFolder(folder.resolve())
+    move_and_show(opened, to, start=f"cobblestone run {folder}", json=json, quiet=quiet)
 
 
 @commands.command("pyodide")

@@ -16,9 +16,8 @@ from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import Check, Diagnosis
-    from cobblestone.service.backup import BackupManifest, Report
-    from cobblestone.service.folder import UpgradedDatabase, UpgradeState
-    from cobblestone.service.settings import Moved
+    from cobblestone.service.backup import BackupManifest, Contents, Report
+    from cobblestone.service.folder import Kind, ServiceFolder, UpgradeState, WithDatabase
 
 
 TargetArgument = Annotated[
@@ -53,13 +52,10 @@ def backup(
 ) -> None:
     """Back up a project, running or stopped, and verify the copy."""
     from cobblestone.server.core.project import ProjectFolder
-    from cobblestone.server.operation.backup import BackupWish, make_backup, verify_backup
+    from cobblestone.server.operation.backup import project_contents
 
-    folder = ProjectFolder(local_folder(project))
-    with progress(quiet or json) as report:
-        made = make_backup(folder, target.absolute(), BackupWish(keys=keys, results=results), report=report)
-        verify_backup(target.absolute(), report=report)
-    show_backup(output(json, quiet), made, target)
+    contents = project_contents(ProjectFolder(local_folder(project)), keys, results=results)
+    backup_and_show(contents, target, json=json, quiet=quiet)
 
 
 def restore(
@@ -78,33 +74,45 @@ def restore(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Restore a project folder from a backup; every file is verified first."""
-    from cobblestone.server.operation.backup import restore_backup, verify_backup
+    """Make a project folder from a backup; every file is checked first."""
+    from cobblestone.server.core.project import ProjectFolder
 
-    check_wish(target, check=check)
+    restore_and_show(
+        ProjectFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
+    )
+
+
+def backup_and_show(contents: Contents, target: Path, *, json: bool, quiet: bool) -> None:
+    """Back up a service, check the copy, and say what it holds."""
+    from cobblestone.service.backup import make_backup, verify_backup
+
     with progress(quiet or json) as report:
-        if target is None:
-            found = verify_backup(source.absolute(), report=report)
-        else:
-            found = restore_backup(source.absolute(), target, database=database, report=report)
-    show_restored(output(json, quiet), found, source, target)
-
-
-def check_wish(target: Path | None, *, check: bool) -> None:
-    """Refuse to restore without a target folder, or to check and restore at once."""
-    if check == (target is not None):
-        raise typer.BadParameter("give the folder to restore into, or --check")
-
-
-def show_backup(out: Output, made: BackupManifest, target: Path) -> None:
-    """Print what a backup contains."""
-    if made.keys == KeysInBackup.ALL.value:
-        out.warn("the backup contains secrets: keep it as safe as the server itself.")
+        made = make_backup(contents, target.absolute(), report=report)
+        verify_backup(target.absolute(), contents.kind, report=report)
+    out = output(json, quiet)
+    if contents.keys is KeysInBackup.ALL:
+        out.warn("the backup holds secrets: keep it as safe as the server itself.")
     _show_manifest(out, made, target, "Backed up")
 
 
-def show_restored(out: Output, found: BackupManifest, source: Path, target: Path | None) -> None:
-    """Print what was restored, or only verified (``target`` None)."""
+def restore_and_show(
+    kind: Kind, source: Path, target: Path | None, *, check: bool, database: str = "", json: bool, quiet: bool
+) -> None:
+    """Restore a service, or check a backup only, and say what it holds.
+
+    Raises:
+        BadParameter: neither a place nor ``check``, or both.
+    """
+    from cobblestone.service.backup import restore_backup, verify_backup
+
+    if check == (target is not None):
+        raise typer.BadParameter("give the folder to restore into, or --check")
+    with progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), kind, report=report)
+        else:
+            found = restore_backup(source.absolute(), target, kind, database=database, report=report)
+    out = output(json, quiet)
     _show_manifest(out, found, target or source, "Restored" if target else "Sound:")
     if target is not None and found.keys != KeysInBackup.ALL.value:
         out.warn(
@@ -157,20 +165,22 @@ ToOption = Annotated[
 ]
 
 
-def move_and_show(
-    move: Callable[[Callable[[str, int, int], None]], Moved], *, start: str, json: bool, quiet: bool
-) -> None:
-    """Move with a progress bar, which ``move`` updates.  ``start``: the command that starts the service."""
+def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool, quiet: bool) -> None:
+    """Move a stopped service to PostgreSQL with a bar of progress.  ``start``: the command that starts the service."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from cobblestone.cli.output import error_console
+    from cobblestone.service.settings import move_service
 
     columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = error_console()
     with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        moved = move(
-            lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
+        moved = move_service(
+            folder,
+            address,
+            progress=lambda name, done, total: bar.update(
+                task, description=name, completed=done, total=total
+            ),
         )
     out = output(json, quiet)
     n_rows = sum(table.rows for table in moved.tables)
@@ -221,14 +231,16 @@ def upgrade(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())
-    upgrade_and_show(opened.upgraded(opened.settings()), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
 
 
-def upgrade_and_show(of: UpgradedDatabase, *, dry_run: bool, wait: float, out: Output) -> None:
-    """Upgrade the database of a service, and print how far it is."""
+def upgrade_and_show(
+    folder: ServiceFolder, settings: WithDatabase, *, dry_run: bool, wait: float, out: Output
+) -> None:
+    """Upgrade the database of a service, and say how far it is."""
     from cobblestone.service.folder import upgrade_service, upgrade_state
 
-    state = upgrade_state(of) if dry_run else upgrade_service(of, wait=wait)
+    state = upgrade_state(folder, settings) if dry_run else upgrade_service(folder, settings, wait=wait)
     out.show(state, lines=list(_upgrade_lines(state)), essential=[state.schema])
 
 

@@ -106,9 +106,10 @@ def run(
     """Run the account manager until Ctrl-C."""
     from cobblestone.account_manager.core.context import ManagerContext
     from cobblestone.account_manager.core.folder import ManagerFolder
-    from cobblestone.account_manager.run import check_start, serve
+    from cobblestone.account_manager.run import MANAGER_SERVICE, check_start
     from cobblestone.cli.output import print_error
     from cobblestone.ops.logging import configure_logging
+    from cobblestone.service.serving import run_service
 
     if check:
         check_start(folder, replaces=os.getppid())  # a running one asks, which then begins anew
@@ -119,7 +120,7 @@ def run(
     def ready(ctx: ManagerContext) -> None:
         print_error(f"{ctx.settings.manager.name} runs at {ctx.master_url} – stop it with Ctrl-C.")
 
-    serve(folder, host=host, port=port, ready=ready)
+    run_service(MANAGER_SERVICE, folder, host=host, port=port, ready=ready)
 
 
 @commands.command("add")

@@ -29,12 +29,10 @@ from cobblestone.cli.project.upkeep import (
     TargetArgument,
     ToOption,
     WaitOption,
-    check_wish,
+    backup_and_show,
     examine,
     move_and_show,
-    progress,
-    show_backup,
-    show_restored,
+    restore_and_show,
     upgrade_and_show,
 )
 from cobblestone.domain.exports import KeysInBackup
@@ -57,11 +55,10 @@ def backup(
 ) -> None:
     """Back up an account manager, running or stopped, and verify the copy."""
     from cobblestone.account_manager.core.folder import ManagerFolder
-    from cobblestone.account_manager.upkeep import make_backup
+    from cobblestone.account_manager.upkeep import manager_contents
 
-    with progress(quiet or json) as report:
-        made = make_backup(ManagerFolder(folder.resolve()), target.absolute(), keys=keys, report=report)
-    show_backup(output(json, quiet), made, target)
+    contents = manager_contents(ManagerFolder(folder.resolve()), keys)
+    backup_and_show(contents, target, json=json, quiet=quiet)
 
 
 def restore(
@@ -82,16 +79,12 @@ def restore(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Restore an account manager's folder from a backup; every file is verified first."""
-    from cobblestone.account_manager.upkeep import restore_backup, verify_backup
+    """Make an account manager's folder from a backup; every file is checked first."""
+    from cobblestone.account_manager.core.folder import ManagerFolder
 
-    check_wish(target, check=check)
-    with progress(quiet or json) as report:
-        if target is None:
-            found = verify_backup(source.absolute(), report=report)
-        else:
-            found = restore_backup(source.absolute(), target, database=database, report=report)
-    show_restored(output(json, quiet), found, source, target)
+    restore_and_show(
+        ManagerFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
+    )
 
 
 def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: QuietOption = False) -> None:
@@ -100,14 +93,10 @@ def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: 
     Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
     interrupted move goes on when it is called again.
     """
-    from cobblestone.account_manager.upkeep import move_manager
+    from cobblestone.account_manager.core.folder import ManagerFolder
 
-    move_and_show(
-        lambda progress: move_manager(folder, to, progress=progress),
-        start=f"cobblestone manager run {folder}",
-        json=json,
-        quiet=quiet,
-    )
+    opened = ManagerFolder(folder.resolve())
+    move_and_show(opened, to, start=f"cobblestone manager run {folder}", json=json, quiet=quiet)
 
 
 def upgrade(
@@ -121,7 +110,7 @@ def upgrade(
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    upgrade_and_show(opened.upgraded(opened.settings()), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
 
 
 def doctor(
@@ -141,15 +130,11 @@ def doctor(
     with operation.open_beside(folder) as (found, store):
         opened = Opened(found, store)
 
-        def mend(name: str) -> int:
-            mending = CHECKS[name].repair
-            return mending(opened) if mending else 0
-
         examine(
             [each.described() for each in CHECKS.values()],
             check or [],
-            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)),
-            mend if repair else None,
+            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)).described(),
+            (lambda name: CHECKS[name].mend(opened)) if repair else None,
             output(json, quiet),
             what="account manager",
         )

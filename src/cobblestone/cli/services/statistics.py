@@ -15,11 +15,9 @@ from cobblestone.cli.project.upkeep import (
     OnlyOption,
     RestoredArgument,
     TargetArgument,
-    check_wish,
+    backup_and_show,
     examine,
-    progress,
-    show_backup,
-    show_restored,
+    restore_and_show,
 )
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
@@ -62,7 +60,8 @@ def run(
     from cobblestone.ops.logging import configure_logging
 
     _check_extra()
-    from cobblestone.statistics.run import check_start, serve
+    from cobblestone.service.serving import run_service
+    from cobblestone.statistics.run import STATISTICS_SERVICE, check_start
     from cobblestone.statistics.web.site import StatisticsContext
 
     if check:
@@ -74,7 +73,7 @@ def run(
         n_projects = len(ctx.settings.project)
         print_error(f"Statistics of {n_projects} projects at {ctx.master_url} – stop it with Ctrl-C.")
 
-    serve(folder, host=host, port=port, ready=ready)
+    run_service(STATISTICS_SERVICE, folder, host=host, port=port, ready=ready)
 
 
 @commands.command("status")
@@ -112,14 +111,12 @@ def backup(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Back up a site, running or stopped, and verify the copy: rows, history, settings."""
-    from cobblestone.statistics.backup import make_backup
+    """Back up a site, running or not, and check the copy: rows, history, settings."""
+    from cobblestone.statistics.backup import site_contents
     from cobblestone.statistics.folder import SiteFolder
 
     wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
-    with progress(quiet or json) as report:
-        made = make_backup(SiteFolder(folder.resolve()), target.absolute(), keys=wish, report=report)
-    show_backup(output(json, quiet), made, target)
+    backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, json=json, quiet=quiet)
 
 
 @commands.command("restore")
@@ -132,16 +129,10 @@ def restore(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Restore a site's folder from a backup; every file is verified first."""
-    from cobblestone.statistics.backup import restore_backup, verify_backup
+    """Make a site's folder from a backup; every file is checked first."""
+    from cobblestone.statistics.folder import SiteFolder
 
-    check_wish(target, check=check)
-    with progress(quiet or json) as report:
-        if target is None:
-            found = verify_backup(source.absolute(), report=report)
-        else:
-            found = restore_backup(source.absolute(), target, report=report)
-    show_restored(output(json, quiet), found, source, target)
+    restore_and_show(SiteFolder.kind, source, target, check=check, json=json, quiet=quiet)
 
 
 @commands.command("doctor")
@@ -161,15 +152,11 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    def mend(name: str) -> int:
-        mending = CHECKS[name].repair
-        return mending(site) if mending else 0
-
     examine(
         [each.described() for each in CHECKS.values()],
         check or [],
-        lambda name: CHECKS[name].look(site),
-        mend if repair else None,
+        lambda name: CHECKS[name].look(site).described(),
+        (lambda name: CHECKS[name].mend(site)) if repair else None,
         output(json, quiet),
         what="site",
     )

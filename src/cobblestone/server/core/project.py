@@ -11,27 +11,27 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import ClassVar
 
-from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import User
-from cobblestone.ops.settings import Settings, load_settings
-from cobblestone.service.folder import UpgradedDatabase, open_upgraded, take_folder
-from cobblestone.store.engine.database import Store
+from cobblestone.ops.settings import FILE_NAME, Settings, load_settings
+from cobblestone.service.folder import Kind, ServiceFolder
 from cobblestone.store.schema.project import PROJECT
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectFolder:
-    """The paths of a project on disk."""
+class ProjectFolder(ServiceFolder):
+    """Where the parts of a project lie on disk."""
 
-    root: Path
-
-    @property
-    def database(self) -> Path:
-        """Return the path of the SQLite database, unless the settings name another."""
-        return self.root / "project.sqlite"
+    kind: ClassVar[Kind] = Kind(
+        what="project",
+        settings=FILE_NAME,
+        address=lambda root: load_settings(root).database.url,
+        schema=PROJECT,
+        database="project.sqlite",
+        advice_to_move="call cobblestone project move",
+    )
 
     @property
     def keys(self) -> Path:
@@ -79,11 +79,6 @@ class ProjectFolder:
         return self.root / "server.json"
 
     @property
-    def lock_file(self) -> Path:
-        """Return the path of the lock held by the process that has the project open."""
-        return self.root / "lock"
-
-    @property
     def secret_file(self) -> Path:
         """Return the path of the random bytes from which upload signatures and cookies are derived."""
         return self.keys / "secret"
@@ -129,37 +124,6 @@ class ProjectFolder:
             raise ConfigError(
                 f"{self.secret_file} is missing: the project in {self.root} is damaged. Restore it from a backup."
             ) from error
-
-    def lock(self, *, shared: bool = False) -> IO[str]:
-        """Lock the project; the lock is held until the returned file is closed (or the process dies).
-
-        ``shared``: with others that say the same.
-
-        Raises:
-            Busy: another process has it.
-        """
-        return take_folder(self.root, self.lock_file, what="project", shared=shared)
-
-    def location(self, settings: Settings) -> Path | str:
-        """Return the location of the database."""
-        return settings.database.url or self.database
-
-    def open_store(self, settings: Settings) -> Store:
-        """Upgrade the database as far as needed and possible, and open it.  The caller must hold the lock.
-
-        Raises:
-            Busy: older programs run that could not work with what this one needs.
-        """
-        return open_upgraded(self.upgraded(settings), readers=settings.database.readers, version=__version__)
-
-    def upgraded(self, settings: Settings) -> UpgradedDatabase:
-        """Return the database as upgrades see it."""
-        return UpgradedDatabase(
-            location=self.location(settings),
-            schema=PROJECT,
-            lock=lambda: self.lock(shared=bool(settings.database.url)),
-            keep=self.root if settings.database.backup_before_upgrade else None,
-        )
 
 
 TEXT_NAMES = ("about", "science", "terms")

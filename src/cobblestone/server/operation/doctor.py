@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cobblestone.api_schema.operation import Diagnosis
-from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.dispatch.rollout import RolloutState
 from cobblestone.server.core.context import ServerContext, free_bytes
@@ -21,13 +20,20 @@ from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service import diagnosis
-from cobblestone.service.diagnosis import keep_from_others, readable_by_others
+from cobblestone.service.diagnosis import (
+    Diagnosis,
+    by_name,
+    in_rows,
+    in_write,
+    keep_from_others,
+    missing_steps,
+    readable_by_others,
+)
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog import apps as keys
 from cobblestone.store.credit import history
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.maintenance.upgrade import upgrade_plan
 from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
@@ -39,8 +45,6 @@ STRAY_SECONDS = 86400.0
 """A file that no row knows is left alone until it is so old: its row may be on its way."""
 
 Check = diagnosis.Check[ServerContext, [ServerContext, Database]]
-Find = Callable[[ServerContext, Database], Iterator[Finding]]
-Repair = Callable[[ServerContext], int]
 
 
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
@@ -52,7 +56,7 @@ async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
     """Repair what a check found, as far as it is safe; return how many faults.  Recorded in the audit log."""
     if check.repair is None:
         return 0
-    count = await asyncio.to_thread(check.repair, ctx)
+    count = await asyncio.to_thread(check.mend, ctx)
     await ctx.store.awrite(
         lambda tx: audit.record(
             tx,
@@ -76,15 +80,7 @@ def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    try:
-        plan, _programs = upgrade_plan(ctx.folder.location(ctx.settings), PROJECT)
-    except StoreError as error:
-        yield Finding("wrong_schema", "database", None, str(error))
-        return
-    for step in (*plan.steps, *plan.waiting):
-        yield Finding(
-            "step_waits", "database", None, f"the step to schema {step.revision} has not been taken yet"
-        )
+    return missing_steps(ctx.folder.location(ctx.settings), PROJECT)
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -309,171 +305,157 @@ def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             )
 
 
-def _only_rows(find: Callable[[Database], Iterator[Finding]]) -> Find:
-    return lambda ctx, db: find(db)
-
-
-def _write(operation: Callable[[Transaction], int]) -> Repair:
-    return lambda ctx: ctx.store.write(operation)
-
-
-CHECKS: Mapping[str, Check] = {
-    check.name: check
-    for check in (
-        Check(
-            name="one_host",
-            promise="A result is sent to at most one host.",
-            find=_only_rows(invariants.handed_to_one_host),
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="credited_once",
-            promise="A valid result is credited exactly once.",
-            find=_only_rows(invariants.credited_once),
-            advice="Look at the result with `cobblestone credit explain`, and correct by `cobblestone credit correct`.",
-        ),
-        Check(
-            name="contributions",
-            promise="Storage and network contributions of a volunteer agree with the ledger.",
-            find=_only_rows(invariants.contributed_as_listed),
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="totals",
-            promise="Totals and averages of hosts, users, teams and app versions agree with the ledger.",
-            find=_totals,
-            repair=_settle_totals,
-            repair_text="Sets totals and averages from the ledger. The ledger is not changed.",
-            advice="Entries that cannot be recomputed need their credit system installed; restore "
-            "damaged ones from a backup before setting totals.",
-        ),
-        Check(
-            name="history",
-            promise="The days of the history agree with the ledger.",
-            find=_history,
-            repair=_write(history.start_again),
-            repair_text="Has the history summed from the ledger again, within some minutes.",
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="durable",
-            promise="Acknowledged writes are on disk: the database is intact and flushes every commit.",
-            find=_durable,
-            advice="Stop the server, copy the folder, and restore the last backup (cobblestone restore).",
-        ),
-        Check(
-            name="next_step",
-            promise="A workunit is finished or has a time for its next check; states are consistent; "
-            "there is one canonical result.",
-            find=_only_rows(invariants.workunit_states),
-            repair=_look_again,
-            repair_text="Has the transitioner check workunits that it would otherwise miss.",
-            advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
-        ),
-        Check(
-            name="assimilated_once",
-            promise="Each answer is assimilated once; a batch counts its jobs correctly.",
-            find=_only_rows(invariants.assimilated_once),
-            repair=_recount_batches,
-            repair_text="Recounts the finished jobs of the batch.",
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="input_files",
-            promise="Input files exist while a result may need them, and are counted correctly.",
-            find=_input_files,
-            repair=_write(invariants.recount_references),
-            repair_text="Recounts how many workunits and app versions need each file. Missing files do not "
-            "come back.",
-            advice="Restore missing files from a backup, or upload them again (they keep their names).",
-        ),
-        Check(
-            name="file_contents",
-            promise="Files that hosts download are unchanged since they were stored and signed.",
-            find=_file_contents,
-            advice="Restore the file from a backup, or remove it and upload it again; hosts reject a "
-            "file with another MD5.",
-        ),
-        Check(
-            name="output_files",
-            promise="Output files exist until they were passed on.",
-            find=_output_files,
-            advice="Restore the file from a backup, or cancel the workunit.",
-        ),
-        Check(
-            name="stray_files",
-            promise="Every file belongs to a row.",
-            find=_find_orphaned_files,
-            repair=_remove_orphaned_files,
-            repair_text="Removes files older than a day without a row, as a crash may leave them.",
-            advice="They only take up space.",
-            only_warns=True,
-        ),
-        Check(
-            name="finite",
-            promise="Averages are finite and not negative.",
-            find=_only_rows(invariants.finite_numbers),
-            repair=_write(invariants.forget_wrong_records),
-            repair_text="Resets a host's record for an app version if it contains impossible numbers.",
-            advice="For totals and averages of credit, repair the check totals.",
-        ),
-        Check(
-            name="orphans",
-            promise="Every row has its owner.",
-            find=_only_rows(invariants.orphans),
-            repair=_write(invariants.remove_orphans),
-            repair_text="Removes texts, outputs and records of results and hosts that no longer exist.",
-            advice="Report it as a bug in cobblestone, with the rows.",
-        ),
-        Check(
-            name="keys",
-            promise="Secrets exist, match each other, and can only be read by their owner.",
-            find=_keys,
-            repair=_restrict_keys,
-            repair_text="Removes the permission of others to read secrets.",
-            advice="See docs/operator.md, Signing keys.",
-        ),
-        Check(
-            name="signatures",
-            promise="Every file of a version in use is signed with the current key.",
-            find=_signatures,
-            advice="cobblestone key manifest, key sign, key import.",
-        ),
-        Check(
-            name="versions",
-            promise="Every app in use has a version that hosts can get.",
-            find=_versions,
-            advice="Add or release a version: cobblestone app version.",
-            only_warns=True,
-        ),
-        Check(
-            name="schema",
-            promise="The database has the schema of this program.",
-            find=_schema,
-            advice="cobblestone upgrade shows what it waits for.",
-        ),
-        Check(
-            name="disk",
-            promise="There is enough space on the disk.",
-            find=_disk,
-            advice="See docs/operations.md, Disk full.",
-            only_warns=True,
-        ),
-        Check(
-            name="export",
-            promise="Statistics sites get a recent export.",
-            find=_export,
-            advice="cobblestone export shows why it fails; see docs/exports.md.",
-            only_warns=True,
-        ),
-        Check(
-            name="daemons",
-            promise="The daemons are running.",
-            find=_daemons,
-            advice="The log shows why (daemon_step_failed); restart the server if one is stuck.",
-        ),
-    )
-}
+CHECKS: Mapping[str, Check] = by_name(
+    Check(
+        name="one_host",
+        promise="A result is handed to one host at most.",
+        find=in_rows(invariants.handed_to_one_host),
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="credited_once",
+        promise="A valid result is credited exactly once.",
+        find=in_rows(invariants.credited_once),
+        advice="Look at the result with `cobblestone credit explain`, and correct by `cobblestone credit correct`.",
+    ),
+    Check(
+        name="contributions",
+        promise="Storage and network of a volunteer are the sums of their ledger.",
+        find=in_rows(invariants.contributed_as_listed),
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="totals",
+        promise="Totals and averages of hosts, users, teams and app versions are those of the ledger.",
+        find=_totals,
+        repair=_settle_totals,
+        repair_text="Sets totals and averages to what the ledger says. The ledger is not changed.",
+        advice="Entries that cannot be computed again need their credit system installed; damaged ones must come back from"
+        " a backup before totals are set.",
+    ),
+    Check(
+        name="history",
+        promise="Days of the history add up to the ledger.",
+        find=_history,
+        repair=in_write(history.start_again),
+        repair_text="Lets the history be summed from the ledger again, in some minutes.",
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="durable",
+        promise="What was acknowledged is on disk: the database is sound and flushes every commit.",
+        find=_durable,
+        advice="Stop the server, copy the folder, and restore the last backup (cobblestone restore).",
+    ),
+    Check(
+        name="next_step",
+        promise="A workunit is finished or has a time of its next look; states fit together; one canonical result.",
+        find=in_rows(invariants.workunit_states),
+        repair=_look_again,
+        repair_text="Lets the transitioner look again at workunits that nobody would have looked at.",
+        advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
+    ),
+    Check(
+        name="assimilated_once",
+        promise="As seen by the project, assimilation happens once; a batch counts its jobs right.",
+        find=in_rows(invariants.assimilated_once),
+        repair=_recount_batches,
+        repair_text="Counts the finished jobs of the batch again.",
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="input_files",
+        promise="Input files live while a result may need them, and are counted right.",
+        find=_input_files,
+        repair=in_write(invariants.recount_references),
+        repair_text="Counts again how many workunits and app versions need each file. Missing files do not come back.",
+        advice="Bring missing files back from a backup, or upload them again (they keep their names).",
+    ),
+    Check(
+        name="file_contents",
+        promise="Files that hosts download are what was stored and signed.",
+        find=_file_contents,
+        advice="Bring the file back from a backup, or remove it and upload it again; hosts refuse a file with another MD5.",
+    ),
+    Check(
+        name="output_files",
+        promise="Output files live until they were handed over.",
+        find=_output_files,
+        advice="Bring the file back from a backup, or cancel the workunit.",
+    ),
+    Check(
+        name="stray_files",
+        promise="Every file belongs to a row.",
+        find=_find_orphaned_files,
+        repair=_remove_orphaned_files,
+        repair_text="Removes files older than a day that no row knows, as a crash may leave them.",
+        advice="They cost room and nothing else.",
+        only_warns=True,
+    ),
+    Check(
+        name="finite",
+        promise="Averages are finite and not negative.",
+        find=in_rows(invariants.finite_numbers),
+        repair=in_write(invariants.forget_wrong_records),
+        repair_text="Lets a host begin anew with an app version for which its record holds impossible numbers.",
+        advice="For totals and averages of credit, repair the check totals.",
+    ),
+    Check(
+        name="orphans",
+        promise="Every row has its owner.",
+        find=in_rows(invariants.orphans),
+        repair=in_write(invariants.remove_orphans),
+        repair_text="Removes texts, outputs and records of results and hosts that are gone.",
+        advice="Report it as a bug of cobblestone, with the rows.",
+    ),
+    Check(
+        name="keys",
+        promise="Secrets are there, fit together, and are for their owner alone.",
+        find=_keys,
+        repair=_restrict_keys,
+        repair_text="Takes the permission to read secrets from others.",
+        advice="See docs/operator.md, Signing keys.",
+    ),
+    Check(
+        name="signatures",
+        promise="Every file of a version in use is signed with the current key.",
+        find=_signatures,
+        advice="cobblestone key manifest, key sign, key import.",
+    ),
+    Check(
+        name="versions",
+        promise="Every app in use has a version that hosts can get.",
+        find=_versions,
+        advice="Add or release a version: cobblestone app version.",
+        only_warns=True,
+    ),
+    Check(
+        name="schema",
+        promise="The database has the schema of this program.",
+        find=_schema,
+        advice="cobblestone upgrade says what it waits for.",
+    ),
+    Check(
+        name="disk",
+        promise="There is room on the disk.",
+        find=_disk,
+        advice="See docs/operations.md, Disk full.",
+        only_warns=True,
+    ),
+    Check(
+        name="export",
+        promise="Statistics sites get a recent export.",
+        find=_export,
+        advice="cobblestone export says why it fails; see docs/exports.md.",
+        only_warns=True,
+    ),
+    Check(
+        name="daemons",
+        promise="The daemons do their rounds.",
+        find=_daemons,
+        advice="The log says why (daemon_step_failed); restart the server if one is stuck.",
+    ),
+)
 
 
 def check_named(name: str) -> Check:

@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from cobblestone.domain.people import Scope
-from cobblestone.ops.metrics import METRICS
+from cobblestone.ops.metrics import METRICS, Figures
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import WATCHER
 from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.alerts import StateReader
-from cobblestone.service.http import monitoring
-from cobblestone.service.http.monitoring import read_and_write
+from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import Endings, ProjectFigures
 from cobblestone.store.people import credentials
 
 
-class ProjectMonitoring(monitoring.Monitoring):
-    """Answers monitoring requests about a project."""
+def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
+    """Return what answers those who watch a project.
 
-    described = METRICS
+    ``of_project``: this process may be the one that reports what is the same for all of a project.
+    """
+    state = StateReader(ctx)
+    folder = ctx.folder
 
-    def __init__(self, ctx: ServerContext, *, of_project: bool) -> None:
-        """``of_project``: this process may report the figures that are the same for all of a project."""
-        super().__init__(ctx, partial(read_and_write, ctx.store), folder=ctx.folder.root)
-        self._ctx = ctx
-        self._of_project = of_project
-        self._state = StateReader(ctx)
-
-    def written_folders(self) -> Sequence[Path]:
-        """Return the folders that must be writable; some may be on separate disks."""
-        folder = self._ctx.folder
-        return [folder.root, folder.database.resolve().parent, folder.upload, folder.download]
-
-    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values that only a project has."""
-        ctx = self._ctx
-        figures: dict[str, float | Mapping[str, float]] = {
+    async def figures() -> Figures:
+        own: dict[str, float | Mapping[str, float]] = {
             "results_sent": ctx.metrics.n_sent,
             "results_reported": ctx.metrics.n_reported,
             "write_backlog": ctx.store.backlog(),
             "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
         }
-        if self._of_project and ctx.processes.rank(WATCHER)[0] == 0:
-            state = await self._state.get()
-            figures |= project_figures(ctx, state.figures, state.endings)
-        return figures
+        if of_project and ctx.processes.rank(WATCHER)[0] == 0:
+            found = await state.get()
+            own |= project_figures(ctx, found.figures, found.endings)
+        return own
 
-    async def accepts(self, token: str) -> bool:
-        """Return whether a token may read."""
-        found = await self._ctx.store.aread(lambda db: credentials.token_by_secret(db, token))
-        return found is not None and found.usable(self._ctx.clock()) and Scope.READ in found.scopes
+    async def accepts(token: str) -> bool:
+        found = await ctx.store.aread(lambda db: credentials.token_by_secret(db, token))
+        return found is not None and found.usable(ctx.clock()) and Scope.READ in found.scopes
+
+    return Monitoring(
+        ctx,
+        folder.root,
+        ask_database=partial(read_and_write, ctx.store),
+        described=METRICS,
+        own_figures=figures,
+        # Some may lie on disks of their own.
+        written_folders=(folder.database.resolve().parent, folder.upload, folder.download),
+        accepts=accepts,
+    )
 
 
 def project_figures(

@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.ops.metrics import COMMON_METRICS, CONTENT_TYPE, MetricInfo
+from cobblestone.ops.metrics import COMMON_METRICS, CONTENT_TYPE, Figures, MetricInfo
 from cobblestone.service.context import ProcessContext
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.engine.database import Store, Transaction
@@ -35,8 +35,8 @@ ANSWER_SECONDS = 5.0
 class DiskTrial:
     """Tests folders on request, but not each time; for one event loop."""
 
-    def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
-        """``folders``: those that must be writable."""
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """``folders``: those that must take files."""
         self._folders = folders
         self._good_until = float("-inf")
         self._trial: asyncio.Task[str] | None = None
@@ -59,7 +59,7 @@ class DiskTrial:
 
     def _try(self) -> str:
         disks: set[int] = set()
-        for folder in self._folders():
+        for folder in self._folders:
             try:
                 disk = folder.stat().st_dev
                 if disk not in disks:
@@ -73,29 +73,57 @@ class DiskTrial:
         return ""
 
 
+WATCHED = frozenset({"healthz", "readyz", "metrics"})
+"""Paths of what is below, from the address of a service on."""
 DATABASE_SECONDS = 5.0
 """A database that does not answer within this time is not ready."""
 
 
-class Readiness:
-    """Reports whether the process answers, and whether it should get requests."""
+async def _no_figures() -> Figures:
+    return {}
+
+
+async def _no_token(token: str) -> bool:
+    return False
+
+
+class Monitoring:
+    """Answers programs that watch a service: whether it lives, whether it should be asked, and its figures."""
 
     def __init__(
         self,
         ctx: ProcessContext,
+        folder: Path,
+        *,
         ask_database: Callable[[], Awaitable[object]],
-        folders: Callable[[], Sequence[Path]],
+        described: Mapping[str, MetricInfo] = COMMON_METRICS,
+        own_figures: Callable[[], Awaitable[Figures]] = _no_figures,
+        written_folders: Sequence[Path] = (),
+        accepts: Callable[[str], Awaitable[bool]] = _no_token,
     ) -> None:
-        """``ask_database`` raises CobblestoneError while it is unusable; ``folders`` must be writable."""
+        """Watch a service in ``folder``.
+
+        ``ask_database`` raises CobblestoneError while the database cannot be relied on.  ``described``: the metrics that it has;
+        ``own_figures`` returns those beside the common ones.  ``written_folders``: further folders that must take files.
+        ``accepts`` tells whether a token may read the figures from other machines.
+        """
         self._service = ctx
+        self._folder = folder
         self._ask_database = ask_database
-        self._disk = DiskTrial(folders)
+        self._described = described
+        self._own_figures = own_figures
+        self._accepts = accepts
+        self._disk = DiskTrial((folder, *written_folders))
         self._probe_lock = asyncio.Lock()
         self._probe: tuple[float, str, str] = (float("-inf"), "", "")
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        return [Route("/healthz", self.health), Route("/readyz", self.ready)]
+        return [
+            Route("/healthz", self.health),
+            Route("/readyz", self.ready),
+            Route("/metrics", self.metrics),
+        ]
 
     async def health(self, request: Request) -> Response:
         """Answer that the process is alive.  Without a good answer, it should be restarted."""
@@ -147,6 +175,22 @@ class Readiness:
             return str(error)
         return ""
 
+    async def metrics(self, request: Request) -> Response:
+        """Figures for Prometheus: to this machine, or with a token that may read."""
+        if not await self._may_look(request):
+            text = "Metrics are for this machine, or for a token: Authorization: Bearer cob_…\n"
+            return PlainTextResponse(text, 403)
+        figures = {**common_figures(self._service, self._folder), **await self._own_figures()}
+        body = await asyncio.to_thread(self._service.metrics.exposition, figures, self._described)
+        return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+    async def _may_look(self, request: Request) -> bool:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return await self._accepts(secret.strip())
+        # A request that a proxy passed on is not from this machine, whatever its address says.
+        return _is_loopback(request) and "x-forwarded-for" not in request.headers
+
 
 async def read_and_write(store: Store) -> None:
     """Check that a database can be read and written.  Raises CobblestoneError."""
@@ -159,54 +203,6 @@ def _nothing(tx: Transaction) -> None:
     """Make a write without changes."""
 
 
-WATCHED = frozenset({"/healthz", "/readyz", "/metrics"})
-
-
-class Monitoring(Readiness):
-    """Answers monitoring requests; a subclass adds the service's own figures, and who else may see them."""
-
-    described: Mapping[str, MetricInfo] = COMMON_METRICS
-
-    def __init__(
-        self, ctx: ProcessContext, ask_database: Callable[[], Awaitable[object]], *, folder: Path
-    ) -> None:
-        """``folder``: the service's folder."""
-        super().__init__(ctx, ask_database, self.written_folders)
-        self._folder = folder
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [*super().routes(), Route("/metrics", self.metrics)]
-
-    async def metrics(self, request: Request) -> Response:
-        """Return metrics for Prometheus: to this machine, or with a token that may read."""
-        if not await self._may_look(request):
-            text = "Metrics are for this machine, or need a token: Authorization: Bearer cob_…\n"
-            return PlainTextResponse(text, 403)
-        figures = common_figures(self._service, self._folder) | await self.own_figures()
-        body = await asyncio.to_thread(self._service.metrics.exposition, figures, self.described)
-        return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
-
-    def written_folders(self) -> Sequence[Path]:
-        """Return the folders that must be writable."""
-        return [self._folder]
-
-    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values that only this service has."""
-        return {}
-
-    async def accepts(self, token: str) -> bool:
-        """Return whether these credentials give access to the metrics from elsewhere."""
-        return False
-
-    async def _may_look(self, request: Request) -> bool:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return await self.accepts(secret.strip())
-        # A request that a proxy passed on is not from this machine, whatever its address says.
-        return _is_loopback(request) and "x-forwarded-for" not in request.headers
-
-
 def _is_loopback(request: Request) -> bool:
     try:
         return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
@@ -214,8 +210,8 @@ def _is_loopback(request: Request) -> bool:
         return False
 
 
-def common_figures(ctx: ProcessContext, folder: Path) -> dict[str, float | Mapping[str, float]]:
-    """Return values of :data:`~cobblestone.ops.metrics.COMMON_METRICS`, except those of a database."""
+def common_figures(ctx: ProcessContext, folder: Path) -> Figures:
+    """Return values of :data:`~cobblestone.ops.metrics.COMMON_METRICS`, but for those of a database."""
     now = ctx.clock()
     beats = ctx.health.daemons
     return {

@@ -1,6 +1,4 @@
-"""HTTP requests: reading of bounded bodies, and common handling of every request.
-
-Reading request bodies within bounds, and plain answers.
+"""Request bodies read within bounds, and plain answers.
 
 The two busy endpoints, scheduler and upload handler, are bare ASGI applications: a framework's objects for request and
 response would cost them a tenth of their time.
@@ -8,18 +6,10 @@ response would cost them a tenth of their time.
 
 from __future__ import annotations
 
-import re
-import secrets
-import time
-from collections.abc import Callable, Mapping
-
-import structlog
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, CobblestoneError
-from cobblestone.ops.logging import writes_debug_lines
-from cobblestone.service.context import ProcessContext
 
 SMALL_BODY_BYTES = 65_536
 """What any request may send; a client's ordinary request is a tenth of it."""
@@ -115,71 +105,3 @@ async def answer(send: Send, body: bytes, media_type: str) -> None:
     headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-log = structlog.get_logger(__name__)
-
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
-
-
-class RequestMiddleware:
-    """Wrap an application: every request gets an id, is counted and logged."""
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        ctx: ProcessContext,
-        part_of: Callable[[str], str],
-        busy: Mapping[str, ASGIApp],
-    ) -> None:
-        """Wrap ``app``.
-
-        ``part_of`` names the part of the service that a path belongs to, for the metrics: few names, whatever is asked for.
-        ``busy``: endpoints by path that POST requests reach at once, without a search through all routes.
-        """
-        self._app = app
-        self._busy = busy
-        self._part_of = part_of
-        self._health = ctx.health
-        self._metrics = ctx.metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 500
-        request_id = _request_id(scope)
-
-        async def observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
-                if self._health.draining:
-                    headers.append((b"connection", b"close"))
-                message["headers"] = headers
-            await send(message)
-
-        started = time.perf_counter()
-        self._metrics.requests_in_progress += 1
-        structlog.contextvars.bind_contextvars(request=request_id.decode())
-        try:
-            app = self._busy.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
-            await app(scope, receive, observed)
-        finally:
-            self._metrics.requests_in_progress -= 1
-            seconds = time.perf_counter() - started
-            part = self._part_of(scope["path"])
-            self._metrics.request(part, status, seconds)
-            if writes_debug_lines():
-                log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
-            structlog.contextvars.unbind_contextvars("request")
-
-
-def _request_id(scope: Scope) -> bytes:
-    """Return the id that a proxy set, if it is valid; else a new one."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-            return value
-    return secrets.token_hex(8).encode()
