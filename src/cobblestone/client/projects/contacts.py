@@ -35,7 +35,7 @@ from cobblestone.wire.client.records import (
 )
 from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.scheduler.reply import FileChallenge
-from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.scheduler.request import write_scheduler_request
 
 if TYPE_CHECKING:
     from cobblestone.client.daemon.daemon import Client

@@ -30,10 +30,11 @@ from cobblestone.wire.scheduler.host import (
     read_coproc,
     read_host_info,
     write_host_info,
+    write_net_stats,
+    write_time_stats,
 )
-from cobblestone.wire.scheduler.reply_reader import read_feeds
+from cobblestone.wire.scheduler.reply import read_feeds
 from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
-from cobblestone.wire.scheduler.request_writer import write_net_stats, write_time_stats
 from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience, decode
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import html_text, scalar

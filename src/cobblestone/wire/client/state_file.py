@@ -39,6 +39,7 @@ from cobblestone.wire.client.records import (
 )
 from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.scheduler.host import (
+    MAX_ID,
     MAX_TIME,
     CoprocRequest,
     HostInfo,
@@ -49,10 +50,9 @@ from cobblestone.wire.scheduler.host import (
     read_net_stats,
     read_time_stats,
     write_host_info,
+    write_net_stats,
 )
-from cobblestone.wire.scheduler.job import write_hex_element
-from cobblestone.wire.scheduler.reply import HostBlock, UserBlock
-from cobblestone.wire.scheduler.reply_reader import (
+from cobblestone.wire.scheduler.job import (
     is_output,
     read_app,
     read_app_version,
@@ -60,11 +60,11 @@ from cobblestone.wire.scheduler.reply_reader import (
     read_output,
     read_result,
     read_workunit,
-    whole_element,
+    write_hex_element,
 )
-from cobblestone.wire.scheduler.request import MAX_ID
+from cobblestone.wire.scheduler.reply import HostBlock, UserBlock, whole_element
+from cobblestone.wire.scheduler.report import write_stderr
 from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
-from cobblestone.wire.scheduler.request_writer import write_net_stats, write_stderr
 from cobblestone.wire.text.reader import Lenience
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import printable, scalar, whole

@@ -17,8 +17,7 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, write_host_info
-from cobblestone.wire.scheduler.request import MAX_OPERATIONS
+from cobblestone.wire.scheduler.host import MAX_OPERATIONS, CoprocRequest, HostInfo, write_host_info
 from cobblestone.wire.text.reader import FieldReader, unescape
 from cobblestone.wire.text.writer import escape, scalar
 
