@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from cobblestone.wire.client.records import DailyCredit, JobRecord, ProjectContent, ProjectRecord
+from cobblestone.wire.client.records import (
+    DailyCredit,
+    EstimatedCredit,
+    JobRecord,
+    ProjectContent,
+    ProjectRecord,
+)
 from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, FileRef, WorkunitBlock
 from cobblestone.wire.scheduler.reply import GuiUrl
+from cobblestone.wire.text.table import FieldTable, Number
 from cobblestone.wire.text.writer import scalar
 
 _IN = "    "
+CREDIT = FieldTable(
+    EstimatedCredit, {name: Number() for name in ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")}
+)
 _BEGINS = (
     "symstore",
     "user_name",

@@ -253,7 +253,7 @@ _REPLY = FieldTable(
         "scheduler_version": Whole(),
         "dont_use_dcf": Mark(),
         "master_url": _EXACT,
-        "ended": Mark(digit=True),
+        "ended": Mark(content="1"),
         "request_delay": _DELAY,
         "messages": Inside(),
         "project_name": Text(MAX_NAME, write=title_text, optional=True),
@@ -286,8 +286,8 @@ _HOST_ID = HOST.layout("id", indent="")
 _WRITTEN_HOST = HOST.layout(*list(HOST.kinds)[1:], indent="")
 _WRITTEN_GUI_URL = GUI_URL.layout(tag="gui_url", indent=_IN * 2, outside=_IN)
 _WRITTEN_FEED = _FEED.layout(tag="rss_feed", indent="")
-_WRITTEN_DOWN = _REPLY.layout(*list(_REPLY.kinds)[:8], tag="scheduler_reply", indent="", optional=("ended",))
-_WRITTEN_REPLY = _REPLY.layout(tag="scheduler_reply", indent="", optional=("ended",))
+_WRITTEN_DOWN = _REPLY.layout(*list(_REPLY.kinds)[:8], tag="scheduler_reply", indent="")
+_WRITTEN_REPLY = _REPLY.layout(tag="scheduler_reply", indent="")
 
 
 # -- reading --------------------------------------------------------------------------------------------

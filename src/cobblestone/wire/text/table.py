@@ -104,6 +104,7 @@ class Mark:
     """A flag that is set by an element with any content but ``0``; written as ``<x/>`` if it is set."""
 
     element: str = ""
+    content: str = ""  #: of the written element
     digit: bool = False  #: always written, as 0 or 1
 
     @property
@@ -117,7 +118,8 @@ class Mark:
 
     def written(self, element: str, source: str, scope: Scope, *, plain: bool) -> str:
         """See `Number.written`."""
-        return f"<{element}>{{{source}:d}}</{element}>" if self.digit else f"<{element}/>"
+        content = f"{{{source}:d}}" if self.digit else self.content
+        return f"<{element}>{content}</{element}>" if content else f"<{element}/>"
 
 
 @dataclass(frozen=True, slots=True)
