@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cobblestone import wire
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.values import value
+from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.text.reader import FieldReader, Lenience, scan_fields
 from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Kind, Mark, Number, Text, Whole
 from cobblestone.wire.text.tree import read_tree
@@ -204,6 +205,8 @@ def written_exactly(kind: Kind) -> st.SearchStrategy[Any]:
             return st.integers(kind.low, min(kind.high, 2**53))  # read by way of C's double
         case FlagField() | Mark():
             return st.booleans()
+        case Text(read=read) if read is canonical_master_url:
+            return NAMES.map("https://example.org/{}/".format)
         case Text():
             plain = kind.read is None and kind.write is None
             return LINE if plain and kind.limit >= 30 else NAMES

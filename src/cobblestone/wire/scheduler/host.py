@@ -118,7 +118,7 @@ _FRACTION = Number(1.0, -1.0, 1.0)
 """-1 is the family's "unknown"."""
 _TIME = Number(high=MAX_TIME)
 
-_TIME_STATS = FieldTable(
+TIME_STATS = FieldTable(
     TimeStats,
     {
         "on_frac": _FRACTION,
@@ -137,8 +137,8 @@ _TIME_STATS = FieldTable(
         "session_gpu_active_duration": _TIME,
     },
 )
-read_time_stats = _TIME_STATS.read
-write_time_stats = _TIME_STATS.layout(tag="time_stats").write
+read_time_stats = TIME_STATS.read
+write_time_stats = TIME_STATS.layout(tag="time_stats").write
 
 _NET_STATS = FieldTable(
     NetStats,

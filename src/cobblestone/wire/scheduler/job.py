@@ -22,7 +22,7 @@ from cobblestone.wire.scheduler.host import MAX_COUNT, MAX_OPERATIONS, MAX_TIME
 from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience
 from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole, usable_name
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import decimal, scalar, title_text, verbatim, verbatim_text
+from cobblestone.wire.text.writer import scalar, title_text, verbatim, verbatim_text
 
 MAX_URLS = 100
 MAX_APP_INFO_BYTES = 1024 * 1024
@@ -201,8 +201,8 @@ APP = FieldTable(
     {
         "name": _NAME_OF_FOLDER,
         "user_friendly_name": Text(MAX_NAME, write=title_text),
-        "non_cpu_intensive": Mark(digit=True),
-        "fraction_done_exact": Mark(digit=True),
+        "non_cpu_intensive": Mark(content=None),
+        "fraction_done_exact": Mark(content=None),
         "report_results_immediately": Mark(),
     },
 )
@@ -403,11 +403,14 @@ def write_app_version(version: AppVersionBlock) -> str:
     """Write an ``<app_version>``."""
     coproc = ""
     if version.coproc_type:
-        coproc = (
-            f"{_IN}<coproc>\n{_IN * 2}{verbatim('type', version.coproc_type)}"
-            f"{_IN * 2}<count>{decimal(version.coproc_count)}</count>\n{_IN}</coproc>\n"
-        )
+        verbatim_text("type", version.coproc_type)
+        coproc = write_coproc_use(version.coproc_type, version.coproc_count)
     return _WRITTEN_VERSION.write(version, coproc=coproc, file_refs=write_file_refs(version.file_refs))
+
+
+def write_coproc_use(kind: str, count: float) -> str:
+    """Write the ``<coproc>`` of an app version: how many of which devices a job takes."""
+    return f"{_IN}<coproc>\n{scalar('type', kind, _IN * 2)}{scalar('count', float(count), _IN * 2)}{_IN}</coproc>\n"
 
 
 def write_workunit(workunit: WorkunitBlock) -> str:

@@ -31,6 +31,7 @@ from cobblestone.wire.scheduler.host import (
     write_net_stats,
     write_time_stats,
 )
+from cobblestone.wire.scheduler.job import write_coproc_use
 from cobblestone.wire.scheduler.report import (
     MsgFromHost,
     ReportedResult,
@@ -180,7 +181,7 @@ _REQUEST = FieldTable(
         "cpu_req_instances": _COUNT,
         "cpu_estimated_delay": Number(high=MAX_TIME, element="estimated_delay"),
         "client_cap_plan_class": FlagField(),
-        "client_cap_file_challenge": FlagField(optional=True),
+        "client_cap_file_challenge": FlagField(content="1"),
         "platforms": Inside(),
         "cross_project_id": Text(64),
         "client_brand": Text(255),
@@ -397,10 +398,5 @@ def _write_preferences(preferences: GlobalPreferences) -> str:
 
 
 def _write_app_version(version: ClientAppVersion) -> str:
-    coproc = ""
-    if version.coproc_type:
-        coproc = (
-            f"{_IN}<coproc>\n{scalar('type', version.coproc_type, _IN * 2)}"
-            f"{scalar('count', float(version.coproc_count), _IN * 2)}{_IN}</coproc>\n"
-        )
+    coproc = write_coproc_use(version.coproc_type, version.coproc_count) if version.coproc_type else ""
     return _WRITTEN_VERSION.write(version, coproc=coproc)

@@ -85,10 +85,17 @@ def _bounded(kind: Number | Whole, element: str, target: str, *, usual: str, els
 
 @dataclass(frozen=True, slots=True)
 class FlagField:
-    """A flag, read as `FieldReader.flag` does, and written as 0 or 1."""
+    """A flag, read as `FieldReader.flag` does."""
 
     element: str = ""
-    optional: bool = False
+    content: str | None = (
+        None  #: None: always written, as 0 or 1; else only if it is set, as this or, if empty, as ``<x/>``
+    )
+
+    @property
+    def optional(self) -> bool:
+        """Whether it is not written when it is not set."""
+        return self.content is not None
 
     def lines(self, element: str, target: str, scope: Scope) -> list[str]:
         """See `Number.lines`."""
@@ -96,30 +103,19 @@ class FlagField:
 
     def written(self, element: str, source: str, scope: Scope, *, plain: bool) -> str:
         """See `Number.written`."""
-        return f"<{element}>{{{source}:d}}</{element}>"
+        content = f"{{{source}:d}}" if self.content is None else self.content
+        return f"<{element}>{content}</{element}>" if content else f"<{element}/>"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A flag that is set by an element with any content but ``0``; written as ``<x/>`` if it is set."""
+class Mark(FlagField):
+    """A flag that an element with any content but ``0`` sets."""
 
-    element: str = ""
-    content: str = ""  #: of the written element
-    digit: bool = False  #: always written, as 0 or 1
-
-    @property
-    def optional(self) -> bool:
-        """Whether it is left out when it is not set."""
-        return not self.digit
+    content: str | None = ""
 
     def lines(self, element: str, target: str, scope: Scope) -> list[str]:
         """See `Number.lines`."""
         return [f"{target} = text is not None and text != '' and text != '0'"]
-
-    def written(self, element: str, source: str, scope: Scope, *, plain: bool) -> str:
-        """See `Number.written`."""
-        content = f"{{{source}:d}}" if self.digit else self.content
-        return f"<{element}>{content}</{element}>" if content else f"<{element}/>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A field that the caller reads; it is written like ``kind``."""
+    """A field that is not read here: it has its default, or what the caller gives.  It is written like ``kind``."""
 
     kind: Kind
 
@@ -167,7 +163,7 @@ class Inside:
     """A place for what is no scalar: the caller gives its text for the writer, and its value for the reader if it is a field."""
 
 
-Kind = Number | Whole | FlagField | Mark | Text
+Kind = Number | Whole | FlagField | Text
 
 
 def usable_name(text: str) -> str:
