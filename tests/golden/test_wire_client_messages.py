@@ -25,10 +25,8 @@ from cobblestone.wire.project.upload import (
     write_file_size_query,
     write_upload_header,
 )
-from cobblestone.wire.scheduler.reply import MessagePriority, write_scheduler_reply
-from cobblestone.wire.scheduler.reply_reader import parse_scheduler_reply
-from cobblestone.wire.scheduler.request import parse_scheduler_request
-from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.scheduler.reply import MessagePriority, parse_scheduler_reply, write_scheduler_reply
+from cobblestone.wire.scheduler.request import parse_scheduler_request, write_scheduler_request
 
 REQUESTS = scheduler_requests()
 REPLIES = scheduler_replies()

@@ -44,13 +44,8 @@ from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.work import batches
 from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_md5
 from cobblestone.wire.scheduler.host import HostInfo
-from cobblestone.wire.scheduler.request import (
-    MsgFromHost,
-    OtherResult,
-    ReportedFile,
-    ReportedResult,
-    SchedulerRequest,
-)
+from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult
+from cobblestone.wire.scheduler.request import OtherResult, SchedulerRequest
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:8080/"

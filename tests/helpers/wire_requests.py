@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from cobblestone.wire.scheduler.host import CoprocRequest
-from cobblestone.wire.scheduler.request import (
-    ClientAppVersion,
+from cobblestone.wire.scheduler.report import (
     MsgFromHost,
     ReportedFile,
     ReportedResult,
-    SchedulerRequest,
     StickyFile,
 )
+from cobblestone.wire.scheduler.request import ClientAppVersion, SchedulerRequest
 
 COPROC_TAGS = {
     "NVIDIA": "coproc_cuda",

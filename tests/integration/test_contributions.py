@@ -18,7 +18,7 @@ from cobblestone.server.daemons.storage_proofs import StorageKeeper
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.operation.interventions import merge_computers
-from cobblestone.wire.scheduler.request import StickyFile
+from cobblestone.wire.scheduler.report import StickyFile
 
 CONTENT = random.Random(7).randbytes(200_000)
 Answer = Callable[[bytes], bytes]

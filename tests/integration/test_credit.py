@@ -34,7 +34,7 @@ from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.people import users
 from cobblestone.store.people.credentials import create_token, new_secret
-from cobblestone.wire.scheduler.request import MsgFromHost
+from cobblestone.wire.scheduler.report import MsgFromHost
 
 pytestmark = pytest.mark.both_databases
 

@@ -18,7 +18,8 @@ from cobblestone.server.operation.explain import explain_host, explain_result, e
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import credentials, users
 from cobblestone.wire.project.preferences import write_project_preferences
-from cobblestone.wire.scheduler.request import InProgressResult, StickyFile
+from cobblestone.wire.scheduler.report import StickyFile
+from cobblestone.wire.scheduler.request import InProgressResult
 
 PATIENT = ReplicationRules(max_error_results=900, max_total_results=999, max_success_results=900)
 INTEL = {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i7-8550U"}

@@ -10,7 +10,7 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.store.people import users
 from cobblestone.store.work import messages
-from cobblestone.wire.scheduler.request import MsgFromHost, ReportedFile
+from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
 
 pytestmark = pytest.mark.both_databases
 

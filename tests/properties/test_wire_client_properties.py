@@ -18,10 +18,13 @@ from cobblestone.wire.project.pages import (
     parse_project_config,
     scheduler_urls,
 )
-from cobblestone.wire.scheduler.reply import SchedulerReply, write_scheduler_reply
-from cobblestone.wire.scheduler.reply_reader import parse_scheduler_reply, safe_file_name
-from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
-from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.scheduler.job import safe_file_name
+from cobblestone.wire.scheduler.reply import SchedulerReply, parse_scheduler_reply, write_scheduler_reply
+from cobblestone.wire.scheduler.request import (
+    SchedulerRequest,
+    parse_scheduler_request,
+    write_scheduler_request,
+)
 from cobblestone.wire.text.tree import MAX_DEPTH, read_tree
 
 #: Making them is slow, and making a failing one smaller takes minutes.

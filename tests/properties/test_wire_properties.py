@@ -60,15 +60,17 @@ from cobblestone.wire.scheduler.reply import (
     WorkunitBlock,
     write_scheduler_reply,
 )
+from cobblestone.wire.scheduler.report import (
+    MsgFromHost,
+    ReportedFile,
+    ReportedResult,
+    StickyFile,
+)
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,
-    MsgFromHost,
     OtherResult,
-    ReportedFile,
-    ReportedResult,
     SchedulerRequest,
-    StickyFile,
     parse_scheduler_request,
 )
 

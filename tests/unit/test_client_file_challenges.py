@@ -11,8 +11,13 @@ import pytest
 from cobblestone.client.projects.contacts import answer_challenge
 from cobblestone.policy.storage import answer_of
 from cobblestone.wire.client.records import FileRecord, FileStatus, ProjectContent, ProjectRecord
-from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply, write_scheduler_reply
-from cobblestone.wire.scheduler.reply_reader import MAX_RANGE, parse_scheduler_reply
+from cobblestone.wire.scheduler.reply import (
+    MAX_RANGE,
+    FileChallenge,
+    SchedulerReply,
+    parse_scheduler_reply,
+    write_scheduler_reply,
+)
 
 URL = "https://project.example/"
 NONCE = "0f" * 16

@@ -15,8 +15,7 @@ from cobblestone.client.records.measurements import known_times
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.host.transfers import TransferRate, after_transfer
 from cobblestone.wire.scheduler.host import TimeStats
-from cobblestone.wire.scheduler.request import parse_scheduler_request
-from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.scheduler.request import parse_scheduler_request, write_scheduler_request
 
 DAY = 86400.0
 START = 1.8e9

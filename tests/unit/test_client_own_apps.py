@@ -14,8 +14,8 @@ from cobblestone.client.projects.scheduler_reply import take_reply
 from cobblestone.client.projects.scheduler_request import make_request
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.policy.client.core.events import ContactProject
-from cobblestone.wire.scheduler.job import write_app_version
-from cobblestone.wire.scheduler.reply_reader import OwnApps, parse_scheduler_reply, read_app_info
+from cobblestone.wire.scheduler.job import OwnApps, read_app_info, write_app_version
+from cobblestone.wire.scheduler.reply import parse_scheduler_reply
 
 FILE = "projects/project.example.org/app_info.xml"
 OWN = """<app_info>

@@ -13,12 +13,11 @@ from tests.helpers.wire_requests import written_request
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.scheduler import request_layout
 from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.report import ReportedResult, StickyFile
 from cobblestone.wire.scheduler.request import (
     InProgressResult,
     OtherResult,
-    ReportedResult,
     SchedulerRequest,
-    StickyFile,
     parse_scheduler_request,
 )
 from cobblestone.wire.text.reader import LenienceKind

@@ -46,7 +46,7 @@ from cobblestone.wire.client.records import (
 )
 from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.scheduler.reply import FileChallenge
-from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.scheduler.request import write_scheduler_request
 
 
 def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChallenge) -> FileAnswer | None:

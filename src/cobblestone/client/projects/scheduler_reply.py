@@ -25,8 +25,7 @@ from cobblestone.wire.client.records import (
     ProjectRecord,
 )
 from cobblestone.wire.project.preferences import read_project_preferences
-from cobblestone.wire.scheduler.reply import MessagePriority, SchedulerReply
-from cobblestone.wire.scheduler.reply_reader import ReadReply
+from cobblestone.wire.scheduler.reply import MessagePriority, ReadReply, SchedulerReply
 
 DAY = 86400.0
 

@@ -22,15 +22,17 @@ from cobblestone.wire.client.records import (
 from cobblestone.wire.project.preferences import GlobalPreferences
 from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage
 from cobblestone.wire.scheduler.job import AppVersionBlock
+from cobblestone.wire.scheduler.report import (
+    MsgFromHost,
+    ReportedFile,
+    ReportedResult,
+    StickyFile,
+)
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,
-    MsgFromHost,
     OtherResult,
-    ReportedFile,
-    ReportedResult,
     SchedulerRequest,
-    StickyFile,
 )
 
 NOTHING = ResourceRequest(0.0)

@@ -24,7 +24,7 @@ from cobblestone.wire.project.pages import (
     read_rss,
     scheduler_urls,
 )
-from cobblestone.wire.scheduler.reply_reader import ReadReply, parse_scheduler_reply
+from cobblestone.wire.scheduler.reply import ReadReply, parse_scheduler_reply
 from cobblestone.wire.text.tree import MAX_BYTES
 
 if TYPE_CHECKING:

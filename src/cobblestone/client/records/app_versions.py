@@ -18,8 +18,13 @@ from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.values import changed
 from cobblestone.policy.client.host.tasks import override_usage
 from cobblestone.wire.client.records import FileRecord, FileStatus, JobRecord, ProjectContent
-from cobblestone.wire.scheduler.job import AppVersionBlock, FileInfo
-from cobblestone.wire.scheduler.reply_reader import MAX_APP_INFO_BYTES, OwnApps, read_app_info
+from cobblestone.wire.scheduler.job import (
+    MAX_APP_INFO_BYTES,
+    AppVersionBlock,
+    FileInfo,
+    OwnApps,
+    read_app_info,
+)
 
 _NOTHING = AppConfig()
 

@@ -25,7 +25,8 @@ from cobblestone.server.core.offer import Offer
 from cobblestone.wire.project.upload import FileUpload, write_upload_header
 from cobblestone.wire.scheduler.host import DiskUsage, HostInfo
 from cobblestone.wire.scheduler.reply import FileInfo, FileRef, OutputFileInfo, ResultBlock, SchedulerReply
-from cobblestone.wire.scheduler.request import OtherResult, ReportedResult, SchedulerRequest
+from cobblestone.wire.scheduler.report import ReportedResult
+from cobblestone.wire.scheduler.request import OtherResult, SchedulerRequest
 
 SYSTEM = "browser"
 DISK_BYTES = 4e9

@@ -24,7 +24,8 @@ from cobblestone.store.people import mails
 from cobblestone.store.work import job_results
 from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply
-from cobblestone.wire.scheduler.request import ReportedResult, SchedulerRequest
+from cobblestone.wire.scheduler.report import ReportedResult
+from cobblestone.wire.scheduler.request import SchedulerRequest
 from cobblestone.wire.text.reader import Lenience, LenienceKind
 
 _ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")

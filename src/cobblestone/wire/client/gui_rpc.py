@@ -27,8 +27,15 @@ from cobblestone.wire.client.objects import (
 )
 from cobblestone.wire.client.records import DailyCredit, FileRecord, FileStatus, ProjectContent, ProjectRecord
 from cobblestone.wire.project.account import md5_hex
-from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, NetStats, TimeStats, write_host_info
-from cobblestone.wire.scheduler.request_writer import write_net_stats, write_time_stats
+from cobblestone.wire.scheduler.host import (
+    CoprocRequest,
+    HostInfo,
+    NetStats,
+    TimeStats,
+    write_host_info,
+    write_net_stats,
+    write_time_stats,
+)
 from cobblestone.wire.text.reader import FieldReader, Lenience
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, printable, scalar

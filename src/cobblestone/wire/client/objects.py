@@ -8,21 +8,152 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from cobblestone.wire.client.records import DailyCredit, JobRecord, ProjectContent, ProjectRecord
-from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, FileRef, WorkunitBlock
-from cobblestone.wire.scheduler.reply import GuiUrl
-from cobblestone.wire.text.writer import scalar
+from cobblestone.domain.values import changed
+from cobblestone.wire.client.records import (
+    DailyCredit,
+    EstimatedCredit,
+    JobRecord,
+    ProjectContent,
+    ProjectRecord,
+    TaskFigures,
+)
+from cobblestone.wire.project.pages import canonical_master_url
+from cobblestone.wire.scheduler.host import MAX_TIME
+from cobblestone.wire.scheduler.job import (
+    APP,
+    FILE_REF,
+    RESULT,
+    VERSION,
+    WORKUNIT,
+    AppBlock,
+    AppVersionBlock,
+    FileRef,
+    WorkunitBlock,
+    write_coproc_use,
+)
+from cobblestone.wire.scheduler.reply import GUI_URL, HOST, USER, GuiUrl
+from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole
+from cobblestone.wire.text.writer import line_text, scalar
 
 _IN = "    "
-_BEGINS = (
-    "symstore",
-    "user_name",
-    "team_name",
-    "host_venue",
-    "email_hash",
-    "cross_project_id",
-    "external_cpid",
+_FLAG, _TIME = FlagField(content=""), Number(high=MAX_TIME)
+_CHECKPOINT = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
+_SIZES = ("swap_size", "working_set_size", "working_set_size_smoothed")
+_RUNNING = ("fraction_done", "current_cpu_time", "elapsed_time", *_SIZES)
+
+CREDIT = FieldTable(EstimatedCredit, dict.fromkeys(("cpu_ec", "cpu_time", "gpu_ec", "gpu_time"), Number()))
+PROJECT = FieldTable(
+    ProjectRecord,
+    {
+        "master_url": Text(read=canonical_master_url),
+        "project_name": Text(255),
+        "symstore": Given(Text()),
+        "account": Inside(),
+        "rpc_seqno": Whole(),
+        "ids": Inside(),
+        **dict.fromkeys(("nrpc_failures", "master_fetch_failures"), Given(Whole())),
+        **dict.fromkeys(("min_rpc_time", "next_rpc_time", "rec", "rec_time"), Given(Number())),
+        "resource_share": Number(100.0, 0.0, 1e9),
+        **dict.fromkeys(("disk_usage", "disk_share", "desired_disk_usage"), Given(Number())),
+        "duration_correction_factor": Number(1.0, 0.0, 1e6),
+        "sched_rpc_pending": Given(Whole()),
+        "logs": Inside(),
+        "njobs_success": Whole(),
+        "njobs_error": Whole(),
+        "elapsed_time": Number(),
+        "last_rpc_time": _TIME,
+        "anonymous_platform": _FLAG,
+        **dict.fromkeys(
+            ("master_url_fetch_pending", "trickle_up_pending", "send_full_workload"), Given(_FLAG)
+        ),
+        "dont_use_dcf": _FLAG,
+        "non_cpu_intensive": _FLAG,
+        "strict_memory_bound": Given(_FLAG),
+        "suspended_via_gui": _FLAG,
+        "dont_request_more_work": _FLAG,
+        "detach_when_done": _FLAG,
+        "ended": _FLAG,
+        "attached_via_acct_mgr": _FLAG,
+        "devices": Inside(),
+    },
 )
+JOB = FieldTable(
+    JobRecord,
+    {
+        "names": Inside(),
+        "project": Given(Text(element="project_url")),
+        "final_cpu_time": _TIME,
+        "final_elapsed_time": _TIME,
+        "exit_status": Whole(0, -(2**31)),
+        "state": Given(Whole()),
+        "report_deadline": Inside(),
+        "received_time": _TIME,
+        "estimated_remaining": Given(Number(element="estimated_cpu_time_remaining")),
+        "completed_time": Number(high=MAX_TIME, optional=True),
+        "got_server_ack": Given(_FLAG),
+        "ready_to_report": _FLAG,
+        "suspended_via_gui": _FLAG,
+        "order": Inside(),
+        "edf_scheduled": Given(_FLAG),
+        "wait": Inside(),
+        "task": Inside(),
+        "resources": Given(Text(optional=True)),
+    },
+)
+TASK = FieldTable(
+    TaskFigures,
+    {
+        "state": Given(Whole(element="active_task_state")),
+        "slot": Whole(0, 0, 100_000),
+        "pid": Given(Whole()),
+        "checkpoint_cpu_time": _TIME,
+        "checkpoint_elapsed_time": _TIME,
+        "checkpoint_fraction_done": Number(0.0, 0.0, 1.0),
+        **dict.fromkeys(_RUNNING, Given(Number())),
+        "too_large": Given(_FLAG),
+        **dict.fromkeys(("web_graphics_url", "remote_desktop_addr"), Given(Text(optional=True))),
+    },
+)
+DAY = FieldTable(
+    DailyCredit,
+    {
+        "day": _TIME,
+        **dict.fromkeys(
+            ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit"), Number()
+        ),
+    },
+)
+
+_USER_NAMES, _VENUE = USER.layout("name", "team_name", plain=True), HOST.layout("venue", plain=True)
+_USER_FIGURES = USER.layout(
+    "email_hash", "cross_project_id", "external_cpid", "cpid_time", "total_credit", "expavg_credit", "create_time",
+    plain=True,
+)  # fmt: skip
+_USER_IDS = USER.layout("id", "team_id", plain=True)
+_HOST_FIGURES = HOST.layout("id", "total_credit", "expavg_credit", "create_time", plain=True)
+_PROJECT = PROJECT.layout()
+_GUI_URL = GUI_URL.layout(tag="gui_url", indent=_IN * 2, outside=_IN, plain=True)
+_DAY = DAY.layout(tag="daily_statistics", indent=_IN * 2, outside=_IN)
+_APP = APP.layout("name", "user_friendly_name", "non_cpu_intensive", tag="app", plain=True)
+_FILE_REF = FILE_REF.layout(tag="file_ref", indent=_IN * 2, outside=_IN, plain=True)
+_VERSION = VERSION.layout(
+    "app_name", "version_num", "platform", "avg_ncpus", "flops", "plan_class", "api_version", "cmdline", "file_refs", "coproc",
+    "gpu_ram", "dont_throttle", "is_wrapper", "needs_network",
+    tag="app_version", optional=("api_version",), plain=True,
+)  # fmt: skip
+_WORKUNIT = WORKUNIT.layout(
+    "name", "app_name", "version", "rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound", "command",
+    "file_refs", tag="workunit", plain=True,
+)  # fmt: skip
+_RESULT_NAMES = RESULT.layout("name", "wu_name", "platform", "version_num", "plan_class", plain=True)
+_DEADLINE = RESULT.layout("report_deadline", plain=True)
+_ORDER = RESULT.layout("suspended", "report_immediately")
+_GUI_RESULT = JOB.layout(tag="result")
+_GUI_TASK = TASK.layout(
+    "state", "version", "slot", "pid", "scheduler_state", "checkpoint_cpu_time", *_RUNNING, "figures", "too_large",
+    "web_graphics_url", "remote_desktop_addr",
+    tag="active_task",
+)  # fmt: skip
 
 
 def flags(names: Iterable[str], values: object, indent: str = _IN) -> str:
@@ -43,81 +174,31 @@ def device_name(device: str) -> str:
 # -- projects -------------------------------------------------------------------------------------------
 
 
-def _account_fields(project: ProjectRecord) -> str:
-    user, host = project.user, project.host
-    texts = (project.symstore, user.name, user.team_name, host.venue)
-    texts = (*texts, user.email_hash, user.cross_project_id, user.external_cpid)
-    return "".join(
-        (
-            scalar("master_url", project.master_url, _IN),
-            scalar("project_name", project.project_name, _IN),
-            *(scalar(name, text, _IN) for name, text in zip(_BEGINS, texts, strict=True)),
-            number("cpid_time", user.cpid_time),
-            number("user_total_credit", user.total_credit),
-            number("user_expavg_credit", user.expavg_credit),
-            number("user_create_time", user.create_time),
-            scalar("rpc_seqno", project.rpc_seqno, _IN),
-            scalar("userid", user.id, _IN),
-            scalar("teamid", user.team_id, _IN),
-            scalar("hostid", host.id, _IN),
-            number("host_total_credit", host.total_credit),
-            number("host_expavg_credit", host.expavg_credit),
-            number("host_create_time", host.create_time),
-        )
-    )
-
-
-_FLAGS = (
-    "anonymous_platform", "master_url_fetch_pending", "trickle_up_pending", "send_full_workload", "dont_use_dcf",
-    "non_cpu_intensive", "strict_memory_bound", "suspended_via_gui", "dont_request_more_work", "detach_when_done", "ended",
-    "attached_via_acct_mgr",
-)  # fmt: skip
-_FIGURES = (
-    "min_rpc_time", "next_rpc_time", "rec", "rec_time", "resource_share", "disk_usage", "disk_share", "desired_disk_usage",
-    "duration_correction_factor",
-)  # fmt: skip
-
-
 def write_project_fields(project: ProjectRecord) -> str:
     """Write what every form of a project begins with."""
-    out = [
-        _account_fields(project),
-        scalar("nrpc_failures", project.nrpc_failures, _IN),
-        scalar("master_fetch_failures", project.master_fetch_failures, _IN),
-    ]
-    out += (number(name, getattr(project, name)) for name in _FIGURES)
-    out += (
-        scalar("sched_rpc_pending", int(project.sched_rpc_pending), _IN),
-        scalar("send_time_stats_log", 0, _IN),
-        scalar("send_job_log", 0, _IN),
-        scalar("njobs_success", project.njobs_success, _IN),
-        scalar("njobs_error", project.njobs_error, _IN),
-        number("elapsed_time", project.elapsed_time),
-        number("last_rpc_time", project.last_rpc_time),
-        flags(_FLAGS, project),
-    )
+    user, host = project.user, project.host
+    devices: list[str] = []
     for device in dict.fromkeys(("", *project.backoff_time, *project.backoff_interval)):
         for element, values in (
             ("rsc_backoff_time", project.backoff_time),
             ("rsc_backoff_interval", project.backoff_interval),
         ):
             name, value = scalar("name", device_name(device), _IN * 2), values.get(device, 0.0)
-            out.append(f"{_IN}<{element}>\n{name}{number('value', value, _IN * 2)}{_IN}</{element}>\n")
+            devices.append(f"{_IN}<{element}>\n{name}{number('value', value, _IN * 2)}{_IN}</{element}>\n")
     for element in ("no_rsc_ams", "no_rsc_apps", "no_rsc_pref"):
-        out += (scalar(element, device_name(device), _IN) for device in getattr(project, element))
-    return "".join(out)
+        devices += (scalar(element, device_name(device), _IN) for device in getattr(project, element))
+    return _PROJECT.write(
+        project,
+        account=_USER_NAMES.write(user) + _VENUE.write(host) + _USER_FIGURES.write(user),
+        ids=_USER_IDS.write(user) + _HOST_FIGURES.write(host),
+        logs=scalar("send_time_stats_log", 0, _IN) + scalar("send_job_log", 0, _IN),
+        devices="".join(devices),
+    )
 
 
 def write_gui_urls(urls: Sequence[GuiUrl]) -> str:
     """Links that managers show."""
-    if not urls:
-        return ""
-    inner = "".join(
-        f"    <gui_url>\n{scalar('name', url.name, _IN * 2)}{scalar('description', url.description, _IN * 2)}"
-        f"{scalar('url', url.url, _IN * 2)}    </gui_url>\n"
-        for url in urls
-    )
-    return f"<gui_urls>\n{inner}</gui_urls>\n"
+    return f"<gui_urls>\n{''.join(map(_GUI_URL.write, urls))}</gui_urls>\n" if urls else ""
 
 
 def write_gui_project(project: ProjectRecord) -> str:
@@ -144,14 +225,7 @@ def write_account_file(project: ProjectRecord) -> str:
 
 def write_statistics(master_url: str, days: Iterable[DailyCredit]) -> str:
     """Return a project's credit by day: a statistics file, or a part of the answer about all."""
-    names = ("day", "user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
-    inner = "".join(
-        "    <daily_statistics>\n"
-        + "".join(number(name, getattr(day, name), _IN * 2) for name in names)
-        + "    </daily_statistics>\n"
-        for day in days
-    )
-    return f"<project_statistics>\n{scalar('master_url', master_url, _IN)}{inner}</project_statistics>\n"
+    return f"<project_statistics>\n{scalar('master_url', master_url, _IN)}{''.join(map(_DAY.write, days))}</project_statistics>\n"
 
 
 # -- apps, files, jobs ----------------------------------------------------------------------------------
@@ -159,134 +233,62 @@ def write_statistics(master_url: str, days: Iterable[DailyCredit]) -> str:
 
 def write_known_app(app: AppBlock) -> str:
     """Write an app."""
-    return (
-        f"<app>\n{scalar('name', app.name, _IN)}"
-        f"{scalar('user_friendly_name', app.user_friendly_name or app.name, _IN)}"
-        f"{scalar('non_cpu_intensive', app.non_cpu_intensive, _IN)}</app>\n"
-    )
+    return _APP.write(app if app.user_friendly_name else changed(app, user_friendly_name=app.name))
 
 
 def write_known_file_refs(refs: Iterable[FileRef]) -> str:
     """Write files as something uses them."""
-    return "".join(
-        f"{_IN}<file_ref>\n{scalar('file_name', ref.file_name, _IN * 2)}"
-        f"{scalar('open_name', ref.open_name, _IN * 2) if ref.open_name else ''}"
-        f"{flags(('main_program', 'copy_file', 'optional'), ref, _IN * 2)}{_IN}</file_ref>\n"
-        for ref in refs
-    )
+    return "".join(map(_FILE_REF.write, refs))
 
 
 def write_known_version(version: AppVersionBlock) -> str:
     """Write an app version."""
-    coproc = ""
-    if version.coproc_type:
-        coproc = (
-            f"{_IN}<coproc>\n{scalar('type', version.coproc_type, _IN * 2)}"
-            f"{number('count', version.coproc_count, _IN * 2)}{_IN}</coproc>\n"
-        )
-    return "".join(
-        (
-            f"<app_version>\n{scalar('app_name', version.app_name, _IN)}",
-            scalar("version_num", version.version_num, _IN),
-            scalar("platform", version.platform, _IN),
-            number("avg_ncpus", version.avg_ncpus),
-            number("flops", version.flops),
-            scalar("plan_class", version.plan_class, _IN) if version.plan_class else "",
-            scalar("api_version", version.api_version, _IN) if version.api_version else "",
-            scalar("cmdline", version.cmdline, _IN) if version.cmdline else "",
-            write_known_file_refs(version.file_refs),
-            coproc,
-            number("gpu_ram", version.gpu_ram) if version.gpu_ram else "",
-            flags(("dont_throttle", "is_wrapper", "needs_network"), version),
-            "</app_version>\n",
-        )
-    )
+    coproc = write_coproc_use(version.coproc_type, version.coproc_count) if version.coproc_type else ""
+    return _VERSION.write(version, coproc=coproc, file_refs=write_known_file_refs(version.file_refs))
 
 
 @lru_cache(maxsize=4096)  # workunits never change, and managers ask for all of them every second
 def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
     """Write a workunit, with the version that its job runs with."""
-    figures = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound")
-    command = scalar("command_line", workunit.command_line).replace(
-        f">{workunit.command_line}<", f">\n{workunit.command_line}\n{_IN}<"
-    )
-    return (
-        f"<workunit>\n{scalar('name', workunit.name, _IN)}{scalar('app_name', workunit.app_name, _IN)}"
-        f"{scalar('version_num', version_num, _IN)}"
-        f"{''.join(number(name, getattr(workunit, name)) for name in figures)}"
-        f"{_IN + command if workunit.command_line else ''}{write_known_file_refs(workunit.file_refs)}</workunit>\n"
-    )
-
-
-def write_outcome(job: JobRecord) -> str:
-    """Write how a job ended, and where it stands."""
-    return (
-        f"{number('final_cpu_time', job.final_cpu_time)}{number('final_elapsed_time', job.final_elapsed_time)}"
-        f"{scalar('exit_status', job.exit_status, _IN)}{scalar('state', int(job.state), _IN)}"
+    command = ""
+    if workunit.command_line:
+        command = f"{_IN}<command_line>\n{line_text(workunit.command_line)}\n{_IN}</command_line>\n"
+    return _WORKUNIT.write(
+        workunit,
+        version=scalar("version_num", version_num, _IN),
+        command=command,
+        file_refs=write_known_file_refs(workunit.file_refs),
     )
 
 
 def write_gui_result(job: JobRecord, *, project_suspended: bool = False) -> str:
     """Return a job as GUI RPC shows it, with its running task."""
-    result = job.result
-    reported = ("got_server_ack", "ready_to_report")
+    result, wait = job.result, ""
     suspended = "    <project_suspended_via_gui/>\n" if project_suspended else ""
-    wait = ""
     if job.waits_for:
         wait = f"    <scheduler_wait/>\n{scalar('scheduler_wait_reason', job.waits_for, _IN)}"
-    return "".join(
-        (
-            f"<result>\n{scalar('name', result.name, _IN)}{scalar('wu_name', result.wu_name, _IN)}",
-            scalar("platform", result.platform, _IN),
-            scalar("version_num", result.version_num, _IN),
-            scalar("plan_class", result.plan_class, _IN),
-            scalar("project_url", job.project, _IN),
-            write_outcome(job),
-            number("report_deadline", result.report_deadline),
-            number("received_time", job.received_time),
-            number("estimated_cpu_time_remaining", job.estimated_remaining),
-            number("completed_time", job.completed_time) if job.completed_time else "",
-            flags(reported, job),
-            flags(("suspended_via_gui",), job),
-            suspended,
-            flags(("report_immediately",), result),
-            flags(("edf_scheduled",), job),
-            wait,
-            _gui_active_task(job) if job.task.started else "",
-            scalar("resources", job.resources, _IN) if job.resources else "",
-            "</result>\n",
-        )
+    return _GUI_RESULT.write(
+        job,
+        names=_RESULT_NAMES.write(result),
+        report_deadline=_DEADLINE.write(result),
+        order=_ORDER.write(result, suspended=suspended),
+        wait=wait,
+        task=_gui_active_task(job) if job.task.started else "",
     )
 
 
 def _gui_active_task(job: JobRecord) -> str:
     task = job.task
-    out = [
-        f"<active_task>\n{scalar('active_task_state', task.state, _IN)}",
-        scalar("app_version_num", job.result.version_num, _IN),
-        scalar("slot", task.slot, _IN),
-        scalar("pid", task.pid, _IN),
-        scalar("scheduler_state", 2 if task.scheduled else 1, _IN),
-        number("checkpoint_cpu_time", task.checkpoint_cpu_time),
-        number("fraction_done", task.fraction_done),
-        number("current_cpu_time", task.current_cpu_time),
-        number("elapsed_time", task.elapsed_time),
-        number("swap_size", task.swap_size),
-        number("working_set_size", task.working_set_size),
-        number("working_set_size_smoothed", task.working_set_size_smoothed),
-        _traffic(),
-        number("progress_rate", task.progress_rate, "   ") if task.elapsed_time else "",
-        flags(("too_large",), task),
-    ]
-    texts = ("web_graphics_url", "remote_desktop_addr")
-    out += (scalar(name, getattr(task, name), _IN) for name in texts if getattr(task, name))
-    return f"{''.join(out)}</active_task>\n"
-
-
-def _traffic() -> str:
-    """Three figures that the family writes and leaves at 0."""
-    names = ("page_fault_rate", "bytes_sent", "bytes_received")
-    return "".join(number(name, 0.0) for name in names)
+    # The family writes three more figures, and leaves them at 0.
+    figures = "".join(number(name, 0.0) for name in ("page_fault_rate", "bytes_sent", "bytes_received"))
+    if task.elapsed_time:
+        figures += number("progress_rate", task.progress_rate, "   ")
+    return _GUI_TASK.write(
+        task,
+        version=scalar("app_version_num", job.result.version_num, _IN),
+        scheduler_state=scalar("scheduler_state", 2 if task.scheduled else 1, _IN),
+        figures=figures,
+    )
 
 
 def write_project_content(content: ProjectContent) -> str:

@@ -17,29 +17,32 @@ from dataclasses import dataclass, field
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.client.objects import (
+    CREDIT,
+    DAY,
+    JOB,
+    PROJECT,
+    TASK,
     flags,
     number,
     write_known_app,
     write_known_file_refs,
     write_known_version,
     write_known_workunit,
-    write_outcome,
     write_project_fields,
 )
 from cobblestone.wire.client.records import (
     ClientJobState,
     DailyCredit,
-    EstimatedCredit,
     FileRecord,
     FileStatus,
     JobRecord,
     ProjectContent,
     ProjectRecord,
-    TaskFigures,
 )
 from cobblestone.wire.project.pages import canonical_master_url
 from cobblestone.wire.scheduler.host import (
     MAX_TIME,
+    TIME_STATS,
     CoprocRequest,
     HostInfo,
     NetStats,
@@ -49,10 +52,10 @@ from cobblestone.wire.scheduler.host import (
     read_net_stats,
     read_time_stats,
     write_host_info,
+    write_net_stats,
 )
-from cobblestone.wire.scheduler.job import write_hex_element
-from cobblestone.wire.scheduler.reply import HostBlock, UserBlock
-from cobblestone.wire.scheduler.reply_reader import (
+from cobblestone.wire.scheduler.job import (
+    RESULT,
     is_output,
     read_app,
     read_app_version,
@@ -60,11 +63,11 @@ from cobblestone.wire.scheduler.reply_reader import (
     read_output,
     read_result,
     read_workunit,
-    whole_element,
+    write_hex_element,
 )
-from cobblestone.wire.scheduler.request import MAX_ID
+from cobblestone.wire.scheduler.reply import HOST, USER, whole_element
+from cobblestone.wire.scheduler.report import write_stderr
 from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
-from cobblestone.wire.scheduler.request_writer import write_net_stats, write_stderr
 from cobblestone.wire.text.reader import Lenience
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import printable, scalar, whole
@@ -157,55 +160,17 @@ def read_whole_state(body: bytes) -> StateFile:
 
 def _read_project(node: Node, notes: list[Lenience]) -> ProjectRecord:
     r = node.reader(notes)
-    flags = (
-        "dont_use_dcf", "non_cpu_intensive", "suspended_via_gui", "dont_request_more_work", "detach_when_done", "ended",
-        "attached_via_acct_mgr", "anonymous_platform",
-    )  # fmt: skip
     key = node.find("code_sign_key")
-    project = ProjectRecord(
-        master_url=canonical_master_url(r.text("master_url")),
+    return PROJECT.read(
+        r,
         authenticator="",
-        project_name=r.text("project_name", 255),
         scheduler_urls=tuple(each.text for each in node.all("scheduler_url"))[:20],
         master_url_fetch_pending=not node.has("scheduler_url"),
         code_sign_key=key.text if key else "",
-        user=UserBlock(
-            id=r.integer("userid", high=MAX_ID),
-            name=r.text("user_name", 255),
-            total_credit=r.number("user_total_credit"),
-            expavg_credit=r.number("user_expavg_credit"),
-            create_time=r.number("user_create_time", high=MAX_TIME),
-            email_hash=r.text("email_hash", 64),
-            cross_project_id=r.text("cross_project_id", 64),
-            external_cpid=r.text("external_cpid", 64),
-            cpid_time=r.number("cpid_time", high=MAX_TIME),
-            team_id=r.integer("teamid", high=MAX_ID),
-            team_name=r.text("team_name", 255),
-        ),
-        host=HostBlock(
-            id=r.integer("hostid", high=MAX_ID),
-            total_credit=r.number("host_total_credit"),
-            expavg_credit=r.number("host_expavg_credit"),
-            venue=r.text("host_venue", 64),
-            create_time=r.number("host_create_time", high=MAX_TIME),
-        ),
-        rpc_seqno=r.integer("rpc_seqno"),
-        resource_share=r.number("resource_share", 100.0, 0.0, 1e9),
-        duration_correction_factor=r.number("duration_correction_factor", 1.0, 0.0, 1e6),
-        njobs_success=r.integer("njobs_success"),
-        njobs_error=r.integer("njobs_error"),
-        elapsed_time=r.number("elapsed_time"),
-        last_rpc_time=r.number("last_rpc_time", high=MAX_TIME),
-        credit=EstimatedCredit(
-            cpu_ec=r.number("cpu_ec"),
-            cpu_time=r.number("cpu_time"),
-            gpu_ec=r.number("gpu_ec"),
-            gpu_time=r.number("gpu_time"),
-        ),
+        user=USER.read(r),
+        host=HOST.read(r),
+        credit=CREDIT.read(r),
     )
-    for name in flags:
-        setattr(project, name, r.flag(name))
-    return project
 
 
 def _gpus(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
@@ -293,18 +258,11 @@ def _read_file(node: Node, project: str, notes: list[Lenience]) -> FileRecord:
 def _job(node: Node, project: str, notes: list[Lenience]) -> JobRecord:
     r = node.reader(notes)
     stderr = node.find("stderr_out")
-    state = r.integer("state", 0, 0, 7)
-    return JobRecord(
+    return JOB.read(
+        r,
         project=project,
         result=read_result(node, notes),
-        received_time=r.number("received_time", high=MAX_TIME),
-        state=ClientJobState(state),
-        exit_status=r.integer("exit_status", 0, -(2**31)),
-        final_cpu_time=r.number("final_cpu_time", high=MAX_TIME),
-        final_elapsed_time=r.number("final_elapsed_time", high=MAX_TIME),
-        completed_time=r.number("completed_time", high=MAX_TIME),
-        ready_to_report=r.flag("ready_to_report"),
-        suspended_via_gui=r.flag("suspended_via_gui"),
+        state=ClientJobState(r.integer("state", 0, 0, 7)),
         stderr=_stderr(stderr.raw) if stderr else "",
     )
 
@@ -319,13 +277,7 @@ def _read_task(node: Node, adopted: StateFile, notes: list[Lenience]) -> None:
     content = adopted.contents.get(canonical_master_url(r.text("project_master_url")))
     job = content.jobs.get(r.name("result_name")) if content else None
     if job is not None:
-        job.task = TaskFigures(
-            slot=r.integer("slot", 0, 0, 100_000),
-            started=True,
-            checkpoint_cpu_time=r.number("checkpoint_cpu_time", high=MAX_TIME),
-            checkpoint_elapsed_time=r.number("checkpoint_elapsed_time", high=MAX_TIME),
-            checkpoint_fraction_done=r.number("checkpoint_fraction_done", 0.0, 0.0, 1.0),
-        )
+        job.task = TASK.read(r, started=True)
 
 
 def read_account(body: bytes, project: ProjectRecord) -> None:
@@ -341,11 +293,7 @@ def read_statistics(body: bytes) -> list[DailyCredit]:
     root = read_tree(body, "project_statistics")
     notes: list[Lenience] = []
     readers = [node.reader(notes) for node in root.all("daily_statistics")][-5000:]
-    names = ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
-    return [
-        DailyCredit(day=r.number("day", high=MAX_TIME), **{name: r.number(name) for name in names})
-        for r in readers
-    ]
+    return [DAY.read(reader) for reader in readers]
 
 
 _IN = "    "
@@ -358,7 +306,28 @@ _MODES = (
     ("user_gpu_prev_request", 1),
     ("user_network_request", 2),
 )
-_NOT_KEPT = ("session_active_duration", "session_gpu_active_duration")
+_TIME_STATS = TIME_STATS.layout(
+    *(name for name in TIME_STATS.kinds if not name.startswith("session_")),
+    tag="time_stats",
+    renamed={"now": "last_update"},
+)
+_CREDIT = CREDIT.layout()
+_NAME = RESULT.layout("name", plain=True)
+_VERSION_OF_RESULT = RESULT.layout(
+    "platform", "version_num", "plan_class", plain=True, optional=("plan_class",)
+)
+_DEADLINE = RESULT.layout("wu_name", "report_deadline", plain=True)
+_IMMEDIATELY = RESULT.layout("report_immediately", "file_refs")
+_RESULT = JOB.layout(
+    "name", "final_cpu_time", "final_elapsed_time", "exit_status", "state", "version", "stderr_out", "ready_to_report",
+    "suspended_via_gui", "completed_time", "deadline", "received_time", "rest",
+    tag="result",
+)  # fmt: skip
+_TASK = TASK.layout(
+    "names", "slot", "checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done", "figures", "swap_size",
+    "working_set_size", "working_set_size_smoothed",
+    tag="active_task",
+)  # fmt: skip
 
 
 def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platform: str) -> str:
@@ -369,7 +338,7 @@ def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platfor
         (
             "<client_state>\n",
             write_host_info(state.host, with_coprocs=True),
-            _time_stats(state.time_stats),
+            _TIME_STATS.write(state.time_stats),
             write_net_stats(state.net_stats),
             *(_content(content, version) for content in state.contents.values()),
             "<active_task_set>\n",
@@ -388,15 +357,6 @@ def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platfor
             "</client_state>\n",
         )
     )
-
-
-def _time_stats(stats: TimeStats) -> str:
-    """Write them as projects are told, but the time of the last update goes by another name."""
-    names = {name: name for name in TimeStats.__dataclass_fields__} | {"now": "last_update"}
-    inner = "".join(
-        number(element, getattr(stats, name)) for name, element in names.items() if name not in _NOT_KEPT
-    )
-    return f"<time_stats>\n{inner}</time_stats>\n"
 
 
 def _content(content: ProjectContent, client: str) -> str:
@@ -421,10 +381,7 @@ def _project(project: ProjectRecord) -> str:
             *(scalar("scheduler_url", url, _IN) for url in project.scheduler_urls),
             key,
             *(scalar("trickle_up_url", url, _IN) for url in project.trickle_up_urls),
-            *(
-                number(name, getattr(project.credit, name))
-                for name in ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
-            ),
+            _CREDIT.write(project.credit),
             "</project>\n",
         )
     )
@@ -463,22 +420,14 @@ def _file(file: FileRecord) -> str:
 
 def _result(job: JobRecord, client: str) -> str:
     result = job.result
-    return "".join(
-        (
-            f"<result>\n{scalar('name', result.name, _IN)}{write_outcome(job)}",
-            scalar("platform", result.platform, _IN),
-            scalar("version_num", result.version_num, _IN),
-            scalar("plan_class", result.plan_class, _IN) if result.plan_class else "",
-            write_stderr(job.stderr, job.error_message, client) if job.stderr or job.error_message else "",
-            flags(("ready_to_report", "suspended_via_gui"), job),
-            number("completed_time", job.completed_time) if job.completed_time else "",
-            scalar("wu_name", result.wu_name, _IN),
-            number("report_deadline", result.report_deadline),
-            number("received_time", job.received_time),
-            flags(("report_immediately",), result),
-            write_known_file_refs(result.file_refs),
-            "</result>\n",
-        )
+    failed = job.stderr or job.error_message
+    return _RESULT.write(
+        job,
+        name=_NAME.write(result),
+        version=_VERSION_OF_RESULT.write(result),
+        stderr_out=write_stderr(job.stderr, job.error_message, client) if failed else "",
+        deadline=_DEADLINE.write(result),
+        rest=_IMMEDIATELY.write(result, file_refs=write_known_file_refs(result.file_refs)),
     )
 
 
@@ -488,23 +437,18 @@ def _begun(job: JobRecord) -> bool:
 
 def _task(job: JobRecord) -> str:
     task = job.task
-    names = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
-    sizes = ("swap_size", "working_set_size", "working_set_size_smoothed")
-    return "".join(
-        (
-            f"<active_task>\n{scalar('project_master_url', job.project, _IN)}",
-            scalar("result_name", job.name, _IN),
-            scalar("active_task_state", SUSPENDED if task.pid else 0, _IN),
-            scalar("app_version_num", job.result.version_num, _IN),
-            scalar("slot", task.slot, _IN),
-            *(number(name, getattr(task, name)) for name in names),
-            number("checkpoint_fraction_done_elapsed_time", task.checkpoint_elapsed_time),
-            number("current_cpu_time", task.checkpoint_cpu_time),
-            scalar("once_ran_edf", 0, _IN),
-            *(number(name, getattr(task, name)) for name in sizes),
-            "</active_task>\n",
-        )
+    names = (
+        scalar("project_master_url", job.project, _IN),
+        scalar("result_name", job.name, _IN),
+        scalar("active_task_state", SUSPENDED if task.pid else 0, _IN),
+        scalar("app_version_num", job.result.version_num, _IN),
     )
+    figures = (
+        number("checkpoint_fraction_done_elapsed_time", task.checkpoint_elapsed_time),
+        number("current_cpu_time", task.checkpoint_cpu_time),
+        scalar("once_ran_edf", 0, _IN),
+    )
+    return _TASK.write(task, names="".join(names), figures="".join(figures))
 
 
 def write_manager_files(manager: Mapping[str, str | float | bool]) -> dict[str, str]:

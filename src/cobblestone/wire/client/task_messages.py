@@ -17,9 +17,10 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, write_host_info
-from cobblestone.wire.scheduler.request import MAX_OPERATIONS
+from cobblestone.domain.values import value
+from cobblestone.wire.scheduler.host import MAX_OPERATIONS, CoprocRequest, HostInfo, write_host_info
 from cobblestone.wire.text.reader import FieldReader, unescape
+from cobblestone.wire.text.table import FieldTable, Number, Text
 from cobblestone.wire.text.writer import escape, scalar
 
 
@@ -243,7 +244,7 @@ def read_soft_link(text: str) -> str:
     return unescape(found[1]) if found else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CheckpointState:
     """A task at its last checkpoint; seconds and bytes."""
 
@@ -255,33 +256,30 @@ class CheckpointState:
     peak_working_set: float = 0.0
 
 
+_STATE = FieldTable(
+    CheckpointState,
+    {
+        "project_url": Text(256, element="project_master_url"),
+        "result_name": Text(256),
+        "cpu_time": Number(high=MAX_CPU_SECONDS, element="checkpoint_cpu_time"),
+        "elapsed": Number(high=MAX_CPU_SECONDS, element="checkpoint_elapsed_time"),
+        "fraction_done": Number(high=1.0),
+        "peak_working_set": Number(element="peak_working_set_size", digits=0),
+    },
+)
+_WRITTEN_STATE = _STATE.layout(tag="active_task")
+
+
 def write_task_state(state: CheckpointState) -> str:
     """Return the content of ``boinc_task_state.xml``."""
-    return (
-        "<active_task>\n"
-        + scalar("project_master_url", state.project_url, "    ")
-        + scalar("result_name", state.result_name, "    ")
-        + scalar("checkpoint_cpu_time", float(state.cpu_time), "    ")
-        + scalar("checkpoint_elapsed_time", float(state.elapsed), "    ")
-        + scalar("fraction_done", float(state.fraction_done), "    ")
-        + scalar("peak_working_set_size", int(state.peak_working_set), "    ")
-        + "</active_task>\n"
-    )
+    return _WRITTEN_STATE.write(state)
 
 
 def read_task_state(text: str) -> CheckpointState | None:
     """Read it back; None for a text that is not one (a power cut may leave an empty file, a job may overwrite it)."""
     if not text.lstrip().startswith("<active_task>") or not text.rstrip().endswith("</active_task>"):
         return None
-    reader = _reader(text, "active_task")
-    return CheckpointState(
-        project_url=reader.text("project_master_url", 256),
-        result_name=reader.text("result_name", 256),
-        cpu_time=reader.number("checkpoint_cpu_time", high=MAX_CPU_SECONDS),
-        elapsed=reader.number("checkpoint_elapsed_time", high=MAX_CPU_SECONDS),
-        fraction_done=reader.number("fraction_done", high=1.0),
-        peak_working_set=reader.number("peak_working_set_size"),
-    )
+    return _STATE.read(_reader(text, "active_task"))
 
 
 def read_variety(text: str) -> str:

@@ -1,27 +1,25 @@
 """What a client says of its computer: hardware, availability, network, disk and GPUs; read and written.
 
-What a client says of its computer: hardware, availability, network, disk and GPUs.
-
-Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp``
-(facts only). Defaults are what an absent or unusable element becomes.
-
-Writing what a client says of its computer, in the order and form of the family's client.
-
 Source: requests of client 7.20.5 as recorded under ``tests/golden``; GPU elements as in BOINC's ``lib/coproc.cpp`` (facts only).
+Defaults are what an absent or unusable element becomes.  Fields stand in the order in which they are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cobblestone.domain.values import changed, value
-from cobblestone.wire.text.reader import FieldReader, FlagField, Number, Text, Whole, block_reader
+from cobblestone.domain.values import value
+from cobblestone.wire.text.reader import FieldReader
+from cobblestone.wire.text.table import FieldTable, FlagField, Inside, Number, Text, Whole
 from cobblestone.wire.text.writer import scalar
 
 MAX_COUNT = 100_000
 """No computer has more CPUs or GPUs."""
 MAX_TIME = 1e11
 """No time stamp or duration is larger, in seconds; the year 5138."""
+MAX_ID = 2**62
+MAX_OPERATIONS = 1e30
+"""Floating-point operations of one job: 1e18 a second for many years."""
 MEGABYTE = 1024.0 * 1024.0
 
 
@@ -120,7 +118,7 @@ _FRACTION = Number(1.0, -1.0, 1.0)
 """-1 is the family's "unknown"."""
 _TIME = Number(high=MAX_TIME)
 
-read_time_stats = block_reader(
+TIME_STATS = FieldTable(
     TimeStats,
     {
         "on_frac": _FRACTION,
@@ -139,9 +137,10 @@ read_time_stats = block_reader(
         "session_gpu_active_duration": _TIME,
     },
 )
-"""Read ``<time_stats>``."""
+read_time_stats = TIME_STATS.read
+write_time_stats = TIME_STATS.layout(tag="time_stats").write
 
-read_net_stats = block_reader(
+_NET_STATS = FieldTable(
     NetStats,
     {
         "bwup": Number(),
@@ -152,15 +151,19 @@ read_net_stats = block_reader(
         "avg_time_down": _TIME,
     },
 )
-"""Read ``<net_stats>``."""
+read_net_stats = _NET_STATS.read
+write_net_stats = _NET_STATS.layout(tag="net_stats").write
 
-read_disk_usage = block_reader(
+_DISK_USAGE = FieldTable(
     DiskUsage,
     {"d_boinc_used_total": Number(), "d_boinc_used_project": Number(), "d_project_share": Number()},
 )
-"""Read ``<disk_usage>``."""
+read_disk_usage = _DISK_USAGE.read
+write_disk_usage = _DISK_USAGE.layout(tag="disk_usage", indent="        ", outside="    ").write
 
-_read_host_info = block_reader(
+_UNKNOWN_AS_ZERO = Number(0.0, -1.0, least=0.0)
+"""BOINC's client starts with -1 and keeps it when the system does not tell."""
+_HOST_INFO = FieldTable(
     HostInfo,
     {
         "timezone": Whole(0, -86400, 86400),
@@ -177,7 +180,7 @@ _read_host_info = block_reader(
         "p_calculated": _TIME,
         "p_vm_extensions_disabled": FlagField(),
         "m_nbytes": Number(),
-        "m_cache": Number(0.0, -1.0),
+        "m_cache": _UNKNOWN_AS_ZERO,
         "m_swap": Number(),
         "d_total": Number(),
         "d_free": Number(),
@@ -185,19 +188,35 @@ _read_host_info = block_reader(
         "os_version": Text(255),
         "n_usable_coprocs": Whole(high=MAX_COUNT),
         "wsl_available": FlagField(),
-        "product_name": Text(255),
-        "virtualbox_version": Text(255),
-        "docker_version": Text(255),
-        "docker_type": Whole(high=MAX_COUNT),
+        "product_name": Text(255, optional=True),
+        "virtualbox_version": Text(255, optional=True),
+        "docker_version": Text(255, optional=True),
+        "docker_type": Whole(high=MAX_COUNT, optional=True),
+        "coprocs": Inside(),
     },
 )
 
 
-def read_host_info(reader: FieldReader) -> HostInfo:
-    """Read ``<host_info>``."""
-    info = _read_host_info(reader)
-    # BOINC's client starts with -1 and keeps it when the system does not tell
-    return info if info.m_cache >= 0.0 else changed(info, m_cache=0.0)
+read_host_info = _HOST_INFO.read
+_HOST = _HOST_INFO.layout(tag="host_info")
+
+_COPROC = FieldTable(
+    CoprocRequest,
+    {
+        "count": Whole(1, 0, MAX_COUNT),
+        "name": Text(255),
+        "available_ram": Number(),
+        "have_cuda": Inside(),
+        "have_opencl": FlagField(),
+        "req_secs": Number(),
+        "req_instances": Number(0.0, 0.0, MAX_COUNT),
+        "estimated_delay": _UNKNOWN_AS_ZERO,
+        "peak_flops": Number(),
+        "memory": Inside(),
+        "opencl_device_version": Text(255, optional=True),
+    },
+)
+_GPU = _COPROC.layout(indent="")
 
 
 def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
@@ -206,20 +225,11 @@ def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
     ram = (
         number("totalGlobalMem") or MEGABYTE * number("localRAM", 0.0, 0.0, 1e9) or number("global_mem_size")
     )
-    return CoprocRequest(
+    return _COPROC.read(
+        reader,
         type=element_type or reader.text("type", 64),
-        count=reader.integer("count", 1, 0, MAX_COUNT),
-        name=reader.text("name", 255),
-        peak_flops=number("peak_flops"),
         ram=ram or number("available_ram"),
-        available_ram=number("available_ram"),
         driver_version=reader.integer("drvVersion", 0, -(2**31)),
-        have_opencl=reader.flag("have_opencl"),
-        opencl_device_version=reader.text("opencl_device_version", 255),
-        req_secs=number("req_secs"),
-        req_instances=number("req_instances", 0.0, 0.0, MAX_COUNT),
-        # -1 marks "absent" in the client
-        estimated_delay=max(0.0, number("estimated_delay", 0.0, -1.0)),
     )
 
 
@@ -229,8 +239,6 @@ _ELEMENTS = {
     "intel_gpu": "coproc_intel_gpu",
     "apple_gpu": "coproc_apple_gpu",
 }
-_SYSTEM = ("os_name", "os_version", "n_usable_coprocs", "wsl_available")
-_NUMBERED = ("p_fpops", "p_iops", "p_membw", "p_calculated")
 
 
 def write_host_info(
@@ -240,32 +248,7 @@ def write_host_info(
 
     Scheduler requests name the GPUs behind it; ``init_data.xml``, state files and GUI RPC want them inside (``with_coprocs``).
     """
-    lines = [
-        scalar(name, getattr(host, name), "    ")
-        for name in ("timezone", "domain_name", "ip_addr", "host_cpid")
-    ]
-    lines += [
-        scalar(name, getattr(host, name), "    ") for name in ("p_ncpus", "p_vendor", "p_model", "p_features")
-    ]
-    lines += [scalar(name, float(getattr(host, name)), "    ") for name in _NUMBERED]
-    lines.append(scalar("p_vm_extensions_disabled", host.p_vm_extensions_disabled, "    "))
-    lines += [
-        scalar(name, float(getattr(host, name)), "    ")
-        for name in ("m_nbytes", "m_cache", "m_swap", "d_total", "d_free")
-    ]
-    lines += [
-        scalar(name, getattr(host, name), "    ")
-        for name in ("os_name", "os_version", "n_usable_coprocs", "wsl_available")
-    ]
-    lines += [
-        scalar(name, text, "    ")
-        for name in ("product_name", "virtualbox_version", "docker_version")
-        if (text := getattr(host, name))
-    ]
-    if host.docker_type:
-        lines.append(scalar("docker_type", host.docker_type, "    "))
-    inside = write_coprocs(coprocs) if with_coprocs else ""
-    return f"<host_info>\n{''.join(lines)}{inside}</host_info>\n"
+    return _HOST.write(host, coprocs=write_coprocs(coprocs) if with_coprocs else "")
 
 
 def write_coprocs(coprocs: Sequence[CoprocRequest]) -> str:
@@ -275,29 +258,16 @@ def write_coprocs(coprocs: Sequence[CoprocRequest]) -> str:
 
 def _coproc(coproc: CoprocRequest) -> str:
     element = _ELEMENTS.get(coproc.type, "coproc")
-    head = scalar("type", coproc.type) if element == "coproc" else ""
-    lines = [
-        head,
-        scalar("count", coproc.count),
-        scalar("name", coproc.name),
-        scalar("available_ram", float(coproc.available_ram)),
-        scalar("have_cuda", element == "coproc_cuda"),
-        scalar("have_opencl", coproc.have_opencl),
-        scalar("req_secs", float(coproc.req_secs)),
-        scalar("req_instances", float(coproc.req_instances)),
-        scalar("estimated_delay", float(coproc.estimated_delay)),
-        scalar("peak_flops", float(coproc.peak_flops)),
-    ]
-    if element == "coproc_cuda":
-        lines += [
-            scalar("cudaVersion", 0),
-            scalar("drvVersion", coproc.driver_version),
-            scalar("totalGlobalMem", float(coproc.ram)),
-        ]
-    elif element == "coproc_ati":
-        lines.append(scalar("localRAM", int(coproc.ram / MEGABYTE)))
-    elif element != "coproc":
-        lines.append(scalar("global_mem_size", float(coproc.ram)))
-    if coproc.opencl_device_version:
-        lines.append(scalar("opencl_device_version", coproc.opencl_device_version))
-    return f"<{element}>\n{''.join(lines)}</{element}>\n"
+    memory = head = ""
+    match element:
+        case "coproc_cuda":
+            memory = scalar("cudaVersion", 0) + scalar("drvVersion", coproc.driver_version)
+            memory += scalar("totalGlobalMem", float(coproc.ram))
+        case "coproc_ati":
+            memory = scalar("localRAM", int(coproc.ram / MEGABYTE))
+        case "coproc":
+            head = scalar("type", coproc.type)
+        case _:
+            memory = scalar("global_mem_size", float(coproc.ram))
+    have_cuda = scalar("have_cuda", element == "coproc_cuda")
+    return f"<{element}>\n{head}{_GPU.write(coproc, have_cuda=have_cuda, memory=memory)}</{element}>\n"

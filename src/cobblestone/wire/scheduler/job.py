@@ -1,23 +1,35 @@
-"""Apps, app versions, files, workunits and results, as the scheduler reply describes them.
+"""Apps, app versions, files, workunits and results, as a scheduler reply describes them: values, readers and writers.
 
 Source: BOINC's wire protocol as seen with client 7.20.5.  Everything is keyed by name and immutable for the
 client: the same file, workunit or app version name must always mean the same content.  Names are refused,
-not repaired.
+not repaired: on either side none may leave the folder of its project.
+
+``app_info.xml``, a volunteer's own programs for a project (the anonymous platform), has the same elements.  Source: BOINC's
+``client/cs_apps.cpp`` and its page on the anonymous platform (names and defaults: facts).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
-from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.domain.values import value
-from cobblestone.wire.project.upload import legal_file_name
-from cobblestone.wire.text.writer import decimal, scalar, title, verbatim, whole
+from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
+from cobblestone.domain.values import changed, value
+from cobblestone.wire.project.upload import MAX_FILE_BYTES, legal_file_name
+from cobblestone.wire.scheduler.host import MAX_COUNT, MAX_OPERATIONS, MAX_TIME
+from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience
+from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole, usable_name
+from cobblestone.wire.text.tree import Node, read_tree
+from cobblestone.wire.text.writer import scalar, title_text, verbatim, verbatim_text
 
+MAX_URLS = 100
+MAX_APP_INFO_BYTES = 1024 * 1024
+MAX_ENTRIES = 500
 _HEX_TEXT = re.compile(r"[0-9a-f\s]+\.")
-_INDENT = "    "
+_SAFE_NAME = re.compile(r"[!-\-0-\[\]-~][!-.0-\[\]-~]{0,254}")
+_IN = "    "
 
 
 @value(kw_only=True)
@@ -127,161 +139,22 @@ class ResultBlock:
     report_immediately: bool = False
 
 
-# -- writing --------------------------------------------------------------------------------------------
+# -- names, keys and addresses ----------------------------------------------------------------------------
 
 
-def _flag(name: str, value: bool, indent: str = _INDENT) -> str:
-    return f"{indent}<{name}/>\n" if value else ""
+def safe_file_name(name: str) -> bool:
+    """Whether a name stays within its folder; projects use more characters than our own server does."""
+    return _SAFE_NAME.fullmatch(name) is not None and ".." not in name
 
 
-@lru_cache(maxsize=64)
-def write_app(app: AppBlock) -> str:
-    """Write an ``<app>``."""
-    return (
-        "<app>\n"
-        f"{verbatim('name', app.name, _INDENT)}"
-        f"{title('user_friendly_name', app.user_friendly_name or app.name, _INDENT)}"
-        f"{scalar('non_cpu_intensive', app.non_cpu_intensive, _INDENT)}"
-        f"{scalar('fraction_done_exact', app.fraction_done_exact, _INDENT)}"
-        f"{_flag('report_results_immediately', app.report_results_immediately)}"
-        "</app>\n"
-    )
-
-
-@lru_cache(maxsize=1024)  # the files of an app version go into nearly every reply
-def write_file_info(file: FileInfo) -> str:
-    """Write the ``<file_info>`` of a download."""
-    urls = "".join(verbatim("url", url, _INDENT) for url in file.urls)
-    gzipped = signature = ""
-    if file.gzipped_url:
-        gzipped = verbatim("gzipped_url", file.gzipped_url, _INDENT)
-        gzipped += scalar("gzipped_nbytes", file.gzipped_nbytes, _INDENT)
-    if file.file_signature:
-        signature = (
-            f"    <signature_required/>\n    {write_hex_element('file_signature', file.file_signature)}"
+def read_file_name(text: str) -> str:
+    """Return a file's name without spaces at its ends.  Raises RemoteProtocolError for one that could leave its folder."""
+    name = text.strip()
+    if not safe_file_name(name):
+        raise RemoteProtocolError(
+            f"{name[:80]!r} cannot be a file's name: no '/', no '..', no dot at its begin, at most {MAX_NAME} characters"
         )
-    return (
-        f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
-        f"{urls}{gzipped}{_flag('executable', file.executable)}{signature}"
-        f"{verbatim('md5_cksum', file.md5_cksum, _INDENT)}"
-        f"    <nbytes>{file.nbytes:d}</nbytes>\n"
-        f"{_flag('sticky', file.sticky)}"
-        "</file_info>\n"
-    )
-
-
-def write_output_file_info(file: OutputFileInfo) -> str:
-    """Write the ``<file_info>`` of an upload."""
-    if "file_upload_handler" not in file.upload_url:
-        raise LocalProtocolError(
-            f"the upload URL {file.upload_url} lacks 'file_upload_handler', by which clients know it as one"
-        )
-    return (
-        f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
-        f"    <max_nbytes>{file.max_nbytes:d}</max_nbytes>\n"
-        f"{_urls(file.upload_url, *file.other_upload_urls)}"
-        f"    {write_hex_element('xml_signature', file.xml_signature)}"
-        f"{_flag('gzip_when_done', file.gzip_when_done)}"
-        f"{_flag('sticky', file.sticky)}"
-        "</file_info>\n"
-    )
-
-
-@lru_cache(maxsize=64)  # all outputs go to the same address
-def _urls(*urls: str) -> str:
-    return "".join(verbatim("url", url, _INDENT) for url in urls)
-
-
-def write_app_version(version: AppVersionBlock) -> str:
-    """Write an ``<app_version>``."""
-    plan_class = verbatim("plan_class", version.plan_class, _INDENT) if version.plan_class else ""
-    cmdline = verbatim("cmdline", version.cmdline, _INDENT) if version.cmdline else ""
-    gpu_ram = f"    <gpu_ram>{decimal(version.gpu_ram)}</gpu_ram>\n" if version.gpu_ram else ""
-    coproc = ""
-    if version.coproc_type:
-        coproc = (
-            f"    <coproc>\n{verbatim('type', version.coproc_type, _INDENT * 2)}"
-            f"        <count>{decimal(version.coproc_count)}</count>\n    </coproc>\n"
-        )
-    return (
-        "<app_version>\n"
-        f"{verbatim('app_name', version.app_name, _INDENT)}"
-        f"    <version_num>{version.version_num:d}</version_num>\n"
-        f"{verbatim('platform', version.platform, _INDENT)}"
-        f"{plan_class}"
-        f"{verbatim('api_version', version.api_version, _INDENT)}"
-        f"    <avg_ncpus>{decimal(version.avg_ncpus)}</avg_ncpus>\n"
-        f"    <flops>{decimal(version.flops)}</flops>\n"
-        f"{cmdline}{coproc}{gpu_ram}"
-        f"{_flag('dont_throttle', version.dont_throttle)}"
-        f"{_flag('is_wrapper', version.is_wrapper)}"
-        f"{_flag('needs_network', version.needs_network)}"
-        f"{write_file_refs(version.file_refs)}"
-        "</app_version>\n"
-    )
-
-
-def write_workunit(workunit: WorkunitBlock) -> str:
-    """Write a ``<workunit>``."""
-    return (
-        "<workunit>\n"
-        f"{_limits(workunit.rsc_fpops_est, workunit.rsc_fpops_bound, workunit.rsc_memory_bound, workunit.rsc_disk_bound)}"
-        f"{verbatim('command_line', workunit.command_line, _INDENT)}"
-        f"{write_file_refs(workunit.file_refs)}"
-        f"{verbatim('name', workunit.name, _INDENT)}"
-        f"{verbatim('app_name', workunit.app_name, _INDENT)}"
-        "</workunit>\n"
-    )
-
-
-@lru_cache(maxsize=1024)  # the jobs of a batch mostly have the same
-def _limits(fpops_est: float, fpops_bound: float, memory_bound: float, disk_bound: float) -> str:
-    return (
-        f"    <rsc_fpops_est>{decimal(fpops_est)}</rsc_fpops_est>\n"
-        f"    <rsc_fpops_bound>{decimal(fpops_bound)}</rsc_fpops_bound>\n"
-        f"    <rsc_memory_bound>{decimal(memory_bound)}</rsc_memory_bound>\n"
-        f"    <rsc_disk_bound>{decimal(disk_bound)}</rsc_disk_bound>\n"
-    )
-
-
-def write_result(result: ResultBlock) -> str:
-    """Write a ``<result>``."""
-    return (
-        "<result>\n"
-        f"{verbatim('name', result.name, _INDENT)}"
-        f"{verbatim('wu_name', result.wu_name, _INDENT)}"
-        f"{verbatim('platform', result.platform, _INDENT)}"
-        f"    <version_num>{result.version_num:d}</version_num>\n"
-        f"{verbatim('plan_class', result.plan_class, _INDENT)}"
-        f"    <report_deadline>{whole(result.report_deadline)}</report_deadline>\n"
-        f"{_flag('report_immediately', result.report_immediately)}"
-        f"{write_file_refs(result.file_refs)}"
-        "</result>\n"
-    )
-
-
-def write_file_refs(refs: Iterable[FileRef]) -> str:
-    """Write ``<file_ref>`` elements."""
-    return "".join(
-        f"    <file_ref>\n        <file_name>{checked_file_name(ref.file_name)}</file_name>\n"
-        f"{_use_of_file(ref.open_name, ref.main_program, ref.copy_file, ref.optional)}"
-        "    </file_ref>\n"
-        for ref in refs
-    )
-
-
-@lru_cache(maxsize=1024)  # the jobs of an app use their files alike
-def _use_of_file(open_name: str, main_program: bool, copy_file: bool, optional: bool) -> str:
-    deep = _INDENT * 2
-    return (
-        f"{verbatim('open_name', open_name, deep) if open_name else ''}"
-        f"{_flag('main_program', main_program, deep)}"
-        f"{_flag('copy_file', copy_file, deep)}"
-        f"{_flag('optional', optional, deep)}"
-    )
-
-
-# -- checks ---------------------------------------------------------------------------------------------
+    return name
 
 
 def checked_file_name(name: str) -> str:
@@ -299,3 +172,310 @@ def write_hex_element(element: str, text: str) -> str:
     if not _HEX_TEXT.fullmatch(text):
         raise LocalProtocolError(f"the text for <{element}> is no key or signature in the family's form")
     return f"<{element}>\n{text}\n</{element}>\n"
+
+
+def read_hex_text(node: Node, tag: str) -> str:
+    """Return the key or signature in an element; empty if there is none."""
+    found = node.find(tag)
+    return found.text.replace("\r", "") if found is not None else ""
+
+
+def _read_urls(node: Node, tag: str, notes: list[Lenience]) -> tuple[str, ...]:
+    return tuple(FieldReader({tag: url.text}, tag, notes).text(tag) for url in list(node.all(tag)))[:MAX_URLS]
+
+
+@lru_cache(maxsize=64)  # all outputs go to the same address
+def _write_urls(*urls: str) -> str:
+    return "".join(f"{_IN}{verbatim('url', url)}" for url in urls)
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+_TEXT, _NAME = Text(MAX_NAME, write=verbatim_text), Text(read=usable_name, write=verbatim_text)
+_NAME_OF_FILE = Text(read=read_file_name, write=lambda _, name: checked_file_name(name))
+_NAME_OF_FOLDER = Text(read=read_file_name, write=verbatim_text)
+_BYTES = Whole(high=MAX_FILE_BYTES)
+
+APP = FieldTable(
+    AppBlock,
+    {
+        "name": _NAME_OF_FOLDER,
+        "user_friendly_name": Text(MAX_NAME, write=title_text),
+        "non_cpu_intensive": Mark(content=None),
+        "fraction_done_exact": Mark(content=None),
+        "report_results_immediately": Mark(),
+    },
+)
+FILE_REF = FieldTable(
+    FileRef,
+    {
+        "file_name": _NAME_OF_FILE,
+        "open_name": Text(MAX_NAME, write=verbatim_text, optional=True),
+        "main_program": Mark(),
+        "copy_file": Mark(),
+        "optional": Mark(),
+    },
+)
+_FILE = FieldTable(
+    FileInfo,
+    {
+        "name": _NAME_OF_FILE,
+        "urls": Inside(),
+        "gzipped_url": Inside(),
+        "executable": Mark(),
+        "file_signature": Inside(),
+        "md5_cksum": Text(64, read=lambda text: text.strip().lower(), write=verbatim_text),
+        "nbytes": _BYTES,
+        "sticky": Mark(),
+    },
+)
+_OUTPUT = FieldTable(
+    OutputFileInfo,
+    {
+        "name": _NAME_OF_FILE,
+        "max_nbytes": _BYTES,
+        "upload_url": Inside(),
+        "xml_signature": Inside(),
+        "gzip_when_done": Mark(),
+        "sticky": Mark(),
+    },
+)
+VERSION = FieldTable(
+    AppVersionBlock,
+    {
+        "app_name": _NAME,
+        "version_num": Whole(),
+        "platform": _TEXT,
+        "plan_class": Text(MAX_NAME, write=verbatim_text, optional=True),
+        "api_version": Text(64, write=verbatim_text),
+        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
+        "flops": Number(1e9),
+        "cmdline": Text(write=verbatim_text, optional=True),
+        "coproc": Inside(),
+        "gpu_ram": Number(optional=True),
+        "dont_throttle": Mark(),
+        "is_wrapper": Mark(),
+        "needs_network": Mark(),
+        "file_refs": Inside(),
+    },
+)
+WORKUNIT = FieldTable(
+    WorkunitBlock,
+    {
+        "rsc_fpops_est": Number(high=MAX_OPERATIONS),
+        "rsc_fpops_bound": Number(high=MAX_OPERATIONS),
+        "rsc_memory_bound": Number(),
+        "rsc_disk_bound": Number(),
+        "command_line": Text(4096, read=str.strip, write=verbatim_text),
+        "file_refs": Inside(),
+        "name": _NAME,
+        "app_name": _NAME,
+    },
+)
+RESULT = FieldTable(
+    ResultBlock,
+    {
+        "name": _NAME_OF_FOLDER,
+        "wu_name": _NAME,
+        "platform": _TEXT,
+        "version_num": Whole(),
+        "plan_class": _TEXT,
+        "report_deadline": Number(high=MAX_TIME, digits=0),
+        "report_immediately": Mark(),
+        "file_refs": Inside(),
+    },
+)
+
+_WRITTEN_APP = APP.layout(tag="app")
+_WRITTEN_REF = FILE_REF.layout(tag="file_ref", indent=_IN * 2, outside=_IN)
+_WRITTEN_FILE = _FILE.layout(tag="file_info")
+_WRITTEN_OUTPUT = _OUTPUT.layout(tag="file_info")
+_WRITTEN_VERSION = VERSION.layout(tag="app_version")
+_WRITTEN_WORKUNIT = WORKUNIT.layout(tag="workunit")
+_WRITTEN_RESULT = RESULT.layout(tag="result")
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+def is_output(node: Node) -> bool:
+    """Whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
+    if node.has("generated_locally") or node.has("upload_when_present") or node.has("upload_url"):
+        return True
+    return any("file_upload_handler" in url.text for url in node.all("url"))
+
+
+def read_file(node: Node, notes: list[Lenience]) -> FileInfo:
+    """Read the ``<file_info>`` of a download."""
+    reader = node.reader(notes)
+    zipped = _read_urls(node, "gzipped_url", notes)
+    return _FILE.read(
+        reader,
+        urls=_read_urls(node, "url", notes) or _read_urls(node, "download_url", notes),
+        file_signature=read_hex_text(node, "file_signature"),
+        gzipped_url=zipped[0] if zipped else "",
+        gzipped_nbytes=reader.integer("gzipped_nbytes", high=MAX_FILE_BYTES),
+    )
+
+
+def read_output(node: Node, notes: list[Lenience]) -> OutputFileInfo:
+    """Read the ``<file_info>`` of an output."""
+    urls = _read_urls(node, "url", notes) or _read_urls(node, "upload_url", notes)
+    return _OUTPUT.read(
+        node.reader(notes),
+        upload_url=urls[0] if urls else "",
+        other_upload_urls=urls[1:],
+        xml_signature=read_hex_text(node, "xml_signature"),
+    )
+
+
+def read_file_refs(node: Node | None, notes: list[Lenience]) -> tuple[FileRef, ...]:
+    """Read the ``<file_ref>`` elements in an element."""
+    return tuple(FILE_REF.read(ref.reader(notes)) for ref in node.all("file_ref")) if node else ()
+
+
+def read_app(node: Node, notes: list[Lenience]) -> AppBlock:
+    """Read an ``<app>``."""
+    return APP.read(node.reader(notes))
+
+
+def read_app_version(node: Node, notes: list[Lenience]) -> AppVersionBlock:
+    """Read an ``<app_version>``."""
+    coproc = node.find("coproc")
+    gpu = coproc.reader(notes) if coproc else FieldReader({}, "coproc", notes)
+    return VERSION.read(
+        node.reader(notes),
+        file_refs=read_file_refs(node, notes),
+        coproc_type=gpu.text("type", 64),
+        coproc_count=gpu.number("count", 0.0, 0.0, MAX_COUNT),
+    )
+
+
+def read_workunit(node: Node, notes: list[Lenience]) -> WorkunitBlock:
+    """Read a ``<workunit>``."""
+    return WORKUNIT.read(node.reader(notes), file_refs=read_file_refs(node, notes))
+
+
+def read_result(node: Node, notes: list[Lenience]) -> ResultBlock:
+    """Read a ``<result>`` as it was sent."""
+    return RESULT.read(node.reader(notes), file_refs=read_file_refs(node, notes))
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def write_app(app: AppBlock) -> str:
+    """Write an ``<app>``."""
+    return _WRITTEN_APP.write(app if app.user_friendly_name else changed(app, user_friendly_name=app.name))
+
+
+@lru_cache(maxsize=1024)  # the files of an app version go into nearly every reply
+def write_file_info(file: FileInfo) -> str:
+    """Write the ``<file_info>`` of a download."""
+    gzipped = signature = ""
+    if file.gzipped_url:
+        gzipped = f"{_IN}{verbatim('gzipped_url', file.gzipped_url)}"
+        gzipped += scalar("gzipped_nbytes", file.gzipped_nbytes, _IN)
+    if file.file_signature:
+        signature = (
+            f"{_IN}<signature_required/>\n{_IN}{write_hex_element('file_signature', file.file_signature)}"
+        )
+    return _WRITTEN_FILE.write(
+        file, urls=_write_urls(*file.urls), gzipped_url=gzipped, file_signature=signature
+    )
+
+
+def write_output_file_info(file: OutputFileInfo) -> str:
+    """Write the ``<file_info>`` of an upload."""
+    if "file_upload_handler" not in file.upload_url:
+        raise LocalProtocolError(
+            f"the upload URL {file.upload_url} lacks 'file_upload_handler', by which clients know it as one"
+        )
+    return _WRITTEN_OUTPUT.write(
+        file,
+        upload_url=_write_urls(file.upload_url, *file.other_upload_urls),
+        xml_signature=_IN + write_hex_element("xml_signature", file.xml_signature),
+    )
+
+
+def write_app_version(version: AppVersionBlock) -> str:
+    """Write an ``<app_version>``."""
+    coproc = ""
+    if version.coproc_type:
+        verbatim_text("type", version.coproc_type)
+        coproc = write_coproc_use(version.coproc_type, version.coproc_count)
+    return _WRITTEN_VERSION.write(version, coproc=coproc, file_refs=write_file_refs(version.file_refs))
+
+
+def write_coproc_use(kind: str, count: float) -> str:
+    """Write the ``<coproc>`` of an app version: how many of which devices a job takes."""
+    return f"{_IN}<coproc>\n{scalar('type', kind, _IN * 2)}{scalar('count', float(count), _IN * 2)}{_IN}</coproc>\n"
+
+
+def write_workunit(workunit: WorkunitBlock) -> str:
+    """Write a ``<workunit>``."""
+    return _WRITTEN_WORKUNIT.write(workunit, file_refs=write_file_refs(workunit.file_refs))
+
+
+def write_result(result: ResultBlock) -> str:
+    """Write a ``<result>``."""
+    return _WRITTEN_RESULT.write(result, file_refs=write_file_refs(result.file_refs))
+
+
+def write_file_refs(refs: Iterable[FileRef]) -> str:
+    """Write ``<file_ref>`` elements."""
+    return "".join(map(_WRITTEN_REF.write, refs))
+
+
+# -- app_info.xml ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnApps:
+    """What the file says."""
+
+    apps: tuple[AppBlock, ...] = ()
+    versions: tuple[AppVersionBlock, ...] = ()
+    executables: frozenset[str] = frozenset()  #: names of files that are programs
+    problems: tuple[str, ...] = ()  #: sentences about versions that cannot be used
+
+
+def read_app_info(body: bytes, *, platform: str, cpu_flops: float) -> OwnApps:
+    """Read the file; ``platform`` and ``cpu_flops`` (operations per second of a CPU) are for versions that do not say theirs.
+
+    Raises RemoteProtocolError for what is no such file.
+    """
+    root = read_tree(body, "app_info", max_bytes=MAX_APP_INFO_BYTES)
+    notes: list[Lenience] = []
+    apps = tuple(read_app(node, notes) for node in _some(root, "app"))
+    files = [read_file(node, notes) for tag in ("file_info", "file") for node in _some(root, tag)]
+    versions: list[AppVersionBlock] = []
+    problems: list[str] = []
+    for node in _some(root, "app_version"):
+        version = read_app_version(node, notes)
+        problem = _problem(version, {app.name for app in apps}, {file.name for file in files})
+        if problem:
+            problems.append(f"the version {version.version_num} of the app {version.app_name!r} {problem}")
+            continue
+        flops = version.flops if node.has("flops") else max(version.avg_ncpus, 1.0) * cpu_flops
+        versions.append(changed(version, platform=version.platform or platform, flops=flops))
+    return OwnApps(
+        apps=apps,
+        versions=tuple(versions),
+        executables=frozenset(file.name for file in files if file.executable),
+        problems=tuple(problems),
+    )
+
+
+def _some(root: Node, tag: str) -> list[Node]:
+    return list(root.all(tag))[:MAX_ENTRIES]
+
+
+def _problem(version: AppVersionBlock, apps: set[str], files: set[str]) -> str:
+    if version.app_name not in apps:
+        return "belongs to no <app> of the file"
+    if not version.file_refs:
+        return "has no <file_ref>"
+    strangers = [ref.file_name for ref in version.file_refs if ref.file_name not in files]
+    return f"uses files without a <file_info>: {', '.join(strangers)}" if strangers else ""

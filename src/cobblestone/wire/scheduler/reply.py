@@ -1,19 +1,24 @@
-"""The scheduler reply: values, and the writer that turns them into the layout and order of BOINC's scheduler.
+"""The scheduler reply: values, the client's reader, and the writer in the layout and order of BOINC's scheduler.
 
 Clients have read that layout for decades.  The order is that of ``sched/sched_types.cpp`` (facts only),
 with each ``file_info`` before the blocks that refer to it.  Only elements that client 7.20.5 knows are
 written: it looks into unknown ones as if they were not there.
+
+Replies of our own server and of the family's are read alike; what was forgiven on the way is reported.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.domain.values import value
+from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
+from cobblestone.domain.values import changed, value
+from cobblestone.wire.scheduler.host import MAX_ID, MAX_TIME
 from cobblestone.wire.scheduler.job import (
+    MAX_URLS,
     AppBlock,
     AppVersionBlock,
     FileInfo,
@@ -22,6 +27,17 @@ from cobblestone.wire.scheduler.job import (
     ResultBlock,
     WorkunitBlock,
     checked_file_name,
+    is_output,
+    read_app,
+    read_app_version,
+    read_file,
+    read_file_name,
+    read_file_refs,
+    read_hex_text,
+    read_output,
+    read_result,
+    read_workunit,
+    safe_file_name,
     write_app,
     write_app_version,
     write_file_info,
@@ -31,21 +47,41 @@ from cobblestone.wire.scheduler.job import (
     write_result,
     write_workunit,
 )
+from cobblestone.wire.scheduler.report import MAX_ANSWER
+from cobblestone.wire.text.reader import (
+    MAX_NAME,
+    MAX_VERBATIM,
+    FieldReader,
+    Lenience,
+    LenienceKind,
+    decode,
+    note,
+)
+from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole
+from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import (
     cut,
-    decimal,
     escape,
     html_text,
+    line_text,
     one_line,
     scalar,
-    title,
+    title_text,
     verbatim,
-    whole,
+    verbatim_text,
 )
 
 MAX_MESSAGE_BYTES = 1000
 """The client's buffer for a message has 1024 bytes, the end mark included."""
-_INDENT = "    "
+MAX_JOBS = 10_000
+MAX_DELAY = 28 * 86400.0
+"""A server may put the client off for so long at most, in seconds: the family's own bound for its back-offs is a day."""
+HUGE_DELAY = 1e11
+MAX_RANGE = 1 << 20
+"""A client reads so much of a file for an answer at most, in bytes."""
+_NONCE = re.compile(r"(?:[0-9a-f]{2}){1,32}")
+_VERBATIM = ("message", "project_preferences", "global_preferences", "text", "opaque", "client_opaque")
+_IN = "    "
 
 
 class MessagePriority(StrEnum):
@@ -178,100 +214,285 @@ class SchedulerReply:
     desired_disk_usage: float = 0.0  #: bytes
 
 
+_NAME = Text(MAX_NAME, write=lambda _, text: line_text(cut(text)))
+_TITLE, _EXACT = Text(write=title_text), Text(write=verbatim_text)
+_HASH, _ID = Text(64, write=verbatim_text), Whole(high=MAX_ID)
+_DELAY = Number(high=HUGE_DELAY, most=MAX_DELAY)
+
+USER = FieldTable(
+    UserBlock,
+    {
+        "id": Whole(high=MAX_ID, element="userid"),
+        "name": replace(_NAME, element="user_name"),
+        "total_credit": Number(element="user_total_credit"),
+        "expavg_credit": Number(element="user_expavg_credit"),
+        "create_time": Number(high=MAX_TIME, digits=0, element="user_create_time"),
+        "email_hash": _HASH,
+        "cross_project_id": _HASH,
+        "external_cpid": _HASH,
+        "cpid_time": Number(high=MAX_TIME, digits=0),
+        "team_id": Whole(high=MAX_ID, element="teamid"),
+        "team_name": _NAME,
+    },
+)
+HOST = FieldTable(
+    HostBlock,
+    {
+        "id": Whole(high=MAX_ID, element="hostid"),
+        "total_credit": Number(element="host_total_credit"),
+        "expavg_credit": Number(element="host_expavg_credit"),
+        "venue": Text(64, element="host_venue", write=title_text),
+        "create_time": Number(high=MAX_TIME, digits=0, element="host_create_time"),
+    },
+)
+GUI_URL = FieldTable(GuiUrl, {"name": _TITLE, "description": _TITLE, "url": _EXACT})
+_FEED = FieldTable(RssFeed, {"url": _EXACT, "poll_interval": Number(86400.0, digits=0)})
+_REPLY = FieldTable(
+    SchedulerReply,
+    {
+        "scheduler_version": Whole(),
+        "dont_use_dcf": Mark(),
+        "master_url": _EXACT,
+        "ended": Mark(content="1"),
+        "request_delay": _DELAY,
+        "messages": Inside(),
+        "project_name": Text(MAX_NAME, write=title_text, optional=True),
+        "project_is_down": Mark(),
+        # Not while it is down:
+        "send_time_stats_log": Number(digits=0, optional=True),
+        "send_full_workload": Mark(),
+        "symstore": Text(write=verbatim_text, optional=True),
+        "next_rpc_delay": replace(_DELAY, optional=True),
+        "people": Inside(),
+        "work": Inside(),
+        "message_ack": Mark(),
+        "trickle_downs": Inside(),
+        "non_cpu_intensive": Mark(),
+        "strict_memory_bound": Mark(),
+        "delete_files": Inside(),
+        "file_challenge": Inside(),
+        "no_cpu_apps": Inside(),
+        "no_rsc_apps": Inside(),
+        "desired_disk_usage": Number(optional=True),
+        "rss_feeds": Inside(),
+        "gui_urls": Inside(),
+        "project_files": Inside(),
+    },
+)
+
+_WRITTEN_USER = USER.layout(*list(USER.kinds)[:-2], indent="")
+_TEAM = USER.layout("team_id", "team_name", indent="")
+_HOST_ID = HOST.layout("id", indent="")
+_WRITTEN_HOST = HOST.layout(*list(HOST.kinds)[1:], indent="")
+_WRITTEN_GUI_URL = GUI_URL.layout(tag="gui_url", indent=_IN * 2, outside=_IN)
+_WRITTEN_FEED = _FEED.layout(tag="rss_feed", indent="")
+_WRITTEN_DOWN = _REPLY.layout(*list(_REPLY.kinds)[:8], tag="scheduler_reply", indent="")
+_WRITTEN_REPLY = _REPLY.layout(tag="scheduler_reply", indent="")
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReply:
+    """A reply, and what was forgiven in it."""
+
+    reply: SchedulerReply
+    trickle_up_urls: tuple[str, ...]
+    leniences: tuple[Lenience, ...]
+
+
+def parse_scheduler_reply(body: bytes) -> ReadReply:
+    """Read a reply.  Raises RemoteProtocolError, and nothing else, for what is no reply or only a part of one."""
+    root = read_tree(body, "scheduler_reply", _VERBATIM)
+    notes: list[Lenience] = []
+    top = root.reader(notes)
+    jobs = [read_result(node, notes) for node in _bounded(root, "result")]
+    infos = _bounded(root, "file_info")
+    reply = _REPLY.read(
+        top,
+        messages=tuple(_message(node, notes) for node in root.all("message")),
+        user=_user(top),
+        host=_host(top),
+        global_preferences=whole_element(root, "global_preferences", notes),
+        project_preferences=whole_element(root, "project_preferences", notes),
+        result_acks=_names(root, "result_ack", notes),
+        result_aborts=_names(root, "result_abort", notes),
+        result_aborts_if_not_started=_names(root, "result_abort_if_not_started", notes),
+        files=tuple(read_file(node, notes) for node in infos if not is_output(node)),
+        output_files=tuple(read_output(node, notes) for node in infos if is_output(node)),
+        apps=tuple(read_app(node, notes) for node in _bounded(root, "app")),
+        app_versions=tuple(read_app_version(node, notes) for node in _bounded(root, "app_version")),
+        workunits=tuple(read_workunit(node, notes) for node in _bounded(root, "workunit")),
+        results=tuple(jobs),
+        code_sign_key=read_hex_text(root, "code_sign_key"),
+        code_sign_key_signature=read_hex_text(root, "code_sign_key_signature"),
+        trickle_downs=tuple(_trickle_down(node, notes) for node in _bounded(root, "trickle_down")),
+        delete_files=tuple(read_file_name(node.text) for node in root.all("delete_file_info")),
+        file_challenge=_file_challenge(root, notes),
+        no_cpu_apps=_flag(root, "no_cpu_apps") if root.has("no_cpu_apps") else None,
+        no_rsc_apps=tuple(_scalar(node, notes) for node in root.all("no_rsc_apps"))[:MAX_URLS],
+        rss_feeds=read_feeds(root, notes),
+        gui_urls=_gui_urls(root, notes),
+        project_files=read_file_refs(root.find("project_files"), notes),
+    )
+    trickle_urls = root.find("trickle_up_urls")
+    urls = tuple(_scalar(node, notes) for node in trickle_urls.all("url")) if trickle_urls else ()
+    return ReadReply(reply, urls[:MAX_URLS], tuple(notes))
+
+
+def _bounded(root: Node, tag: str) -> list[Node]:
+    found = list(root.all(tag))
+    if len(found) > MAX_JOBS:
+        raise RemoteProtocolError(f"the reply holds {len(found)} <{tag}>; at most {MAX_JOBS} are read")
+    return found
+
+
+def _flag(node: Node, tag: str) -> bool:
+    found = node.find(tag)
+    return found is not None and (found.attributes == "/" or found.text not in ("", "0"))
+
+
+def _scalar(node: Node, notes: list[Lenience], limit: int = 1024) -> str:
+    return FieldReader({node.tag: node.text}, node.tag, notes).text(node.tag, limit)
+
+
+def _names(root: Node, tag: str, notes: list[Lenience]) -> tuple[str, ...]:
+    names = (node.reader(notes).name() for node in _bounded(root, tag))
+    return tuple(name for name in names if name)
+
+
+def whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
+    """Return an element as it stands, tags included; empty if there is none, or too long."""
+    found = root.find(tag)
+    if found is None:
+        return ""
+    raw = decode(found.raw, tag, notes)
+    if len(raw) > MAX_VERBATIM:
+        note(notes, LenienceKind.CUT, tag, f"{len(raw)} characters")
+        return ""
+    return f"<{tag}>{raw}</{tag}>"
+
+
+def _message(node: Node, notes: list[Lenience]) -> Message:
+    """Priorities are ``low``, ``high`` and ``notice``; anything else is taken for low."""
+    priority = MessagePriority.LOW
+    for each in MessagePriority:
+        if f'"{each}"' in node.attributes:
+            priority = each
+    return Message(text=" ".join(_scalar(node, notes, 8192).split()), priority=priority)
+
+
+def _user(top: FieldReader) -> UserBlock | None:
+    return USER.read(top) if {"userid", "user_name"} & top.fields.keys() else None
+
+
+def _host(top: FieldReader) -> HostBlock | None:
+    if not {"hostid", "host_total_credit", "host_venue"} & top.fields.keys():
+        return None
+    return HOST.read(top, announce_id="hostid" in top.fields)
+
+
+def _file_challenge(root: Node, notes: list[Lenience]) -> FileChallenge | None:
+    """Read a question about a file; one that cannot be answered as it stands is none."""
+    node = root.find("file_challenge")
+    if node is None:
+        return None
+    reader = node.reader(notes)
+    nonce, length = reader.text("nonce", MAX_ANSWER), reader.integer("length", high=MAX_RANGE)
+    if not _NONCE.fullmatch(nonce) or not length or not safe_file_name(reader.name()):
+        return None
+    return FileChallenge(
+        file_name=reader.name(), nonce=nonce, offset=reader.integer("offset", high=2**53), length=length
+    )
+
+
+def _trickle_down(node: Node, notes: list[Lenience]) -> TrickleDown:
+    reader = node.reader(notes)
+    text = node.find("text")
+    return TrickleDown(
+        result_name=reader.name("result_name"),
+        time=reader.integer("time", high=int(MAX_TIME)),
+        text=decode(text.raw, "trickle_down", notes).strip("\r\n") if text else "",
+    )
+
+
+def read_feeds(root: Node, notes: list[Lenience]) -> tuple[RssFeed, ...]:
+    """Read ``<rss_feeds>``."""
+    found = root.find("rss_feeds")
+    return tuple(_FEED.read(node.reader(notes)) for node in found.all("rss_feed"))[:MAX_URLS] if found else ()
+
+
+def _gui_urls(root: Node, notes: list[Lenience]) -> tuple[GuiUrl, ...]:
+    found = root.find("gui_urls")
+    return (
+        tuple(GUI_URL.read(node.reader(notes)) for node in found.all("gui_url"))[:MAX_URLS] if found else ()
+    )
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
 def write_scheduler_reply(reply: SchedulerReply) -> bytes:
     """Write a reply.  Raises LocalProtocolError for what the format cannot carry."""
-    out = ["<scheduler_reply>\n"]
-    _head(out, reply)
-    if not reply.project_is_down:
-        _people(out, reply)
-        _work(out, reply)
-        _tail(out, reply)
-    out.append("</scheduler_reply>\n")
-    return "".join(out).encode()
-
-
-# -- parts of the reply ---------------------------------------------------------------------------------
-
-
-def _head(out: list[str], reply: SchedulerReply) -> None:
-    out.append(f"<scheduler_version>{reply.scheduler_version:d}</scheduler_version>\n")
-    if reply.dont_use_dcf:
-        out.append("<dont_use_dcf/>\n")
-    out.append(verbatim("master_url", reply.master_url))
-    if reply.ended:
-        out.append("<ended>1</ended>\n")
-    out.append(f"<request_delay>{decimal(reply.request_delay)}</request_delay>\n")
-    out += (_message(message) for message in reply.messages)
-    if reply.project_name:
-        out.append(title("project_name", reply.project_name))
+    messages = "".join(map(_write_message, reply.messages))
     if reply.project_is_down:
-        out.append("<project_is_down/>\n")
+        return _WRITTEN_DOWN.write(reply, messages=messages).encode()
+    feeds = files = ""
+    if reply.rss_feeds:  # the second one is the user's own
+        feeds = f"<rss_feeds>\n{''.join(map(_WRITTEN_FEED.write, reply.rss_feeds))}</rss_feeds>\n"
+    if reply.project_files:
+        files = f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n"
+    return _WRITTEN_REPLY.write(
+        reply,
+        messages=messages,
+        people=_write_people(reply),
+        work=_write_work(reply),
+        trickle_downs="".join(map(_write_trickle_down, reply.trickle_downs)),
+        delete_files="".join(scalar("delete_file_info", checked_file_name(n)) for n in reply.delete_files),
+        file_challenge=_write_challenge(reply.file_challenge) if reply.file_challenge else "",
+        no_cpu_apps="" if reply.no_cpu_apps is None else scalar("no_cpu_apps", reply.no_cpu_apps),
+        no_rsc_apps="".join(verbatim("no_rsc_apps", name) for name in reply.no_rsc_apps),
+        rss_feeds=feeds,
+        gui_urls=_write_gui_urls(reply.gui_urls),
+        project_files=files,
+    ).encode()
 
 
-def _people(out: list[str], reply: SchedulerReply) -> None:
-    if reply.send_time_stats_log:
-        out.append(f"<send_time_stats_log>{whole(reply.send_time_stats_log)}</send_time_stats_log>\n")
-    if reply.send_full_workload:
-        out.append("<send_full_workload/>\n")
-    if reply.symstore:
-        out.append(verbatim("symstore", reply.symstore))
-    if reply.next_rpc_delay:
-        out.append(f"<next_rpc_delay>{decimal(reply.next_rpc_delay)}</next_rpc_delay>\n")
-    user = reply.user
+def _write_people(reply: SchedulerReply) -> str:
+    user, host = reply.user, reply.host
+    out: list[str] = []
     if user:
-        out.append(_user(user))
+        out.append(_WRITTEN_USER.write(user if user.cpid_time else changed(user, cpid_time=user.create_time)))
     if reply.global_preferences:
         out.append(_raw_element("global_preferences", reply.global_preferences))
     if reply.project_preferences:
         out.append(_raw_element("project_preferences", reply.project_preferences))
-    if reply.host:
-        out.append(_host(reply.host))
+    if host:
+        out += (_HOST_ID.write(host) if host.announce_id else "", _WRITTEN_HOST.write(host))
     if user and user.team_id:
-        out.append(f"<teamid>{user.team_id:d}</teamid>\n{scalar('team_name', cut(user.team_name))}")
+        out.append(_TEAM.write(user))
+    return "".join(out)
 
 
-def _work(out: list[str], reply: SchedulerReply) -> None:
-    out += (_named("result_ack", name) for name in reply.result_acks)
+def _write_work(reply: SchedulerReply) -> str:
+    out = [_named("result_ack", name) for name in reply.result_acks]
     out += (_named("result_abort", name) for name in reply.result_aborts)
     out += (_named("result_abort_if_not_started", name) for name in reply.result_aborts_if_not_started)
-    out += (write_app(app) for app in reply.apps)
-    out += (write_file_info(file) for file in reply.files)
-    out += (write_app_version(version) for version in reply.app_versions)
-    out += (write_workunit(workunit) for workunit in reply.workunits)
-    out += (write_output_file_info(file) for file in reply.output_files)
-    out += (write_result(result) for result in reply.results)
+    out += map(write_app, reply.apps)
+    out += map(write_file_info, reply.files)
+    out += map(write_app_version, reply.app_versions)
+    out += map(write_workunit, reply.workunits)
+    out += map(write_output_file_info, reply.output_files)
+    out += map(write_result, reply.results)
     if reply.code_sign_key:
         out.append(write_hex_element("code_sign_key", reply.code_sign_key))
     if reply.code_sign_key_signature:
         out.append(write_hex_element("code_sign_key_signature", reply.code_sign_key_signature))
-    if reply.message_ack:
-        out.append("<message_ack/>\n")
-    out += (_trickle_down(trickle) for trickle in reply.trickle_downs)
+    return "".join(out)
 
 
-def _tail(out: list[str], reply: SchedulerReply) -> None:
-    if reply.non_cpu_intensive:
-        out.append("<non_cpu_intensive/>\n")
-    if reply.strict_memory_bound:
-        out.append("<strict_memory_bound/>\n")
-    out += (scalar("delete_file_info", checked_file_name(name)) for name in reply.delete_files)
-    if reply.file_challenge:
-        out.append(_file_challenge(reply.file_challenge))
-    if reply.no_cpu_apps is not None:
-        out.append(scalar("no_cpu_apps", reply.no_cpu_apps))
-    out += (verbatim("no_rsc_apps", name) for name in reply.no_rsc_apps)
-    if reply.desired_disk_usage:
-        out.append(f"<desired_disk_usage>{decimal(reply.desired_disk_usage)}</desired_disk_usage>\n")
-    if reply.rss_feeds:  # the second one is the user's own
-        out.append("<rss_feeds>\n")
-        out += (_rss_feed(feed) for feed in reply.rss_feeds)
-        out.append("</rss_feeds>\n")
-    out.append(_gui_urls(reply.gui_urls))
-    if reply.project_files:
-        out.append(f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n")
-
-
-def _file_challenge(challenge: FileChallenge) -> str:
+def _write_challenge(challenge: FileChallenge) -> str:
     return (
         f"<file_challenge>\n{scalar('name', checked_file_name(challenge.file_name))}{scalar('nonce', challenge.nonce)}"
         f"<offset>{challenge.offset:d}</offset>\n<length>{challenge.length:d}</length>\n</file_challenge>\n"
@@ -279,34 +500,11 @@ def _file_challenge(challenge: FileChallenge) -> str:
 
 
 @lru_cache(maxsize=16)  # hardly ever more than one set is in use
-def _gui_urls(gui_urls: tuple[GuiUrl, ...]) -> str:
-    out: list[str] = []
-    if gui_urls:
-        out.append("<gui_urls>\n")
-        out += (_gui_url(url) for url in gui_urls)
-        out.append("</gui_urls>\n")
-    return "".join(out)
+def _write_gui_urls(gui_urls: tuple[GuiUrl, ...]) -> str:
+    return f"<gui_urls>\n{''.join(map(_WRITTEN_GUI_URL.write, gui_urls))}</gui_urls>\n" if gui_urls else ""
 
 
-def _rss_feed(feed: RssFeed) -> str:
-    interval = whole(feed.poll_interval)
-    return f"<rss_feed>\n{verbatim('url', feed.url)}<poll_interval>{interval}</poll_interval>\n</rss_feed>\n"
-
-
-def _gui_url(url: GuiUrl) -> str:
-    return (
-        "    <gui_url>\n"
-        f"{title('name', url.name, _INDENT * 2)}"
-        f"{title('description', url.description, _INDENT * 2)}"
-        f"{verbatim('url', url.url, _INDENT * 2)}"
-        "    </gui_url>\n"
-    )
-
-
-# -- people and messages --------------------------------------------------------------------------------
-
-
-def _message(message: Message) -> str:
+def _write_message(message: Message) -> str:
     """Client 7.20.5 drops a message with a raw ``<`` in it."""
     text = one_line(message.text).strip()
     while len(written := html_text(text).encode()) > MAX_MESSAGE_BYTES:
@@ -315,32 +513,7 @@ def _message(message: Message) -> str:
     return f'<message priority="{message.priority}">{written.decode()}</message>\n'
 
 
-def _user(user: UserBlock) -> str:
-    return (
-        f"<userid>{user.id:d}</userid>\n"
-        f"{scalar('user_name', cut(user.name))}"
-        f"<user_total_credit>{decimal(user.total_credit)}</user_total_credit>\n"
-        f"<user_expavg_credit>{decimal(user.expavg_credit)}</user_expavg_credit>\n"
-        f"<user_create_time>{whole(user.create_time)}</user_create_time>\n"
-        f"{verbatim('email_hash', user.email_hash)}"
-        f"{verbatim('cross_project_id', user.cross_project_id)}"
-        f"{verbatim('external_cpid', user.external_cpid)}"
-        f"<cpid_time>{whole(user.cpid_time or user.create_time)}</cpid_time>\n"
-    )
-
-
-def _host(host: HostBlock) -> str:
-    announced = f"<hostid>{host.id:d}</hostid>\n" if host.announce_id else ""
-    return (
-        f"{announced}"
-        f"<host_total_credit>{decimal(host.total_credit)}</host_total_credit>\n"
-        f"<host_expavg_credit>{decimal(host.expavg_credit)}</host_expavg_credit>\n"
-        f"{title('host_venue', host.venue)}"
-        f"<host_create_time>{whole(host.create_time)}</host_create_time>\n"
-    )
-
-
-def _trickle_down(trickle: TrickleDown) -> str:
+def _write_trickle_down(trickle: TrickleDown) -> str:
     """Write the text as it is: the program reads it from a file that way."""
     if "</text>" in trickle.text or "</trickle_down>" in trickle.text:
         raise LocalProtocolError(

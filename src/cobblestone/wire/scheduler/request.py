@@ -1,20 +1,19 @@
-"""The scheduler request of a client, as frozen values.
+"""The scheduler request of a client: frozen values, their reader and their writer.
 
 Source: BOINC's wire protocol as seen with client 7.20.5, ``sched/sched_types.cpp`` for the older elements.
-Everything is bounded and finite; what was forgiven on the way is in ``leniences``.
+What is read is bounded and finite; what was forgiven on the way is in ``leniences``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import field
 from functools import lru_cache
 
-from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.preferences import GlobalPreferences, read_global_preferences
 from cobblestone.wire.scheduler.host import (
     MAX_COUNT,
+    MAX_ID,
     MAX_TIME,
     CoprocRequest,
     DiskUsage,
@@ -26,118 +25,41 @@ from cobblestone.wire.scheduler.host import (
     read_host_info,
     read_net_stats,
     read_time_stats,
+    write_coprocs,
+    write_disk_usage,
+    write_host_info,
+    write_net_stats,
+    write_time_stats,
+)
+from cobblestone.wire.scheduler.job import write_coproc_use
+from cobblestone.wire.scheduler.report import (
+    MsgFromHost,
+    ReportedResult,
+    StickyFile,
+    read_reports,
+    read_sticky_files,
+    read_trickles,
+    write_report,
+    write_sticky_file,
+    write_trickle,
 )
 from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
 from cobblestone.wire.text.reader import (
     MAX_NAME,
     MAX_REQUEST_BYTES,
-    MAX_TEXT,
     WHITE_SPACE,
     FieldReader,
-    Fields,
-    FlagField,
     Lenience,
     LenienceKind,
-    Number,
-    Stderr,
-    Text,
-    Whole,
-    block_reader,
     client_version,
     note,
-    read_stderr,
-    read_trickle,
     read_verbatim,
 )
+from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole, usable_name
+from cobblestone.wire.text.writer import scalar
 
-MAX_ID = 2**62
 MAX_KEY_CHARS = 4096
 _KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
-MAX_OPERATIONS = 1e30
-"""Floating-point operations of one job: 1e18 a second for many years."""
-MAX_ANSWER = 64
-"""Hex digits of an answer to a question about a file."""
-NO_EXIT_STATUS = 2**31 - 1
-"""Stands for an absent or unreadable exit status within this module; no program ends with it."""
-
-
-@value(kw_only=True)
-class ReportedFile:
-    """An output file of a reported result."""
-
-    name: str
-    nbytes: float = 0.0
-    max_nbytes: float = 0.0
-    md5_cksum: str = ""
-    upload_url: str = ""
-    error_msg: str = (
-        ""  #: not empty: the file never reached the server (client 7.20.5 then still says "success")
-    )
-
-
-@value(kw_only=True)
-class ReportedResult:
-    """A finished job."""
-
-    name: str
-    final_cpu_time: float = 0.0  #: seconds
-    final_elapsed_time: float = 0.0  #: seconds
-    exit_status: int = 0
-    exit_status_present: bool = False  #: False: the client did not say how the program ended; not a success
-    state: int = (
-        0  #: the client's state: 1 downloading, 3 compute error, 5 uploaded, 6 aborted, 7 upload failed
-    )
-    platform: str = ""
-    version_num: int = 0
-    app_version_num: int = 0  #: the same again, legacy
-    plan_class: str = ""
-    final_peak_working_set_size: float = 0.0  #: bytes
-    final_peak_swap_size: float = 0.0  #: bytes
-    final_peak_disk_usage: float = 0.0  #: bytes
-    fpops_per_cpu_sec: float = 0.0
-    fpops_cumulative: float = 0.0
-    intops_per_cpu_sec: float = 0.0
-    intops_cumulative: float = 0.0
-    stderr: str = ""  #: the program's stderr, its last part
-    error_message: str = ""  #: the client's own text, e.g. ``process exited with code 7 (0x7, -249)``
-    files: tuple[ReportedFile, ...] = ()
-    leniences: tuple[Lenience, ...] = field(
-        default=(), compare=False
-    )  #: departures from the format that were found in this report
-
-    @property
-    def successful(self) -> bool:
-        """Return whether the client says that the program ended well and all outputs are on the server.
-
-        Neither exit status 0 alone nor exit status 0 with state 5 is enough (seen with client 7.20.5).
-        """
-        return (
-            self.exit_status_present
-            and self.exit_status == 0
-            and self.state == 5
-            and not any(file.error_msg for file in self.files)
-        )
-
-
-@value(kw_only=True)
-class MsgFromHost:
-    """A trickle-up message of a job."""
-
-    result_name: str
-    time: float  #: Unix seconds
-    variety: str
-    text: str  #: what the program wrote, verbatim but for control characters
-
-
-@value(kw_only=True)
-class StickyFile:
-    """A file that stays on the computer between jobs."""
-
-    name: str
-    nbytes: float = 0.0
-    status: int = 0  #: 1 present, negative an error number
-    nonce: str = ""  #: of a question about the file that the client answers (an element of ours)
-    answer: str = ""  #: hex digits
 
 
 @value(kw_only=True)
@@ -238,12 +160,15 @@ class SchedulerRequest:
 
 _COUNT, _SECONDS, _SHARE = Number(high=MAX_COUNT), Number(high=MAX_TIME), Number(1.0, 0.0, 1.0)
 _NAME = Text(MAX_NAME)
+_IN = "    "
 
-_read_request = block_reader(
+_REQUEST = FieldTable(
     SchedulerRequest,
     {
+        "authenticator": Text(MAX_NAME, read=str.strip),
         "hostid": Whole(high=MAX_ID),
         "rpc_seqno": Whole(),
+        "version": Inside(),
         "resource_share_fraction": _SHARE,
         "rrs_fraction": _SHARE,
         "prrs_fraction": _SHARE,
@@ -256,50 +181,46 @@ _read_request = block_reader(
         "cpu_req_instances": _COUNT,
         "cpu_estimated_delay": Number(high=MAX_TIME, element="estimated_delay"),
         "client_cap_plan_class": FlagField(),
-        "client_cap_file_challenge": FlagField(),
+        "client_cap_file_challenge": FlagField(content="1"),
+        "platforms": Inside(),
         "cross_project_id": Text(64),
         "client_brand": Text(255),
     },
 )
-_read_report = block_reader(
-    ReportedResult,
-    {
-        "final_cpu_time": _SECONDS,
-        "final_elapsed_time": _SECONDS,
-        "state": Whole(0, 0, 100),
-        "platform": _NAME,
-        "version_num": Whole(),
-        "app_version_num": Whole(),
-        "plan_class": _NAME,
-        "final_peak_working_set_size": Number(),
-        "final_peak_swap_size": Number(),
-        "final_peak_disk_usage": Number(),
-        "fpops_per_cpu_sec": Number(),
-        "fpops_cumulative": Number(high=MAX_OPERATIONS),
-        "intops_per_cpu_sec": Number(),
-        "intops_cumulative": Number(high=MAX_OPERATIONS),
-    },
-)
-_read_app_version = block_reader(
+_TOP = _REQUEST.layout(*(name for name in _REQUEST.kinds if name not in ("cross_project_id", "client_brand")))
+_APP_VERSION = FieldTable(
     ClientAppVersion,
     {
+        "app_name": Text(read=usable_name),
         "version_num": Whole(),
         "platform": _NAME,
-        "plan_class": _NAME,
         "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
         "flops": Number(),
+        "plan_class": Text(MAX_NAME, optional=True),
         "api_version": Text(64),
+        "coproc": Inside(),
     },
 )
-_read_other_result = block_reader(OtherResult, {"app_version": Whole(-1, -1, MAX_COUNT), "plan_class": _NAME})
-_read_in_progress = block_reader(
+_WRITTEN_VERSION = _APP_VERSION.layout(tag="app_version")
+_OTHER_RESULT = FieldTable(
+    OtherResult,
+    {
+        "name": Given(_NAME),
+        "app_version": Whole(-1, -1, MAX_COUNT),
+        "plan_class": Text(MAX_NAME, optional=True),
+    },
+)
+_WRITTEN_OTHER = _OTHER_RESULT.layout(tag="other_result", indent=_IN * 2, outside=_IN)
+_IN_PROGRESS = FieldTable(
     InProgressResult,
     {
+        "name": Given(_NAME),
         "report_deadline": _SECONDS,
         "time_remaining": _SECONDS,
         "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
     },
 )
+_WRITTEN_IN_PROGRESS = _IN_PROGRESS.layout(tag="ip_result", indent=_IN * 2, outside=_IN)
 
 
 def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) -> SchedulerRequest:
@@ -320,11 +241,10 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         for name in PLAIN_BLOCKS:
             if name not in parts.blocks:
                 note(notes, LenienceKind.MISSING, name)
-    results, transfers = _results(parts, notes)
-    trickles = _trickles(parts, notes)
-    request = _read_request(
+    results, transfers = read_reports(parts.results, notes)
+    trickles = read_trickles(parts.trickles, notes)
+    request = _REQUEST.read(
         top,
-        authenticator=top.text("authenticator", MAX_NAME).strip(),
         client_version=version,
         client_version_text=f"{version // 10000}.{version // 100 % 100}.{version % 100}",
         platforms=_platforms(top, parts, notes),
@@ -341,7 +261,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         file_transfer_results=transfers,
         trickles=trickles,
         trickles_truncated=parts.trickles_truncated,
-        sticky_files=_sticky_files(parts, notes) if parts.files else (),
+        sticky_files=read_sticky_files(parts.files, notes) if parts.files else (),
         app_versions=_app_versions(parts, notes),
         other_results=_other_results(parts, notes),
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
@@ -383,95 +303,6 @@ def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest,
     return tuple(coproc for coproc in read if coproc.type and coproc.count)
 
 
-def _results(
-    parts: RequestParts, notes: list[Lenience]
-) -> tuple[tuple[ReportedResult, ...], tuple[ReportedResult, ...]]:
-    """Return the reports, first of each name only; reports of mere file transfers apart."""
-    if not parts.results:
-        return (), ()
-    results: dict[str, ReportedResult] = {}
-    for fields, files in parts.results:
-        reader = FieldReader(fields, "result", notes)
-        name = reader.name()
-        if not name:
-            note(notes, LenienceKind.NAMELESS, "result")
-        elif name in results:
-            note(notes, LenienceKind.DUPLICATE, "result", name)
-        else:
-            results[name] = _result(name, reader, files)
-    transfers = [r for r in results.values() if r.name.startswith(("upload_", "download_"))]
-    if not transfers:
-        return tuple(results.values()), ()
-    return tuple(r for r in results.values() if r not in transfers), tuple(transfers)
-
-
-def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResult:
-    noted = len(reader.notes)
-    stderr_out = reader.fields.get("stderr_out")
-    stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr()
-    exit_status = reader.integer("exit_status", NO_EXIT_STATUS, -(2**31))
-    if "exit_status" not in reader.fields:
-        note(reader.notes, LenienceKind.MISSING, "result/exit_status", name)
-    report = _read_report(
-        reader,
-        name=name,
-        exit_status=0 if exit_status == NO_EXIT_STATUS else exit_status,
-        exit_status_present=exit_status != NO_EXIT_STATUS,
-        stderr=stderr.program,
-        error_message=stderr.message,
-        files=tuple(_reported_files(files, reader.notes)) if files else (),
-    )
-    return changed(report, leniences=tuple(reader.notes[noted:])) if len(reader.notes) > noted else report
-
-
-def _reported_files(files: list[Fields], notes: list[Lenience]) -> Iterator[ReportedFile]:
-    for fields in files:
-        reader = FieldReader(fields, "file_info", notes)
-        error = fields.get("error_msg")
-        yield ReportedFile(
-            name=reader.name(),
-            nbytes=reader.number("nbytes"),
-            max_nbytes=reader.number("max_nbytes"),
-            md5_cksum=reader.text("md5_cksum", 64),
-            upload_url=reader.text("upload_url"),
-            # An empty element is an error too: the client writes it only after a failure.
-            error_msg=""
-            if error is None
-            else read_verbatim(error, "error_msg", notes)[:MAX_TEXT] or "error without text",
-        )
-
-
-def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, ...]:
-    trickles: list[MsgFromHost] = []
-    for content in parts.trickles:
-        trickle = read_trickle(content, notes)
-        reader = FieldReader({"time": trickle.time}, "msg_from_host", notes)
-        trickles.append(
-            MsgFromHost(
-                result_name=trickle.result_name[:MAX_NAME],
-                time=reader.number("time", high=MAX_TIME),
-                variety=trickle.variety[:MAX_NAME],
-                text=trickle.text,
-            )
-        )
-    return tuple(trickles)
-
-
-def _sticky_files(parts: RequestParts, notes: list[Lenience]) -> tuple[StickyFile, ...]:
-    readers = (FieldReader(fields, "file_info", notes) for fields in parts.files)
-    return tuple(
-        StickyFile(
-            name=name,
-            nbytes=reader.number("nbytes"),
-            status=reader.integer("status", 0, -(2**31)),
-            nonce=reader.text("challenge_nonce", MAX_ANSWER),
-            answer=reader.text("challenge_answer", MAX_ANSWER),
-        )
-        for reader in readers
-        if (name := reader.name())
-    )
-
-
 def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientAppVersion, ...]:
     """All versions, nameless ones too: other elements refer to them by their place."""
     versions: list[ClientAppVersion] = []
@@ -479,9 +310,8 @@ def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientApp
         reader = FieldReader(fields, "app_version", notes)
         coproc = FieldReader(coproc_fields, "app_version/coproc", notes)
         versions.append(
-            _read_app_version(
+            _APP_VERSION.read(
                 reader,
-                app_name=reader.name("app_name"),
                 coproc_type=coproc.text("type", 64),
                 coproc_count=coproc.number("count", 0.0, 0.0, MAX_COUNT),
             )
@@ -491,9 +321,82 @@ def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientApp
 
 def _other_results(parts: RequestParts, notes: list[Lenience]) -> tuple[OtherResult, ...]:
     readers = (FieldReader(fields, "other_result", notes) for fields in parts.other_results or ())
-    return tuple(_read_other_result(reader, name=name) for reader in readers if (name := reader.name()))
+    return tuple(_OTHER_RESULT.read(reader, name=name) for reader in readers if (name := reader.name()))
 
 
 def _in_progress_results(parts: RequestParts, notes: list[Lenience]) -> tuple[InProgressResult, ...]:
     readers = (FieldReader(fields, "ip_result", notes) for fields in parts.in_progress)
-    return tuple(_read_in_progress(reader, name=name) for reader in readers if (name := reader.name()))
+    return tuple(_IN_PROGRESS.read(reader, name=name) for reader in readers if (name := reader.name()))
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def write_scheduler_request(request: SchedulerRequest) -> bytes:
+    """Write a request in the order and form of client 7.20.5: servers of the family read tag by tag, some of them in that order.
+
+    Raises LocalProtocolError for what the format cannot carry.
+    """
+    out = ["<scheduler_request>\n", _write_top(request)]
+    if request.code_sign_key:
+        out.append(f"{_IN}<code_sign_key>\n{request.code_sign_key.strip()}\n</code_sign_key>\n")
+    if request.working_global_preferences:
+        text = _write_preferences(request.working_global_preferences)
+        out.append(f"<working_global_preferences>\n{text}\n</working_global_preferences>\n")
+    if request.global_preferences:
+        out.append(_write_preferences(request.global_preferences) + "\n")
+    out.append(scalar("cross_project_id", request.cross_project_id))
+    out.append(write_time_stats(request.time_stats))
+    out.append(write_net_stats(request.net_stats))
+    out.append(write_host_info(request.host_info))
+    out.append(write_disk_usage(request.disk_usage))
+    if request.coprocs:
+        out.append(write_coprocs(request.coprocs))
+    reports = (*request.results, *request.file_transfer_results)
+    out += (write_report(each, request.client_version_text) for each in reports)
+    out += (write_trickle(each) for each in request.trickles)
+    out += (write_sticky_file(each) for each in request.sticky_files)
+    out.append(f"<app_versions>\n{''.join(map(_write_app_version, request.app_versions))}</app_versions>\n")
+    if request.other_results_listed:
+        out.append(
+            f"<other_results>\n{''.join(map(_WRITTEN_OTHER.write, request.other_results))}</other_results>\n"
+        )
+    if request.in_progress_results:
+        queue = "".join(map(_WRITTEN_IN_PROGRESS.write, request.in_progress_results))
+        out.append(f"<in_progress_results>\n{queue}</in_progress_results>\n")
+    if request.client_opaque:
+        out.append(f"<client_opaque>\n<![CDATA[\n{request.client_opaque}\n]]>\n</client_opaque>\n")
+    if request.client_brand:
+        out.append(scalar("client_brand", request.client_brand, _IN))
+    out.append("</scheduler_request>\n")
+    return "".join(out).encode()
+
+
+def _write_top(request: SchedulerRequest) -> str:
+    version = request.client_version
+    parts = {
+        "major_version": version // 10000,
+        "minor_version": version // 100 % 100,
+        "release": version % 100,
+    }
+    primary, *others = request.platforms or ("",)
+    alternatives = "".join(
+        f"{_IN}<alt_platform>\n{scalar('name', name, _IN * 2)}{_IN}</alt_platform>\n" for name in others
+    )
+    return _TOP.write(
+        request,
+        version="".join(scalar(f"core_client_{name}", number, _IN) for name, number in parts.items()),
+        platforms=scalar("platform_name", primary, _IN) + alternatives,
+    )
+
+
+def _write_preferences(preferences: GlobalPreferences) -> str:
+    text = preferences.text.strip()
+    if not (text.startswith("<global_preferences>") and text.endswith("</global_preferences>")):
+        raise LocalProtocolError("preferences must be one <global_preferences> element")
+    return text
+
+
+def _write_app_version(version: ClientAppVersion) -> str:
+    coproc = write_coproc_use(version.coproc_type, version.coproc_count) if version.coproc_type else ""
+    return _WRITTEN_VERSION.write(version, coproc=coproc)

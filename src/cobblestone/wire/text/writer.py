@@ -41,19 +41,21 @@ def html_text(text: str) -> str:
 
 def decimal(value: float) -> str:
     """Return a number with six decimals, as C's ``%f`` prints it; LocalProtocolError for NaN and infinity."""
-    _check_finite(value)
+    check_finite(value)
     return f"{value:.6f}"
 
 
 def whole(value: float) -> str:
     """Return a number without decimals, as C's ``%.0f`` prints it; LocalProtocolError for NaN and infinity."""
-    _check_finite(value)
+    check_finite(value)
     return f"{value:.0f}"
 
 
-def _check_finite(value: float) -> None:
-    if not math.isfinite(value):
-        raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
+def check_finite(*values: float) -> None:
+    """Raise LocalProtocolError if one of the numbers is NaN or infinite."""
+    for value in values:
+        if not math.isfinite(value):
+            raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
 
 
 def one_line(text: str) -> str:
@@ -76,24 +78,34 @@ def cut(text: str) -> str:
     return text
 
 
-def title(name: str, text: str, indent: str = "") -> str:
-    """Write an element with a text for people, which clients write into their state without escapes."""
-    return scalar(name, cut(without_markup(text)), indent)
+def title_text(_element: str, text: str) -> str:
+    """Return a text for people as the content of an element that clients write into their state without escapes."""
+    return line_text(cut(without_markup(text)))
 
 
-def verbatim(name: str, text: str, indent: str = "") -> str:
-    """Write an element with a text for programs, which clients write into their state without escapes.
+def title(name: str, text: str) -> str:
+    """Write an element as `title_text` does."""
+    return f"<{name}>{title_text(name, text)}</{name}>\n"
+
+
+def verbatim_text(element: str, text: str) -> str:
+    """Return a text for programs as the content of an element that clients write into their state without escapes.
 
     Raises:
         LocalProtocolError: they could not read that state again.
     """
-    if _SPECIAL.search(text):
-        if piece := markup_in(text):
-            raise LocalProtocolError(
-                f"<{name}> {text[:80]!r} cannot be sent: clients would not survive its {piece!r}"
-            )
-        text = line_text(text)
-    return f"{indent}<{name}>{text}</{name}>\n"
+    if not _SPECIAL.search(text):
+        return text
+    if piece := markup_in(text):
+        raise LocalProtocolError(
+            f"<{element}> {text[:80]!r} cannot be sent: clients would not survive its {piece!r}"
+        )
+    return line_text(text)
+
+
+def verbatim(name: str, text: str) -> str:
+    """Write an element as `verbatim_text` does."""
+    return f"<{name}>{verbatim_text(name, text)}</{name}>\n"
 
 
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
