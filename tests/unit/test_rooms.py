@@ -40,10 +40,16 @@ def code_lines(path: Path) -> int:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 documented.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     lines = enumerate(text.splitlines(), 1)
-    return sum(1 for n, line in lines if n not in documented and line.strip() and not line.strip().startswith("#"))
+    return sum(
+        1 for n, line in lines if n not in documented and line.strip() and not line.strip().startswith("#")
+    )
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.relative_to(SOURCE).as_posix())
@@ -98,4 +104,6 @@ def test_each_module_of_a_walk_is_imported_by_one_before_it() -> None:
         for position, path in enumerate(files):
             assert path.exists(), f"{heading}: {path.relative_to(ROOT)}"
             before = {each for earlier in files[:position] for each in imported(earlier)}
-            assert position == 0 or path in before, f"{heading}: nothing before it imports {path.relative_to(ROOT)}"
+            assert position == 0 or path in before, (
+                f"{heading}: nothing before it imports {path.relative_to(ROOT)}"
+            )

@@ -47,46 +47,23 @@ class Check(Generic[C, P]):
             only_warns=self.only_warns,
         )
 
-    def look(self, *args: P.args, **options: P.kwargs) -> schema.Diagnosis:
+    def look(self, *args: P.args, **options: P.kwargs) -> operation.Diagnosis:
         """Carry the check out; return what it found."""
         began = time.perf_counter()
         found = self.find(*args, **options)
         listed = [_told(each) for each in itertools.islice(found, MAX_LISTED)]
         more = sum(1 for _ in found)
         seconds = round(time.perf_counter() - began, 3)
-        return schema.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
+        return operation.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
 
     def mend(self, service: C) -> int:
         """Repair what can be repaired; return how many things."""
         return 0 if self.repair is None else self.repair(service)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """What a check found."""
-
-    name: str
-    findings: list[Finding]
-    more: int  #: findings beyond those listed
-    seconds: float
-
-    def described(self) -> operation.Diagnosis:
-        """Return what programs and people are told."""
-        return operation.Diagnosis(
-            name=self.name,
-            findings=[
-                operation.Finding(
-                    code=item.code,
-                    kind=item.kind,
-                    id="" if item.id is None else str(item.id),
-                    target=item.target,
-                    text=item.text,
-                )
-                for item in self.findings
-            ],
-            more=self.more,
-            seconds=round(self.seconds, 3),
-        )
+def _told(found: Finding) -> operation.Finding:
+    row = "" if found.id is None else str(found.id)
+    return operation.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
 
 
 class _WithStore(Protocol):
