@@ -56,7 +56,7 @@ def unknown_commands(text: str) -> list[str]:
 
 
 def reference() -> str:
-    """A list of all commands with their first lines of help."""
+    """A list of all commands with the first clauses of their help."""
     lines = [
         "# All commands",
         "",
@@ -71,7 +71,7 @@ def reference() -> str:
         if not getattr(command, "commands", {}):
             if heading != (heading := noun if name != noun else "cobblestone"):
                 lines += ["", f"## {heading}", ""]
-            summary = " ".join((command.help or "").strip().partition("\n\n")[0].split())
+            summary = re.split(r"(?<!e\.g)[:;.](?= |$)", " ".join((command.help or "").split()))[0]
             lines.append(f"* `{name.removeprefix(heading).strip()}`: {summary}")
     return "\n".join(lines) + "\n"
 
