@@ -35,9 +35,9 @@ from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
 from cobblestone.demo.chromium import Tab
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits, OutputSpec
-from cobblestone.launcher.wasm import wasm_description
-from cobblestone.sdk.wasm_instrument import instrument
-from cobblestone.sdk.wasm_one_nan import with_one_nan
+from cobblestone.launcher.packing import wasm_description
+from cobblestone.sdk.wasm.instrument import instrument
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 from cobblestone.server.app import create_app
 from cobblestone.server.web import compute
 

@@ -25,9 +25,9 @@ from tests.helpers.store_content import as_input
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import App, ComparisonRule
 from cobblestone.domain.work import JobLimits, OutputSpec
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
-from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.pyodide import packages_archive, pyodide_description, read_pyodide
+from cobblestone.launcher.packing import PYODIDE_DESCRIPTION_FILE
+from cobblestone.sdk.packing.app_package import Command
+from cobblestone.sdk.packing.pyodide import packages_archive, pyodide_description, read_pyodide
 from cobblestone.server.web import compute
 
 pytestmark = pytest.mark.timeout(3600)

@@ -12,9 +12,9 @@ from tests.helpers.manager_world import CREDIT_SECOND, LINUX, PASSWORD, Caller, 
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, hosts, ledger, projects
 from cobblestone.policy.credit.history import day_of
-from cobblestone.wire.account import AccountInfo, write_account_out, write_am_get_info_reply
-from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig, write_project_config
-from cobblestone.wire.signatures import decode_public_key, verify_bytes
+from cobblestone.wire.project.account import AccountInfo, write_account_out, write_am_get_info_reply
+from cobblestone.wire.project.pages import PlatformEntry, ProjectConfig, write_project_config
+from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
 
 DAY = 86400.0
 WEAK = f"3_{'b' * 32}"
@@ -241,7 +241,7 @@ def served(tmp_path: Path) -> Iterator[ManagerWorld]:
 
 
 def add(world: ManagerWorld, url: str) -> int:
-    from cobblestone.account_manager import operation
+    from cobblestone.account_manager.core import operation
 
     signature = operation.sign_address(world.ctx.folder, url)
     return world.write(lambda tx: operation.add_project(tx, url, signature=signature, now=world.now))

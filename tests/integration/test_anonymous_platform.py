@@ -13,8 +13,8 @@ from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
-from cobblestone.wire.host_report import CoprocRequest
-from cobblestone.wire.scheduler_request import ClientAppVersion
+from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.request import ClientAppVersion
 
 E = 1e12
 OWN = ClientAppVersion(app_name="demo", version_num=317, platform=PLATFORM, avg_ncpus=1.0, flops=6e9)

@@ -13,10 +13,10 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.ids import UserId
+from cobblestone.domain.values import UserId
 from cobblestone.domain.work import JobLimits, ReplicationRules
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
-from cobblestone.server.accounts.visitors import account_ticket
+from cobblestone.launcher.packing import PYODIDE_DESCRIPTION_FILE
+from cobblestone.server.accounts.service import account_ticket
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import users
 

@@ -120,7 +120,7 @@ def test_a_folder_that_is_held_for_a_moment_is_waited_for(cli: Cli, sky: Path):
 
 
 def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("cobblestone.sdk.connection.HELD_SECONDS", 0.2)
+    monkeypatch.setattr("cobblestone.sdk.api.connection.HELD_SECONDS", 0.2)
     with ProjectFolder(sky).lock():
         assert "already open in" in cli("app list -p sky", status=1).err
         assert "already open in" in cli("run sky", status=1).err
@@ -257,7 +257,7 @@ def test_waiting_for_a_project_that_does_not_run_is_refused(cli: Cli, sky: Path)
 
 
 def test_the_environment_and_the_current_folder_name_the_project(cli: Cli, sky: Path, monkeypatch):
-    from cobblestone.ops.connection import connection_defaults
+    from cobblestone.ops.environment import connection_defaults
 
     assert "period" in cli("app list").out  # the only project here
     monkeypatch.chdir(sky / "results")

@@ -13,10 +13,10 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone.cli import run_command
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import OutputSpec
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store
-from cobblestone.store.people.tokens import create_token, new_secret
+from cobblestone.store.people.credentials import create_token, new_secret
 
 Run = Callable[..., tuple[int, str]]
 

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import ConsentKind
+from cobblestone.domain.values import UserId
 from cobblestone.store.people import account_changes, consents
 
 EVE = {"user_name": "Eve", "email_addr": "eve@example.org", "passwd": "long enough"}

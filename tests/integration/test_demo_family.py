@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.manager_world import ManagerWorld
 
 from cobblestone.account_manager.store import accounts
-from cobblestone.demo.browser import PASSWORD, Browser
+from cobblestone.demo.services import PASSWORD, Browser
 from cobblestone.domain.errors import CobblestoneError
 
 

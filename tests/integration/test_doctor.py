@@ -11,14 +11,14 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.domain.findings import Finding
+from cobblestone.domain.reasons import Finding
 from cobblestone.domain.work import InputFile
-from cobblestone.server.daemons.history import HistoryKeeper
+from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.operation.audit import Actor
-from cobblestone.store.work.files import place_of
-from cobblestone.wire.signatures import encode_private_key, generate_key
+from cobblestone.wire.project.signatures import encode_private_key, generate_key
 
 ACTOR = Actor(name="token:1 tester", origin="test")
 
@@ -240,8 +240,7 @@ def test_harm_is_found_and_healed_where_that_is_safe(
 
 def test_every_check_is_tried_by_harm():
     untried = set(CHECKS) - {each[0] for each in HARMS}
-    # tried below, and in test_islands
-    assert untried == {"durable", "schema", "disk", "daemons", "export", "islands"}
+    assert untried == {"durable", "schema", "disk", "daemons", "export"}  # tried below
 
 
 def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):

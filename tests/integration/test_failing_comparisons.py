@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 MENDED = Path(__file__).with_name("mended")
 
@@ -219,7 +219,7 @@ KILLED = '''
 import os
 from pathlib import Path
 
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 
 class Killed(ReadsOutputs):
@@ -256,7 +256,7 @@ ODD = '''
 """A kind whose reasons are nothing that a database takes."""
 
 from cobblestone.domain.reasons import phrase, reason
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 
 class Odd(ReadsOutputs):

@@ -18,9 +18,8 @@ from tests.helpers.statistics_exports import DAY
 from tests.helpers.statistics_site import ALICE, MARKUP, N_DAYS, NOON, Client, open_filled_site
 
 from cobblestone.demo.family import read_curve
-from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.settings import StatisticsSettings
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.statistics.folder import SiteFolder, StatisticsSettings
+from cobblestone.statistics.web.site import StatisticsContext
 
 
 class Links(HTMLParser):

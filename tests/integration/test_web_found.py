@@ -140,7 +140,7 @@ def test_the_archive_is_leafed_through_and_private_like_the_tasks(
         compute(world, host)
     purge(world)
     monkeypatch.setattr("cobblestone.store.operation.page_queries.PAGE_SIZE", 2)
-    monkeypatch.setattr("cobblestone.store.operation.archived_tasks.PAGE_SIZE", 2)
+    monkeypatch.setattr("cobblestone.store.operation.listings.PAGE_SIZE", 2)
     world.write(lambda tx: tx.execute("UPDATE user_account SET show_hosts = 0"))
     for page in ("userid=1", "hostid=1"):
         assert world.get(f"/archived_tasks.php?{page}").status_code == 403

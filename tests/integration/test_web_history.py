@@ -9,8 +9,8 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import TeamId, UserId
-from cobblestone.server.daemons.history import HistoryKeeper
+from cobblestone.domain.values import TeamId, UserId
+from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.store.people import users
 
 DAY = 86400.0

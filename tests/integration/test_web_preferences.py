@@ -9,8 +9,8 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.server.accounts.account_daemon import AppCreditFollower
-from cobblestone.wire.volunteer_preferences import read_computing, read_project
+from cobblestone.server.daemons.housekeeping import AppCreditFollower
+from cobblestone.wire.project.preferences import read_computing, read_project
 
 
 def form_of(visitor: Visitor, page: str, action: str = "") -> tuple[str, dict[str, str]]:

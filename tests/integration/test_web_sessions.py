@@ -10,8 +10,8 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
-from cobblestone.domain.ids import UserId
-from cobblestone.server.accounts.account_daemon import AccountKeeper
+from cobblestone.domain.values import UserId
+from cobblestone.server.daemons.housekeeping import AccountKeeper
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.store.people import users
 

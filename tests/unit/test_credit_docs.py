@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from cobblestone.policy.credit.combine import COMBINATIONS
+from cobblestone.policy.credit.claims import COMBINATIONS
 from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system_names
 from cobblestone.server.daemons.project_work import CreditedResult
 

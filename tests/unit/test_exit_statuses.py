@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.domain.exit_statuses import exit_advice, exit_cause, meaning_of
+from cobblestone.domain.reasons import exit_advice, exit_cause, meaning_of
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
-from cobblestone.simulator.frontier.fresh import FIGURES, changes, verdicts
-from cobblestone.simulator.frontier.fresh_report import as_text
-from cobblestone.simulator.frontier.random_scenarios import PROGRESS, random_scenario
-from cobblestone.simulator.run import require_sane_number_of_jobs
+from cobblestone.simulator.frontier.fresh import (
+    FIGURES,
+    PROGRESS,
+    as_text,
+    changes,
+    random_scenario,
+    verdicts,
+)
+from cobblestone.simulator.host.run import require_sane_number_of_jobs
 
 OURS, THEIRS = "CS3_WF3_WS2_JC2", "CS2_WF2_WS2_JC2"
 

@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits, gunzip, unzip
-from cobblestone.policy.validation.documents import ArchiveDocument, BinaryDocument, read_document
-from cobblestone.policy.validation.numpy_files import MAX_HEADER_NBYTES, read_npy
+from cobblestone.policy.validation.documents import (
+    MAX_HEADER_NBYTES,
+    ArchiveDocument,
+    BinaryDocument,
+    read_document,
+    read_npy,
+)
 
 LIMITS = ReadLimits(max_nbytes=10_000, max_members=5)
 

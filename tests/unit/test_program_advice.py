@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli.program_options import ProgramOptions, complete
+from cobblestone.cli.work.program_options import ProgramOptions, complete
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.program_advice import Way, advise
+from cobblestone.sdk.packing.program_advice import Way, advise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELF = b"\x7fELF\x02\x01\x01\0" + bytes(10) + b"\x3e\0" + bytes(100)

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from cobblestone.domain.ids import AppId, ResultId, WorkunitId
-from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
-from cobblestone.domain.work import Result, Workunit
-from cobblestone.server.web import wording
+from cobblestone.domain.values import AppId, ResultId, WorkunitId
+from cobblestone.domain.work import Outcome, Result, ServerState, ValidateState, Workunit, WorkunitError
+from cobblestone.server.web.presentation import wording
 from cobblestone.service.pages import wording as shared
 
 NOW = 1_800_000_000.0

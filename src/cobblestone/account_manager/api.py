@@ -1,8 +1,9 @@
-"""The JSON API for programs of the operator: how everything is, and the few things that are done by program."""
+"""What programs of the operator ask and do: the JSON API, and figures at ``/metrics``."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import structlog
 from starlette.requests import Request
@@ -10,20 +11,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone import __version__
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.store import granted, ledger, projects, tokens
-from cobblestone.account_manager.store.figures import figures
-from cobblestone.account_manager.store.tokens import USE_SECONDS, OperatorScope, OperatorToken
+from cobblestone.account_manager.store import accounts, granted, ledger, projects
+from cobblestone.account_manager.store.accounts import USE_SECONDS, OperatorScope, OperatorToken
+from cobblestone.account_manager.store.figures import ManagerFigures, figures
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
 from cobblestone.api_schema.values import MAX_ID, Reply
 from cobblestone.domain.errors import NotFound
+from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, MetricInfo
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.context import CachedRead
+from cobblestone.service.http import monitoring
 from cobblestone.service.http.api import (
     PREFIX,
     SMALL_BODY,
+    ApiProblem,
     Tokens,
     answered,
     count_question,
@@ -32,9 +37,13 @@ from cobblestone.service.http.api import (
     read_json,
     read_query,
     refuse_query,
+    response_for,
+    unknown_path,
+    wrong_method,
 )
-from cobblestone.service.http.problems import ApiProblem, response_for, unknown_path, wrong_method
+from cobblestone.service.http.monitoring import read_and_write
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
 from cobblestone.store.people.users import NewsItem
 
@@ -93,11 +102,11 @@ class ManagerApi:
     async def _authorise(self, request: Request, scope: OperatorScope) -> OperatorToken:
         ctx, now = self._ctx, self._ctx.clock()
         secret = TOKENS.secret_of(request)
-        found = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
+        found = await ctx.store.aread(lambda db: accounts.token_by_secret(db, secret))
         token = TOKENS.check(found, scope, now=now)
         count_question(ctx.limits.accounting, token, now=now)
         if token.used_time is None or not 0 <= now - token.used_time < USE_SECONDS:
-            await ctx.store.awrite(lambda tx: tokens.note_use(tx, token.id, now=now))
+            await ctx.store.awrite(lambda tx: accounts.note_use(tx, token.id, now=now))
         return token
 
     async def _unknown(self, request: Request) -> Response:
@@ -229,3 +238,48 @@ def _project(db: Database, project: ManagedProject) -> schema.Project:
         if asked.token
         else None,
     )
+
+
+METRICS: Mapping[str, MetricInfo] = {
+    **COMMON_METRICS,
+    **DATABASE_METRICS,
+    "accounts": MetricInfo("gauge", "People."),
+    "computers": MetricInfo("gauge", "Computers: known, and active (called within a day).", "state"),
+    "projects": MetricInfo("gauge", "Projects: usable, unusable, stopped.", "state"),
+    "projects_asked": MetricInfo(
+        "gauge", "Projects that are asked what they granted: answering, failing.", "state"
+    ),
+    "mails_waiting": MetricInfo("gauge", "Mails that are still to be sent."),
+    "project_accounts_waiting": MetricInfo("gauge", "Accounts at projects that are still to be made."),
+    "counted_credit": MetricInfo("gauge", "Estimated credit in the ledger."),
+}
+
+
+class ManagerMonitoring(monitoring.Monitoring):
+    """Answers those who watch an account manager."""
+
+    described = METRICS
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        super().__init__(ctx, partial(read_and_write, ctx.store), folder=ctx.folder.root)
+        self._ctx = ctx
+        self._figures = CachedRead[ManagerFigures](ctx, lambda db: figures(db, now=ctx.clock()))
+
+    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
+        """Return values of what only an account manager has."""
+        found = await self._figures.get()
+        return {
+            "write_backlog": self._ctx.store.backlog(),
+            "database_bytes": database_bytes(self._ctx.folder.database),
+            "accounts": found.accounts,
+            "computers": {"known": found.hosts, "active": found.hosts_active},
+            "projects": {
+                "usable": found.projects - found.unusable - found.stopped,
+                "unusable": found.unusable,
+                "stopped": found.stopped,
+            },
+            "projects_asked": {"answering": found.telling, "failing": found.not_telling},
+            "mails_waiting": found.mails_waiting,
+            "project_accounts_waiting": found.waiting,
+            "counted_credit": found.credit,
+        }

@@ -10,21 +10,20 @@ from typing import TypeVar
 import httpx
 import structlog
 
-from cobblestone.account_manager.context import COLLECTOR, ManagerContext
-from cobblestone.account_manager.granted_web import ProjectCredit, check_address
+from cobblestone.account_manager.core.context import COLLECTOR, ManagerContext
+from cobblestone.account_manager.core.projects_web import ProjectCredit, ProjectUnreachable, check_address
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.projects_web import ProjectUnreachable
 from cobblestone.account_manager.store import granted, projects
 from cobblestone.account_manager.store.granted import ProjectAccounting
-from cobblestone.domain.accounting import MAX_BATCH, JobState
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.exports import MAX_BATCH, CountedJobState
 from cobblestone.policy.account_manager.accounting_policies import (
     ByJobs,
     BySums,
     ByTotals,
-    DaySums,
     JobAnswer,
     JobAnswers,
+    ReportedDay,
     TotalAnswer,
     bounded,
 )
@@ -160,7 +159,7 @@ class CreditCollector:
                 page = await there.sums(day, after)
                 answers = {
                     accounts[each.account]: [
-                        DaySums(
+                        ReportedDay(
                             day=day,
                             final=each.final,
                             revoked=each.revoked,
@@ -176,13 +175,13 @@ class CreditCollector:
             if after is not None:
                 raise ProjectUnreachable(f"It has more than {MAX_PAGES} pages of credit for one day.")
             if day == today:
-                nothing = [DaySums(day=day, final=0.0, revoked=0.0, provisional=0.0)]
+                nothing = [ReportedDay(day=day, final=0.0, revoked=0.0, provisional=0.0)]
                 await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))
             if complete and known_until == day:
                 known_until = day + 1
         return known_until
 
-    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[DaySums]]) -> None:
+    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[ReportedDay]]) -> None:
         for some in batched(answers.items()):
             await self._ctx.store.awrite(
                 lambda tx, some=dict(some): granted.book(
@@ -208,8 +207,16 @@ class CreditCollector:
     def _settle(self, tx: Transaction, project_id: int, account_id: int, answers: JobAnswers) -> None:
         now = self._ctx.clock()
         granted.book(tx, project_id, ByJobs(), {account_id: answers}, now=now)
-        got = {each.name: bounded(each.credit) for each in answers.answers if each.state is JobState.GRANTED}
-        over = [each.name for each in answers.answers if each.state in (JobState.REFUSED, JobState.UNKNOWN)]
+        got = {
+            each.name: bounded(each.credit)
+            for each in answers.answers
+            if each.state is CountedJobState.GRANTED
+        }
+        over = [
+            each.name
+            for each in answers.answers
+            if each.state in (CountedJobState.REFUSED, CountedJobState.UNKNOWN)
+        ]
         granted.settle_jobs(tx, project_id, got, over, now=now)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cobblestone.account_manager.context import FEED, ManagerContext
+from cobblestone.account_manager.core.context import FEED, ManagerContext
 from cobblestone.account_manager.model import (
-    HostFacts,
+    ComputerFacts,
     HostProject,
     ManagedHost,
     ManagedProject,
@@ -31,17 +31,17 @@ from cobblestone.policy.account_manager.accounting import (
     MAX_CPUS,
     MAX_GPUS,
     YOUNG_SECONDS,
-    Accounting,
+    Amounts,
+    ContactAccounting,
     HostLimits,
     ReportRecord,
     count_contact,
     speed_limit,
 )
-from cobblestone.policy.account_manager.amounts import Amounts
-from cobblestone.policy.account_manager.presets import PRESETS
 from cobblestone.policy.account_manager.selection import (
-    Candidate,
-    Computer,
+    PRESETS,
+    CandidateProject,
+    SelectedFor,
     Selection,
     Wishes,
     expected_work,
@@ -52,14 +52,15 @@ from cobblestone.policy.account_manager.selection import (
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.store.engine.database import Transaction
-from cobblestone.wire.account_manager import ManagedAccount, ManagerReply
-from cobblestone.wire.account_manager_server import (
+from cobblestone.wire.client.account_manager import (
+    ManagedAccount,
+    ManagerReply,
     ReceivedRequest,
     ReportedProject,
     key_of_address,
 )
-from cobblestone.wire.client_records import EstimatedCredit
-from cobblestone.wire.preferences import write_global_preferences
+from cobblestone.wire.client.records import EstimatedCredit
+from cobblestone.wire.project.preferences import write_global_preferences
 
 MAIN_SHARE = 100.0
 TELLS_SUMS_FROM = 80_000
@@ -129,11 +130,11 @@ def answer_contact(
 # -- who it is ------------------------------------------------------------------------------------------
 
 
-def host_facts(request: ReceivedRequest, address_block: str) -> HostFacts:
+def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
     """Return what a computer says of itself; of several GPUs the kind that is fastest together."""
     info = request.host
     gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
-    return HostFacts(
+    return ComputerFacts(
         host_cpid=request.host_cpid or info.host_cpid,
         domain_name=request.domain_name or info.domain_name,
         address_block=address_block,
@@ -211,7 +212,7 @@ def _count(
     host: ManagedHost,
     before: Mapping[int, HostProject],
     reported: Mapping[int, ReportedProject],
-) -> Accounting:
+) -> ContactAccounting:
     settings, facts, account_id, now = ctx.settings.contacts, host.facts, contact.account.id, contact.now
     peers = ctx.peers
     limits = HostLimits(
@@ -236,7 +237,7 @@ def _count(
     )
 
 
-def _credited(tx: Transaction, contact: Contact, counted: Accounting) -> dict[int, ProjectAccount]:
+def _credited(tx: Transaction, contact: Contact, counted: ContactAccounting) -> dict[int, ProjectAccount]:
     """Add what is counted to the person's sums; return the accounts at projects as they are then."""
     at_projects = accounts.project_accounts(tx, contact.account.id)
     changed = [
@@ -254,7 +255,7 @@ def _credited(tx: Transaction, contact: Contact, counted: Accounting) -> dict[in
 
 def _records(
     before: Mapping[int, HostProject],
-    counted: Accounting,
+    counted: ContactAccounting,
     reported: Mapping[int, ReportedProject],
     expected: Mapping[int, float],
 ) -> dict[int, HostProject]:
@@ -291,9 +292,9 @@ def _served(reported: Mapping[int, ReportedProject]) -> dict[tuple[int, str], bo
 
 def _candidates(
     ctx: ManagerContext, at_projects: Mapping[int, ProjectAccount], now: float
-) -> list[Candidate]:
+) -> list[CandidateProject]:
     return [
-        Candidate(
+        CandidateProject(
             id=project.id,
             name=project.name or project.url,
             share=project.share,
@@ -321,15 +322,15 @@ def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason |
 
 
 def _computer(
-    request: ReceivedRequest, facts: HostFacts, reported: Mapping[int, ReportedProject]
-) -> Computer:
+    request: ReceivedRequest, facts: ComputerFacts, reported: Mapping[int, ReportedProject]
+) -> SelectedFor:
     gpus = tuple(dict.fromkeys(each.type for each in request.coprocs))
     in_vain = {
         (id_, device)
         for id_, each in reported.items()
         for device in (each.no_work if not each.rpc_failures else ("CPU", *gpus))
     }
-    return Computer(
+    return SelectedFor(
         platforms=frozenset(request.platforms),
         devices=("CPU", *gpus),
         virtualbox=bool(request.host.virtualbox_version),
@@ -338,7 +339,7 @@ def _computer(
 
 
 def _select(
-    candidates: list[Candidate], account: ManagerAccount, computer: Computer, rng: random.Random
+    candidates: list[CandidateProject], account: ManagerAccount, computer: SelectedFor, rng: random.Random
 ) -> Selection:
     choices = account.choices
     wishes = Wishes(
@@ -360,7 +361,7 @@ def _rates(request: ReceivedRequest) -> dict[str, float]:
     return rates
 
 
-def _why(selection: Selection, candidates: list[Candidate]) -> tuple[ProjectWhy, ...]:
+def _why(selection: Selection, candidates: list[CandidateProject]) -> tuple[ProjectWhy, ...]:
     by_id = {each.id: each for each in candidates}
     of_shares = sum(each.share for each in candidates if each.closed is None)
     chosen = [

@@ -8,30 +8,29 @@ from dataclasses import replace
 import httpx
 import structlog
 
-from cobblestone.account_manager.context import CHECKER, DAYS, MAKER, ManagerContext
-from cobblestone.account_manager.model import ManagedProject, ManagerAccount
-from cobblestone.account_manager.projects_web import (
+from cobblestone.account_manager.core.context import CHECKER, DAYS, MAKER, ManagerContext
+from cobblestone.account_manager.core.projects_web import (
     NoSuchPage,
     fetch_config,
     open_account,
     tell_of_account,
     versions_of,
 )
+from cobblestone.account_manager.model import ManagedProject, ManagerAccount
 from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.accounts import WantedAccount
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
-from cobblestone.service.account_mails import AccountMails
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.mail import AccountMails
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import mails, one_time_codes
-from cobblestone.store.people.sessions import forget_ended
-from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
-from cobblestone.wire.project_pages import ProjectConfig
-from cobblestone.wire.web_rpc_client import WebRpcRefused
+from cobblestone.store.people import credentials, mails
+from cobblestone.store.people.users import forget_ended_sessions
+from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
+from cobblestone.wire.project.pages import ProjectConfig, WebRpcRefused
 
 log = structlog.get_logger(__name__)
 
@@ -236,9 +235,9 @@ class DayKeeper:
 
         def add_up(tx: Transaction) -> None:
             ledger.fold(tx, since_day=today - 1, until_day=today)
-            forget_ended(tx, now=self._ctx.clock())
+            forget_ended_sessions(tx, now=self._ctx.clock())
             mails.forget_old(tx, now=self._ctx.clock())
-            one_time_codes.drop_expired(tx, now=self._ctx.clock())
+            credentials.drop_expired_codes(tx, now=self._ctx.clock())
 
         await self._ctx.store.awrite(add_up)
         return 0

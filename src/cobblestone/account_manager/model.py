@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cobblestone.policy.account_manager.accounting import Meter, ReportRecord
-from cobblestone.policy.account_manager.selection import Version
+from cobblestone.policy.account_manager.selection import OfferedVersion
 
 Mode = Literal["science", "classic"]
 Preset = Literal["standard", "low_power", "maximum"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class AccountChoices:
     """What somebody chose."""
 
     mode: Mode = "science"  #: by what shall be supported; or classic: each project by hand
@@ -47,7 +47,7 @@ class ManagerAccount:
     session_epoch: int = 0
     is_operator: bool = False
     email_verified_time: float | None = None  #: when a mail was seen to arrive
-    choices: Choices = Choices()
+    choices: AccountChoices = AccountChoices()
     create_time: float = 0.0
 
     @property
@@ -85,7 +85,7 @@ class ManagedProject:
     stopped: bool = False  #: by the operator
     shared_key: str = ""  #: weak key of one account for all people; empty: everybody has an own one
     keywords: dict[int, float] = field(default_factory=dict[int, float])
-    versions: frozenset[Version] = frozenset()
+    versions: frozenset[OfferedVersion] = frozenset()
     dryness: dict[str, float] = field(default_factory=dict[str, float])
     done: float = 0.0  #: see `Balance`
     done_time: float = 0.0
@@ -112,7 +112,7 @@ class ProjectAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
+class ComputerFacts:
     """What a computer says of itself."""
 
     host_cpid: str = ""
@@ -146,7 +146,7 @@ class ManagedHost:
     id: int
     account_id: int
     host_key: str  #: what it shows at each contact; nobody else knows it
-    facts: HostFacts
+    facts: ComputerFacts
     venue: str = ""
     hidden: bool = False
     meter: Meter | None = None

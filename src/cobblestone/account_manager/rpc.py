@@ -11,24 +11,23 @@ from starlette.types import Receive, Scope, Send
 
 from cobblestone import __version__
 from cobblestone.account_manager.contact import Contact, ContactRefused, answer_contact
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import RemoteProtocolError, StoreError
-from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
 from cobblestone.service.http.rate_limits import TooManyAttempts, client_address, limit_key, refuse_after
+from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Locks, RowsOf, Transaction
-from cobblestone.wire.account import WebRpcError
-from cobblestone.wire.account_manager import ManagerReply
-from cobblestone.wire.account_manager_server import (
+from cobblestone.wire.client.account_manager import (
     MAX_REQUEST,
+    ManagerReply,
     ReceivedRequest,
     parse_manager_request,
     write_manager_reply,
 )
-from cobblestone.wire.project_pages import ProjectConfig, write_project_config
-from cobblestone.wire.web_rpc_client import WEAK_KEY
+from cobblestone.wire.project.account import WebRpcError
+from cobblestone.wire.project.pages import WEAK_KEY, ProjectConfig, write_project_config
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""Apps and their versions."""
+"""Apps, their versions, and stored files: inputs of jobs and files of app versions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ import msgspec
 
 from cobblestone.api_schema.values import Body, FileName, Line, Part, Query, Reply
 from cobblestone.domain.job_form import MAX_WORDS
+
+
+class StoredFile(Reply, frozen=True):
+    """A stored file."""
+
+    name: str  #: physical name: what jobs and app versions refer to
+    nbytes: int
+    md5: str
+
+
+class PutQuery(Query, frozen=True):
+    """How the file shall be called."""
+
+    name: Line = ""  #: empty: jf_<sha256>; else a readable name is made of it and the hash
+
+
+class FileQuery(Body, frozen=True):
+    """Physical names to look up."""
+
+    names: Annotated[list[FileName], msgspec.Meta(max_length=10_000)]
+
+
+class FileQueryReply(Reply, frozen=True):
+    """Which of the files are there.  Those stay for the grace period."""
+
+    present: list[StoredFile]
+    missing: list[str]
+
 
 AppName = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"\A[A-Za-z0-9][A-Za-z0-9_\-]*\Z")]
 Platform = Annotated[str, msgspec.Meta(min_length=1, max_length=80, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]

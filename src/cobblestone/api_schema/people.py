@@ -8,7 +8,7 @@ import msgspec
 
 from cobblestone.api_schema.values import Body, FilledLine, Id, Line, PageQuery, Query, Reply, Text
 from cobblestone.domain.people import Scope
-from cobblestone.domain.states import TaskState
+from cobblestone.domain.work import TaskState
 
 MAX_TASKS = 500
 

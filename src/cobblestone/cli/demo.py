@@ -10,7 +10,7 @@ import typer
 DEFAULT_FOLDER = Path(".demo")
 
 
-def register(root: typer.Typer) -> None:
+def register_demo(root: typer.Typer) -> None:
     """Add the command."""
     root.command("demo")(demo)
     root.command("examples")(examples)
@@ -76,7 +76,7 @@ def examples(
     to: Annotated[Path, typer.Option("--to", help="The folder to copy it into.", show_default=True)] = Path(),
 ) -> None:
     """List the examples that came with cobblestone, or copy one to look at, change and run."""
-    from cobblestone.demo.examples import copy_example, example_names
+    from cobblestone.demo.services import copy_example, example_names
 
     if not name:
         for each in example_names():

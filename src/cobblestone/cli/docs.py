@@ -45,7 +45,7 @@ th, td {{ border: 1px solid #8886; padding: .2rem .5rem; text-align: left; verti
 """
 
 
-def register(root: typer.Typer) -> None:
+def register_docs(root: typer.Typer) -> None:
     """Add the command."""
     root.command("docs")(docs)
 

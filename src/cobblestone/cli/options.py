@@ -1,13 +1,19 @@
-"""Options that many commands share, and the connection that they lead to.
+"""Options that many commands share, the connection that they lead to, and what the Tab key offers for them.
+
+Options that many commands share, and the connection that they lead to.
 
 Options that belong together are a dataclass: a command that takes it as a parameter has all of its options, in that place.
+
+What the shell's Tab key offers beyond commands and options: names of apps, numbers of batches.
+
+A completion must never disturb whoever types: without a project, or when it does not answer, nothing is offered.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -19,6 +25,7 @@ from cobblestone.cli.output import Output
 
 if TYPE_CHECKING:
     from cobblestone.sdk import Project
+
 
 ProjectOption = Annotated[
     str | None,
@@ -79,7 +86,7 @@ class Common:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class PageOptions:
     """Which part of a long list."""
 
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50
@@ -146,8 +153,8 @@ def local_folder(project: str | None) -> Path:
         ConfigError: there is none, or an address was given.
     """
     from cobblestone.domain.errors import ConfigError
-    from cobblestone.ops.connection import connection_defaults
-    from cobblestone.sdk.locate import find_folder
+    from cobblestone.ops.environment import connection_defaults
+    from cobblestone.sdk.api.connection import find_folder
 
     wanted = project or connection_defaults().project
     if wanted.startswith(("http://", "https://")):
@@ -155,3 +162,35 @@ def local_folder(project: str | None) -> Path:
             f"This needs the project's folder, not its address ({wanted}). Run it on the server's machine."
         )
     return Path(wanted).expanduser().absolute() if wanted else find_folder()
+
+
+BATCHES = 50
+
+
+def app_names(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names of apps, with their titles."""
+    with suppress(Exception), _project(ctx) as connected:
+        return [(app.name, app.title) for app in connected.apps() if app.name.startswith(incomplete)]
+    return []
+
+
+def batch_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Numbers of batches, the newest first, with names and states."""
+    with suppress(Exception), _project(ctx) as connected:
+        found = connected.batches(limit=BATCHES)
+        return [
+            (str(each.id), f"{each.name}, {each.state}")
+            for each in found
+            if str(each.id).startswith(incomplete)
+        ]
+    return []
+
+
+@contextmanager
+def _project(ctx: typer.Context) -> Generator[Project]:
+    """Open the project that the options typed so far mean."""
+    from cobblestone.ops.environment import connection_defaults
+
+    connection_defaults()
+    with open_project(ctx.params.get("project"), ctx.params.get("token")) as connected:
+        yield connected

@@ -36,7 +36,7 @@ from typing import Any
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
-from cobblestone.policy.credit.bounds import MAX_OPERATIONS
+from cobblestone.policy.credit.claims import MAX_OPERATIONS
 
 OUTCOMES = ("valid", "invalid", "error", "sent", "trickle")
 """What a line tells; the column ``outcome`` holds places in this list."""

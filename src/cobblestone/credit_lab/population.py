@@ -89,7 +89,7 @@ class SyntheticHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LabelledLog:
     """A log, and the truth about its lines."""
 
     log: JobLog
@@ -170,7 +170,7 @@ class _Book:
             self.results[host.number] = self.results.get(host.number, 0) + 1
 
 
-def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Sample:
+def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> LabelledLog:
     """Return the log of a population of which the cheaters do this."""
     hosts = synthetic_hosts(options)
     book = _Book(cheat)
@@ -203,7 +203,7 @@ def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Samp
         for host, report in replicas:
             book.add(host, work, VALID, job | report)
     valid = [outcome == VALID for outcome in book.columns["outcome"]]
-    return Sample(job_log(book.columns, "synthetic population"), book.work, book.cheated, valid)
+    return LabelledLog(job_log(book.columns, "synthetic population"), book.work, book.cheated, valid)
 
 
 def _asking(hosts: list[SyntheticHost], rng: random.Random) -> Iterator[SyntheticHost]:

@@ -18,13 +18,12 @@ from rich.table import Table
 
 import cobblestone
 from cobblestone.demo.chromium import Tab, chromium
-from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.run import SHOWN, follow, member, needs_the_client
-from cobblestone.demo.services import finish, run_command, service, stage
+from cobblestone.demo.services import examples_folder, finish, run_command, service, stage
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.domain.ids import ResultId
+from cobblestone.domain.values import ResultId
 from cobblestone.sdk import Batch, Project
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.engine.database import Store
@@ -40,7 +39,7 @@ _PLATFORMS = {"x86_64": "x86_64-pc-linux-gnu", "aarch64": "aarch64-unknown-linux
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computer:
+class DemoComputer:
     """A computer of the project."""
 
     title: str
@@ -49,7 +48,7 @@ class Computer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BrowserAnswer:
     """What one computer sent for one job."""
 
     computer: int
@@ -135,7 +134,7 @@ def _submit(project: Project, inputs: Path, jobs: int) -> Batch:
     return project.submit(APP, sorted(inputs.glob("*.txt")), name=f"{YEARS} years")
 
 
-def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[Answer]]:
+def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[BrowserAnswer]]:
     """Return what was sent for each job, by its name; the bytes are told by the server's own count and MD5 of them."""
     tasks = {
         job.name: [
@@ -150,7 +149,7 @@ def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[s
         outputs = store.read(lambda db: outputs_of_results(db, ids, with_data=False))
     return {
         name: [
-            Answer(
+            BrowserAnswer(
                 computer=task.computer,
                 seconds=task.run_time,
                 credit=task.credit,
@@ -166,18 +165,18 @@ def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[s
     }
 
 
-def read_computers(project: Project, answers: dict[str, list[Answer]]) -> dict[int, Computer]:
+def read_computers(project: Project, answers: dict[str, list[BrowserAnswer]]) -> dict[int, DemoComputer]:
     """Return the computers that sent something, by number."""
-    found: dict[int, Computer] = {}
+    found: dict[int, DemoComputer] = {}
     for number in sorted({answer.computer for each in answers.values() for answer in each}):
         host = project.operation.host(number)
         is_browser = BROWSER_PLATFORM in host.platforms
         title = f"{host.name}, {'in a browser' if is_browser else host.platforms[0]}"
-        found[number] = Computer(title=title, is_browser=is_browser, credit=host.total_credit)
+        found[number] = DemoComputer(title=title, is_browser=is_browser, credit=host.total_credit)
     return found
 
 
-def disagreements(answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> list[str]:
+def disagreements(answers: dict[str, list[BrowserAnswer]], computers: dict[int, DemoComputer]) -> list[str]:
     """Say of which jobs the promise does not hold: valid answers of a browser and of a client, with the same bytes."""
     found: list[str] = []
     for name, each in answers.items():
@@ -190,7 +189,9 @@ def disagreements(answers: dict[str, list[Answer]], computers: dict[int, Compute
     return found
 
 
-def _report(console: Console, answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> None:
+def _report(
+    console: Console, answers: dict[str, list[BrowserAnswer]], computers: dict[int, DemoComputer]
+) -> None:
     """Print who computed what, whether the bytes agree, and the credit.
 
     Raises:

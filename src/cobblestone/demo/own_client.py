@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cobblestone.client.access import ACCESS_FILE
-from cobblestone.client.remote import ask, local_address
+from cobblestone.client.remote.access import ACCESS_FILE, ask, local_address
 from cobblestone.demo.stock_client import ClientError, ClientTask, LoggedClient, free_port, write_wishes
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.environment import environment_without_proxies

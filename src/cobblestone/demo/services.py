@@ -1,8 +1,10 @@
-"""What the demonstrations share: how they begin and end, commands of ours, and services that end with the demonstration."""
+"""What the demonstrations share: how they begin and end, services and commands, the examples, a volunteer on pages."""
 
 from __future__ import annotations
 
 import contextlib
+import html
+import re
 import shlex
 import shutil
 import signal
@@ -12,12 +14,14 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Self
 
 import httpx
 from rich.console import Console
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.ops.installation import where_from
 
 MARKER = ".cobblestone-demo"
 
@@ -156,3 +160,90 @@ def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> Non
         if time.monotonic() > end:
             raise CobblestoneError(f"Waited {seconds:g} s in vain for {what}.")
         time.sleep(0.1)
+
+
+def examples_folder() -> Path:
+    """Return the folder that holds the examples.
+
+    Raises:
+        ConfigError: it is missing.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / "sunspots" / "period.py").is_file():
+            return folder
+    raise ConfigError(
+        f"The examples are missing from this installation. Install it again from {where_from()}."
+    )
+
+
+def example_names() -> list[str]:
+    """Return the names of the examples."""
+    return sorted(path.name for path in examples_folder().iterdir() if path.is_dir())
+
+
+def copy_example(name: str, target: Path) -> Path:
+    """Copy an example into a new folder below ``target``; return that folder.
+
+    Raises:
+        ConfigError: there is no such example, or the folder exists.
+    """
+    if name not in example_names():
+        raise ConfigError(f"There is no example {name!r}. There are: {', '.join(example_names())}.")
+    folder = target / name
+    try:
+        shutil.copytree(examples_folder() / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} exists already. Give another place with --to.") from error
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror or error}.") from error
+    return folder
+
+
+PASSWORD = "demonstration"  # noqa: S105  # of accounts that live for minutes, on loopback, and are printed
+_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
+
+
+def visitor(url: str) -> httpx.Client:
+    """Return the connection of one visitor to one service."""
+    return httpx.Client(base_url=url, follow_redirects=True, timeout=60, trust_env=False)
+
+
+class Browser:
+    """A person at the pages of one service."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def read(self, page: str) -> str:
+        """Return a page's source.  Raises CobblestoneError."""
+        return self._text(self._http.get(page))
+
+    def send(self, page: str, fields: dict[str, str], *, to: str = "") -> str:
+        """Fill in the form of a page and send it (``to`` another page's address); return the page that comes.
+
+        Raises:
+            CobblestoneError: there is no form, or it is refused.
+        """
+        found = _TOKEN.search(self.read(page))
+        if found is None:
+            raise CobblestoneError(f"{self._http.base_url}{page} has no form.")
+        return self._text(self._http.post(to or page, data={"form_token": found[1], **fields}))
+
+    def join(self, name: str, email: str, **choices: str) -> str:
+        """Make an account; return the page that comes.  Raises CobblestoneError."""
+        return self.send("join.php", {"user_name": name, "email_addr": email, "passwd": PASSWORD, **choices})
+
+    def _text(self, answer: httpx.Response) -> str:
+        if answer.status_code >= 400:
+            said = html.unescape(re.sub(r"<[^>]*>", " ", answer.text.partition("<main")[2].partition(">")[2]))
+            raise CobblestoneError(
+                f"{answer.url} answered with status {answer.status_code}: {' '.join(said.split())[:500]}"
+            )
+        return answer.text

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import JobError
-from cobblestone.domain.file_names import name_problem, same_file
+from cobblestone.domain.texts import name_problem, same_file
 
 DEFAULT_INPUT = "input"
 """Name of the input that ``{input}`` stands for."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from cobblestone.domain.ids import AppId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.values import value
+from cobblestone.domain.values import AppId, TeamId, UserId, value
 
 OPERATOR = "operator"
 """The role of users who may use the operator's pages."""

@@ -1,12 +1,22 @@
-"""Averages as values: recent average (RAC and the like), credit totals, running mean and variance."""
+"""Averages as values: recent average (RAC and the like), credit totals, running mean and variance, kinds of contribution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cobblestone.domain.values import value
+
+
+class Contribution(StrEnum):
+    """A kind of contribution."""
+
+    STORAGE = "storage"  #: byte-days of files that the project asked to keep, as far as they were proven
+    RECEIVED = "received"  #: bytes of inputs that the scheduler asked the computer to fetch
+    SENT = "sent"  #: bytes of outputs that the server took in
+
 
 SECONDS_PER_DAY = 86400.0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cobblestone.domain.errors import JobError
 from cobblestone.launcher import cobblestone_runtime
-from cobblestone.launcher.wasm import WASM_RESERVED_NAMES
+from cobblestone.launcher.packing import WASM_RESERVED_NAMES
 
 #: Open name under which the app description must lie in the slot (with ``copy_file``).
 APP_FILE = cobblestone_runtime.APP_FILE

@@ -1,11 +1,25 @@
-"""The process environment, for those who start other programs."""
+"""What surrounds a process: clock, environment variables and the project they name, typed line, service manager."""
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+Clock = Callable[[], float]
+"""Returns Unix seconds."""
+
+system_clock: Clock = time.time
+
 
 _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
@@ -39,3 +53,90 @@ def person() -> str:
     except (OSError, KeyError):  # no environment and no entry in the list of users
         return "unknown"
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:60] or "unknown"
+
+
+PROJECT_VARIABLE = "COBBLESTONE_PROJECT"
+TOKEN_VARIABLE = "COBBLESTONE_TOKEN"  # noqa: S105  # the name of a variable
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionDefaults:
+    """What holds where no argument says otherwise; empty: nothing."""
+
+    project: str  #: address or folder
+    token: str
+
+
+@cache
+def connection_defaults() -> ConnectionDefaults:
+    """Read the variables once, and take them out of the environment.
+
+    Settings are overridden by variables of the same prefix, so COBBLESTONE_PROJECT would else be taken for the
+    settings' section ``[project]``; and no program that we start needs the token.
+    """
+    return ConnectionDefaults(
+        project=os.environ.pop(PROJECT_VARIABLE, "").strip(),
+        token=os.environ.pop(TOKEN_VARIABLE, "").strip(),
+    )
+
+
+VARIABLES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
+"""What is typed so far, as zsh and fish, and as bash say it."""
+
+
+def typed_noun() -> str:
+    """Return the command that stands there whole; empty: none yet, or no shell asks."""
+    typed = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # a quote is open
+        return ""
+    return words[1] if len(words) > 2 or (len(words) == 2 and typed[-1:].isspace()) else ""
+
+
+_FIRST_DESCRIPTOR = 3
+
+
+def inherited_listener() -> socket.socket | None:
+    """Return the listening socket that the service manager, or this very process before its restart, opened for us.
+
+    Source: sd_listen_fds(3).
+    """
+    process, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if process != str(os.getpid()) or not count.isdecimal() or int(count) < 1:
+        return None
+    os.set_inheritable(_FIRST_DESCRIPTOR, False)
+    return socket.socket(fileno=_FIRST_DESCRIPTOR)
+
+
+def notify(text: str) -> None:
+    """Tell the service manager how we are, such as ``READY=1``; nobody listens: nothing happens.  Source: sd_notify(3)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.sendall(text.encode())
+
+
+def replace_process(listener: socket.socket) -> None:
+    """Begin this program again in this process, with the same arguments, and give it the listening socket.
+
+    The process id stays, connections that arrive meanwhile wait in the socket.  Does not return.
+    """
+    descriptor = listener.fileno()
+    if descriptor == _FIRST_DESCRIPTOR:
+        os.set_inheritable(descriptor, True)
+    else:
+        os.dup2(descriptor, _FIRST_DESCRIPTOR, inheritable=True)
+    environment = {**os.environ, "LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+    if connection_defaults().project:
+        environment[PROJECT_VARIABLE] = connection_defaults().project
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  # our own program
+
+
+def quoted_word(word: str) -> str:
+    """Return a word of a unit file (systemd.service(5), command lines)."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if re.search(r"[\s'\"\\;]", word) else escaped

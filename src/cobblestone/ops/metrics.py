@@ -86,7 +86,7 @@ Figures = Mapping[str, float | Mapping[str, float]]
 """Values by metric; with a label, values by label."""
 
 
-class Metrics:
+class ProcessMetrics:
     """What one process counts.  Each has a registry of its own, so that several projects can live in one process."""
 
     def __init__(self) -> None:

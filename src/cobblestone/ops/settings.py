@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from cobblestone.domain.client_texts import MAX_BYTES, markup_in
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.texts import MAX_BYTES, markup_in
 
 FILE_NAME = "cobblestone.toml"
 ENVIRONMENT_PREFIX = "COBBLESTONE_"
@@ -531,20 +531,6 @@ class LogSection(Section):
     json_lines: bool = Field(False, description="Write JSON, one object per line.")
 
 
-class IslandSection(Section):
-    """Whether this is an island of another project; `cobblestone island add` writes this, see docs/postgresql.md."""
-
-    number: int = Field(
-        0, ge=0, le=20, description="Its range of ids; 0: a project with accounts of its own."
-    )
-    url: str = Field(
-        "",
-        max_length=120,
-        pattern=r"^(https?://[^\s\"'<>&?#]+/)?$",
-        description="Where clients reach the island for its files; project.url is that of the centre.",
-    )
-
-
 class FileSettings(BaseSettings):
     """All settings of a service, in a file of its own; a subclass has a section per field."""
 
@@ -586,13 +572,7 @@ class Settings(FileSettings):
     badges: BadgesSection = BadgesSection()  # pyright: ignore[reportCallIssue]  # as above
     watch: WatchSection = WatchSection()  # pyright: ignore[reportCallIssue]  # as above
     export: ExportSection = ExportSection()  # pyright: ignore[reportCallIssue]  # as above
-    island: IslandSection = IslandSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
-
-    @property
-    def own_url(self) -> str:
-        """Address of this very server: of an island its own, not that of its centre."""
-        return self.island.url or self.project.url
 
 
 F = TypeVar("F", bound=FileSettings)

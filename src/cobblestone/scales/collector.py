@@ -1,16 +1,21 @@
-"""Collects the exports of a list of projects, again and again."""
+"""Collects the exports of a list of projects, again and again: bounded and without redirects, kept over a restart."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import structlog
 
-from cobblestone.domain.errors import ConfigError, RemoteProtocolError
-from cobblestone.ops.clock import Clock, system_clock
+from cobblestone import __version__
+from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.files import write_durably
 from cobblestone.policy.credit.cross_project import (
     MAX_AGE,
     MIN_PROJECTS,
@@ -18,10 +23,156 @@ from cobblestone.policy.credit.cross_project import (
     Publication,
     publish,
 )
-from cobblestone.scales.fetch import TIMEOUT_SECONDS, FetchFailed, checked_url, fetch, new_client
-from cobblestone.scales.source import Source
-from cobblestone.scales.state import read_state, write_state
-from cobblestone.wire.scales import parse_project_scales
+from cobblestone.wire.project.scales import MAX_BYTES, parse_project_scales
+
+
+@dataclass(slots=True)
+class ListedProject:
+    """A project of the list, and how it went."""
+
+    url: str
+    last: CollectedScales | None = None  #: its last good export
+    n_refused: int = 0  #: versions of that export that could not be believed
+    problem: str = ""  #: of the last attempt; empty: it went well
+    tried: float = 0.0  #: Unix seconds of the last attempt; 0: never
+
+
+TIMEOUT_SECONDS = 30.0
+"""For the whole exchange: a server that sends a byte a minute does not hold us up."""
+_HEADERS = {"User-Agent": f"cobblestone/{__version__} scales", "Accept-Encoding": "identity"}
+
+
+class DocumentUnreadable(CobblestoneError):
+    """A document could not be read from its address."""
+
+
+def new_client(timeout_seconds: float = TIMEOUT_SECONDS) -> httpx.AsyncClient:
+    """Return a client for `fetch`."""
+    return httpx.AsyncClient(
+        headers=_HEADERS,
+        timeout=timeout_seconds,
+        follow_redirects=False,
+        limits=httpx.Limits(max_connections=32, max_keepalive_connections=0),
+    )
+
+
+def checked_url(text: str) -> str:
+    """Return an address of http or https; that of a project (ending in a slash) becomes that of its export.
+
+    Raises ConfigError for anything else.
+    """
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable or any(character.isspace() for character in text):
+        raise ConfigError(f"{text[:200]!r} is not an address; give one such as https://example.org/project/")
+    return text + "scales.json" if text.endswith("/") else text
+
+
+async def fetch(
+    client: httpx.AsyncClient,
+    url: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> bytes:
+    """Return the body at an address.  Raises FetchFailed: unreachable, too slow, too large, or not answered with 200."""
+    try:
+        async with asyncio.timeout(timeout_seconds), client.stream("GET", url) as answer:
+            if answer.is_redirect:
+                target = answer.headers.get("location", "")[:200]
+                raise DocumentUnreadable(f"{url} has moved to {target!r}; write that address into the list")
+            if answer.status_code != 200:
+                raise DocumentUnreadable(f"{url} answered with status {answer.status_code}")
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise DocumentUnreadable(f"{url} answered with a compressed body that nobody asked for")
+            body = bytearray()
+            async for piece in answer.aiter_raw():
+                body += piece
+                if len(body) > max_bytes:
+                    raise DocumentUnreadable(f"{url} sends more than {max_bytes} bytes")
+            return bytes(body)
+    except TimeoutError as error:
+        raise DocumentUnreadable(f"{url} did not answer within {timeout_seconds:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        raise DocumentUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+
+
+async def _fetch_once(url: str, timeout_seconds: float) -> bytes:
+    async with new_client(timeout_seconds) as client:
+        return await fetch(client, url, timeout_seconds=timeout_seconds)
+
+
+def read_document(place: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+    """Return the document at an address or in a file.  Raises FetchFailed, ConfigError."""
+    if "://" in place:
+        return asyncio.run(_fetch_once(checked_url(place), timeout_seconds))
+    try:
+        with Path(place).open("rb") as handle:
+            return handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DocumentUnreadable(f"{place} cannot be read: {error.strerror}") from error
+
+
+FORMAT = 1
+MAX_STATE_BYTES = 1_000_000_000
+
+
+class KeptSource(msgspec.Struct, frozen=True):
+    """A project of the list, and how it went."""
+
+    url: str
+    last: CollectedScales | None
+    n_refused: int
+    problem: str
+    tried: float
+
+
+class ScalesFile(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    format: int
+    sources: list[KeptSource]
+
+
+def write_state(path: Path, sources: Sequence[ListedProject]) -> None:
+    """Keep what is known.  Raises OSError."""
+    kept = [KeptSource(each.url, each.last, each.n_refused, each.problem, each.tried) for each in sources]
+    write_durably(path, msgspec.json.encode(ScalesFile(FORMAT, kept)))
+
+
+def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
+    """Fill in what was known of projects that are still on the list; how many.  Nothing, if there is no file yet.
+
+    Raises:
+        ConfigError: the file cannot be read, or is none of this service's.
+    """
+    if not path.exists():
+        return 0
+    try:
+        if path.stat().st_size > MAX_STATE_BYTES:
+            raise ValueError(f"longer than {MAX_STATE_BYTES} bytes")
+        state = msgspec.json.decode(path.read_bytes(), type=ScalesFile)
+        if state.format != FORMAT:
+            raise ValueError(f"format {state.format}, not {FORMAT}")
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} is not what this service keeps ({error}). Give another --state, or remove it to begin anew."
+        ) from error
+    known = {each.url: each for each in state.sources}
+    n_found = 0
+    for source in sources:
+        kept = known.get(source.url)
+        if kept is None:
+            continue
+        n_found += 1
+        source.last, source.n_refused = kept.last, kept.n_refused
+        source.problem, source.tried = kept.problem, kept.tried
+    return n_found
+
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +212,7 @@ def _lines(path: Path) -> list[str]:
     return [line for line in cut if line]
 
 
-class Collector:
+class ScalesCollector:
     """Knows what the projects of a list said last, and what follows from it."""
 
     def __init__(
@@ -74,7 +225,7 @@ class Collector:
         state: Path | None = None,
     ) -> None:
         """``state``: a file that keeps what projects said; raises ConfigError when it holds something else."""
-        self.sources = [Source(url) for url in urls]
+        self.sources = [ListedProject(url) for url in urls]
         self._clock = clock
         self._min_projects = min_projects
         self._timeout = timeout_seconds
@@ -94,13 +245,13 @@ class Collector:
         n_failed = sum(bool(source.problem) for source in self.sources)
         log.info("scales_collected", projects=len(self.sources), failed=n_failed)
 
-    async def _ask(self, client: httpx.AsyncClient, source: Source, slots: asyncio.Semaphore) -> None:
+    async def _ask(self, client: httpx.AsyncClient, source: ListedProject, slots: asyncio.Semaphore) -> None:
         async with slots:
             source.tried = self._clock()
             try:
                 body = await fetch(client, source.url, timeout_seconds=self._timeout)
                 parsed = await asyncio.to_thread(parse_project_scales, body)
-            except (FetchFailed, RemoteProtocolError) as error:
+            except (DocumentUnreadable, RemoteProtocolError) as error:
                 source.problem = str(error)
                 log.warning("scales_source_failed", url=source.url, problem=source.problem)
                 return
@@ -112,7 +263,7 @@ class Collector:
             source.n_refused = parsed.n_refused
             source.last = CollectedScales(scales=parsed.scales, time=self._clock())
 
-    def in_use(self, source: Source) -> bool:
+    def in_use(self, source: ListedProject) -> bool:
         """Whether a project's last export still counts."""
         return source.last is not None and self._clock() - source.last.time <= MAX_AGE
 

@@ -17,11 +17,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.policy.credit.cross_project import CLIP, MAX_SHARE
-from cobblestone.scales.collector import Collector
-from cobblestone.scales.source import Source
-from cobblestone.wire.scales import write_published_scales_json, write_published_scales_xml
+from cobblestone.scales.collector import ListedProject, ScalesCollector
+from cobblestone.wire.project.scales import write_published_scales_json, write_published_scales_xml
 
 _HEADERS = {
     "Access-Control-Allow-Origin": "*",
@@ -66,7 +65,7 @@ def _moment(time: float) -> str:
 class ScalesService:
     """Answers from what a collector knows."""
 
-    def __init__(self, collector: Collector, *, clock: Clock = system_clock) -> None:
+    def __init__(self, collector: ScalesCollector, *, clock: Clock = system_clock) -> None:
         self._collector = collector
         self._clock = clock
 
@@ -99,7 +98,7 @@ class ScalesService:
         body = msgspec.json.encode({"sources": [self._state(source) for source in self._collector.sources]})
         return Response(body, media_type="application/json", headers=_HEADERS)
 
-    def _state(self, source: Source) -> SourceState:
+    def _state(self, source: ListedProject) -> SourceState:
         last = source.last
         return SourceState(
             url=source.url,
@@ -151,7 +150,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    collector: Collector,
+    collector: ScalesCollector,
     listener: socket.socket,
     *,
     every_seconds: float,

@@ -13,8 +13,7 @@ import msgspec
 
 from cobblestone.api_schema.apps import ComparisonBody, CreditBody, LimitsBody
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.validation.agreement import parse_comparison
-from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS
+from cobblestone.policy.validation.comparison import COMPARISON_KINDS, parse_comparison
 
 FUNCTIONS_FOLDER = "functions"
 

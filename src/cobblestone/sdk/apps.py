@@ -27,25 +27,27 @@ from cobblestone.api_schema.apps import (
 )
 from cobblestone.api_schema.project import PlanClass, PlanClassList
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
-from cobblestone.sdk.app_package import (
+from cobblestone.sdk.packing.app_package import (
     Command,
+    ContainerCommand,
+    brings_container,
     command_version,
+    container_version,
     native_version,
     read_templates,
     split_command,
 )
-from cobblestone.sdk.bundle import (
+from cobblestone.sdk.packing.bundle import (
     DEFAULT_PYTHON,
     BundleCommand,
     brings_python,
     bundle_command,
     bundle_version,
 )
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.container import ContainerCommand, brings_container, container_version
-from cobblestone.sdk.errors import ConflictError
-from cobblestone.sdk.wasm_package import (
+from cobblestone.sdk.packing.wasm_package import (
+    PACKAGES_FILE,
     WasmCommand,
     in_browsers,
     portable_command,
@@ -53,7 +55,6 @@ from cobblestone.sdk.wasm_package import (
     runs_python,
     wasm_version,
 )
-from cobblestone.sdk.wasm_sources import PACKAGES_FILE
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 

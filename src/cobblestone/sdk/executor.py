@@ -22,11 +22,9 @@ from cobblestone.api_schema.batches import (
     ResultsPage,
 )
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.sdk.answers import JobResult
-from cobblestone.sdk.batch import Batch
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused
-from cobblestone.sdk.jobs import FileSender, Job, as_job
+from cobblestone.sdk.api.batch import Batch, JobResult
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused
+from cobblestone.sdk.api.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
 POLL_SECONDS = 5.0

@@ -17,15 +17,12 @@ from cobblestone.api_schema.batches import (
 )
 from cobblestone.api_schema.project import ProjectStatus
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.sdk.administration import Administration
-from cobblestone.sdk.answers import JobResult
+from cobblestone.sdk.api.administration import Administration, Operation
+from cobblestone.sdk.api.batch import Batch, JobResult
+from cobblestone.sdk.api.connection import Connection, locate, open_connection
+from cobblestone.sdk.api.jobs import Content, FileSender, Job, Sending, as_job, in_chunks
 from cobblestone.sdk.apps import AppMethods
-from cobblestone.sdk.batch import Batch
-from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import Content, FileSender, Job, Sending, as_job, in_chunks
-from cobblestone.sdk.locate import locate
-from cobblestone.sdk.operation import Operation
 
 Progress = Callable[[int], None]
 """Is told how many jobs have been handed over so far."""

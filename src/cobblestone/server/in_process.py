@@ -34,7 +34,7 @@ class InProcessServer:
             configure_logging(level="warning")
         self._exit = contextlib.ExitStack()
         self._ctx: ServerContext = self._exit.enter_context(open_project(root))
-        self.url = self._ctx.own_url
+        self.url = self._ctx.master_url
         self.app: Starlette = create_app(self._ctx)
 
     async def start(self) -> None:

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.service_manager import quoted_word
+from cobblestone.ops.environment import quoted_word
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import SCHEDULER_PATH
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, Role, parse_roles
-from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
+from cobblestone.server.scheduler.reply import UPLOAD_PATH
 
 DEFAULT_PROCESSES = (
     "scheduler,upload*2",
@@ -74,7 +74,7 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
 def first_port(settings: Settings) -> int:
     """Return the port of the first process: that of the settings, or the next one when the proxy needs it for the master URL."""
     port = settings.server.port
-    taken = bool(settings.database.url) and urlsplit(settings.own_url).port == port
+    taken = bool(settings.database.url) and urlsplit(settings.project.url).port == port
     return port + 1 if taken else port
 
 
@@ -227,7 +227,7 @@ ACCEL_LOCATION = """\
 
 
 def _nginx(root: Path, settings: Settings, processes: Sequence[Process], project: str, listen: str) -> str:
-    url = urlsplit(settings.own_url)
+    url = urlsplit(settings.project.url)
     prefix = url.path.rstrip("/")
     upstreams = ""
     parts = {

@@ -20,9 +20,9 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.ops.durable_files import sync_folder, write_durably
+from cobblestone.ops.files import sync_folder, write_durably
 from cobblestone.service.tar_files import MODES, pack_folder, unpack_folder
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.maintenance.snapshot import (
     check_dump,
     copy_database,
@@ -52,7 +52,7 @@ class FileEntry(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup holds."""
 
     format: int
@@ -119,7 +119,7 @@ def ignore_report(what: str, part: float) -> None:
 # -- making ----------------------------------------------------------------------------------------------
 
 
-def make_backup(contents: Contents, target: Path, *, report: Report = ignore_report) -> Manifest:
+def make_backup(contents: Contents, target: Path, *, report: Report = ignore_report) -> BackupManifest:
     """Write a backup of a service, running or not.
 
     Raises:
@@ -140,7 +140,7 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
         _Copy(contents, working, skip=target, report=report).run()
         if kind.schema and not schema:
             schema = current_revision(working / kind.database, kind.schema)
-        manifest = Manifest(
+        manifest = BackupManifest(
             format=FORMAT,
             cobblestone=contents.program,
             schema=schema or "",
@@ -290,10 +290,10 @@ def restore_backup(
     source: Path,
     target: Path,
     kind: Kind,
-    prepare: Callable[[Path, Manifest], str],
+    prepare: Callable[[Path, BackupManifest], str],
     *,
     report: Report = ignore_report,
-) -> Manifest:
+) -> BackupManifest:
     """Make a service's folder from a backup, once all of it is found sound.
 
     ``prepare`` may change the restored files before they are put in place, and returns the address of the empty PostgreSQL
@@ -331,7 +331,7 @@ def restore_backup(
     return manifest
 
 
-def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -> Manifest:
+def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -> BackupManifest:
     """Check a backup, folder or tar file, without restoring it.
 
     Raises:
@@ -362,7 +362,7 @@ def _unpack(source: Path, working: Path) -> None:
 
 def check_backup(
     root: Path, kind: Kind, *, report: Report = ignore_report, name: Path | None = None
-) -> Manifest:
+) -> BackupManifest:
     """Check an unpacked backup: every file, no other files, a sound database that this program understands.
 
     Raises:
@@ -403,9 +403,9 @@ def check_backup(
     return manifest
 
 
-def _read_manifest(root: Path, shown: Path) -> Manifest:
+def _read_manifest(root: Path, shown: Path) -> BackupManifest:
     try:
-        manifest = msgspec.json.decode((root / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode((root / MANIFEST).read_bytes(), type=BackupManifest)
     except FileNotFoundError as error:
         raise ConfigError(f"{shown} is not a complete backup: it has no {MANIFEST}.") from error
     except msgspec.DecodeError as error:

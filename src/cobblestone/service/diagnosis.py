@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.findings import Finding
+from cobblestone.domain.reasons import Finding
 
 MAX_LISTED = 100
 OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import structlog
 
-from cobblestone.store.operation.processes import ServerProcess
+from cobblestone.store.operation.processes import ProcessRow
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class DaemonBeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectWarning:
+class HealthWarning:
     """Something that an operator should look at."""
 
     code: str  #: stable; docs/operations.md says what each means
@@ -84,8 +84,8 @@ class Health:
     """The state of this process."""
 
     daemons: dict[str, DaemonBeat] = field(default_factory=dict[str, DaemonBeat])
-    warnings: dict[str, ProjectWarning] = field(default_factory=dict[str, ProjectWarning])
-    processes: tuple[ServerProcess, ...] = ()  #: all that were heard of, as of the last beat of this one
+    warnings: dict[str, HealthWarning] = field(default_factory=dict[str, HealthWarning])
+    processes: tuple[ProcessRow, ...] = ()  #: all that were heard of, as of the last beat of this one
     draining: bool = False
 
     def daemon(self, name: str) -> DaemonBeat:
@@ -96,14 +96,14 @@ class Health:
         """How each daemon of this process is."""
         return {name: beat.health(now) for name, beat in self.daemons.items()}
 
-    def set_warnings(self, found: Sequence[ProjectWarning], *, now: float) -> list[ProjectWarning]:
+    def set_warnings(self, found: Sequence[HealthWarning], *, now: float) -> list[HealthWarning]:
         """Take over the warnings that hold now; logs those that begin and end, and returns those that begin."""
-        new: list[ProjectWarning] = []
-        current: dict[str, ProjectWarning] = {}
+        new: list[HealthWarning] = []
+        current: dict[str, HealthWarning] = {}
         for warning in found:
             known = self.warnings.get(warning.code)
             since = now if known is None else known.since
-            current[warning.code] = ProjectWarning(
+            current[warning.code] = HealthWarning(
                 code=warning.code, text=warning.text, severe=warning.severe, since=since
             )
             if known is None or (warning.severe and not known.severe):

@@ -18,11 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
+from cobblestone.ops.environment import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import ServerSection
 from cobblestone.service.context import ProcessContext
-from cobblestone.service.http.connections import close_silent_connections, connection_class
-from cobblestone.service.http.drain import DrainingServer
+from cobblestone.service.http.connections import DrainingServer, close_silent_connections, connection_class
 from cobblestone.service.http.lean import lean_connection_class
 from cobblestone.service.supervision import keep_running
 

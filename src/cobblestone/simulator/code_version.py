@@ -12,7 +12,7 @@ _ROOT = Path(cobblestone.__file__).parent
 #: What decides the outcome of a run: the client's rules, and the server's for populations.
 _FOLDERS = (
     "simulator",
-    *(f"policy/{part}" for part in ("client", "credit", "dispatch", "estimate", "lifecycle", "validation")),
+    *(f"policy/{part}" for part in ("client", "credit", "dispatch", "lifecycle", "validation")),
 )
 
 

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.simulator.run import require_sane_number_of_jobs
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.host.run import require_sane_number_of_jobs
+from cobblestone.simulator.host.server import job_speed
+from cobblestone.simulator.world.distributions import read_trace
+from cobblestone.simulator.world.scenario import (
     DAY,
     HOUR,
     AppModel,
@@ -22,14 +24,12 @@ from cobblestone.simulator.scenario import (
     JobSizes,
     OnOff,
     Preferences,
-    Progress,
+    ProgressCurve,
     ProjectModel,
     Scenario,
     ServerModel,
     require,
 )
-from cobblestone.simulator.server import job_speed
-from cobblestone.simulator.traces import read_trace
 
 Value = TypeVar("Value")
 _TOP = ("name", "duration", "hosts", "lifetime", "[host]", "[preferences]", "[[project]]", "[compatibility]")
@@ -136,7 +136,9 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
         if key not in allowed:
             names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
             raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
-    progress = _make(Progress, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress")
+    progress = _make(
+        ProgressCurve, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress"
+    )
     slack = _number(table.pop("slack"), f"{where}.slack") if "slack" in table else None
     if slack is not None and "latency_bound" in table:
         raise ConfigError(f"{where}.slack = {slack:g}: slack and latency_bound say the same; leave one out")

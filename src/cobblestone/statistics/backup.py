@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobblestone import __version__
-from cobblestone.domain.backups import KeysInBackup
+from cobblestone.domain.exports import KeysInBackup
 from cobblestone.service import backup
-from cobblestone.service.backup import Contents, Kind, Manifest, Report, ignore_report
-from cobblestone.statistics.settings import load_settings
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.service.backup import BackupManifest, Contents, Kind, Report, ignore_report
+from cobblestone.statistics.folder import SiteFolder, load_settings
 
 KIND = Kind()
 
@@ -23,7 +22,7 @@ def make_backup(
     *,
     keys: KeysInBackup = KeysInBackup.ALL,
     report: Report = ignore_report,
-) -> Manifest:
+) -> BackupManifest:
     """Write a backup of a site, running or not, and check the copy.
 
     Raises:
@@ -71,7 +70,7 @@ def _counted_files(folder: SiteFolder) -> frozenset[tuple[str, int, int]]:
     return frozenset(found)
 
 
-def restore_backup(source: Path, target: Path, *, report: Report = ignore_report) -> Manifest:
+def restore_backup(source: Path, target: Path, *, report: Report = ignore_report) -> BackupManifest:
     """Make a site's folder from a backup, once all of it is found sound.
 
     Raises:
@@ -79,7 +78,7 @@ def restore_backup(source: Path, target: Path, *, report: Report = ignore_report
         StoreError: the backup is damaged; nothing is left at the target.
     """
 
-    def prepare(working: Path, manifest: Manifest) -> str:
+    def prepare(working: Path, manifest: BackupManifest) -> str:
         load_settings(working)
         folder = SiteFolder(working)
         if folder.secret.exists():
@@ -89,6 +88,6 @@ def restore_backup(source: Path, target: Path, *, report: Report = ignore_report
     return backup.restore_backup(source, target, KIND, prepare, report=report)
 
 
-def verify_backup(source: Path, *, report: Report = ignore_report) -> Manifest:
+def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
     """Check a backup without restoring it.  Raises ConfigError: it is none; StoreError: it is damaged."""
     return backup.verify_backup(source, KIND, report=report)

@@ -1,10 +1,11 @@
-"""Collects the exports of all projects on the list, one after the other; whatever one of them sends, the others go on."""
+"""Collects the exports of all projects on the list, from addresses that may be hostile; if one fails, the others go on."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,16 +16,134 @@ import msgspec
 import structlog
 from anyio import BrokenWorkerProcess, to_process
 
+from cobblestone import __version__
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.ops.clock import Clock
-from cobblestone.statistics.fetch import Missing, fetch, new_client
+from cobblestone.ops.environment import Clock
+from cobblestone.ops.files import write_durably
+from cobblestone.statistics.folder import (
+    CollectedProject,
+    CollectedSource,
+    CollectSection,
+    FetchedFile,
+    SiteFolder,
+    StatisticsSettings,
+)
 from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
-from cobblestone.statistics.settings import CollectSection, Source, StatisticsSettings
-from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
-from cobblestone.statistics.store.build import Member, build, published
-from cobblestone.wire.statistics_import import split_files
-from cobblestone.wire.statistics_rows import ELEMENTS
+from cobblestone.statistics.store.build import PublishedProject, build, published
+from cobblestone.wire.project.statistics_import import COLLECTED, split_files
+
+_HEADERS = {"User-Agent": f"cobblestone/{__version__} statistics", "Accept-Encoding": "identity"}
+_MAX_HEADER = 200
+
+
+class ExportUnreadable(CobblestoneError):
+    """A file could not be fetched."""
+
+
+class Missing(ExportUnreadable):
+    """There is no such file at the project."""
+
+
+def new_client(settings: CollectSection) -> httpx.AsyncClient:
+    """Return a client for `fetch`."""
+    return httpx.AsyncClient(headers=_HEADERS, timeout=settings.timeout_seconds, follow_redirects=False)
+
+
+async def fetch(
+    client: httpx.AsyncClient, url: str, target: Path, known: FetchedFile | None, settings: CollectSection
+) -> FetchedFile | None:
+    """Bring a file to ``target``, if it is another one than ``known``; None: it is the same.
+
+    What came of it before a connection broke is kept beside, and continued if the server still has the same file.
+
+    Raises:
+        FetchFailed: unreachable, too slow, too large, moved, or not answered with the file.
+        Missing: there is none.
+    """
+    part, tag = target.with_name(target.name + ".part"), target.with_name(target.name + ".part-of")
+    headers, begun = _wishes(target, part, tag, known)
+    try:
+        async with (
+            asyncio.timeout(settings.max_seconds_per_file),
+            client.stream("GET", url, headers=headers) as answer,
+        ):
+            if answer.status_code == 304:
+                return None
+            resumed = _check(answer, url, begun)
+            came = FetchedFile(
+                etag=answer.headers.get("etag", "")[:_MAX_HEADER],
+                last_modified=answer.headers.get("last-modified", "")[:_MAX_HEADER],
+            )
+            _note(tag, came)
+            await _receive(answer, url, part, resumed=resumed, settings=settings)
+    except TimeoutError as error:
+        raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
+        raise ExportUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+    part.replace(target)
+    tag.unlink(missing_ok=True)
+    return came
+
+
+def _wishes(target: Path, part: Path, tag: Path, known: FetchedFile | None) -> tuple[dict[str, str], int]:
+    """Return what to ask for: another file than is known, or the rest of one; and how many bytes of that are here."""
+    if known is not None and target.exists():
+        wishes = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
+        return {name: value for name, value in wishes.items() if value}, 0
+    if part.exists() and tag.exists() and (begun := part.stat().st_size):
+        return {"Range": f"bytes={begun}-", "If-Range": tag.read_text()}, begun
+    return {}, 0
+
+
+def _check(answer: httpx.Response, url: str, begun: int) -> bool:
+    """Return whether the answer goes on where the last one broke off.  Raises FetchFailed."""
+    if answer.status_code in (404, 410):
+        raise Missing(f"{url} does not exist")
+    if answer.is_redirect:
+        raise ExportUnreadable(
+            f"{url} has moved to {answer.headers.get('location', '')[:_MAX_HEADER]!r}; write that address into the list"
+        )
+    if answer.status_code not in (200, 206):
+        raise ExportUnreadable(f"{url} answered with status {answer.status_code}")
+    if answer.headers.get("content-encoding", "identity") not in ("identity", "gzip", "x-gzip"):
+        raise ExportUnreadable(f"{url} answered with a packed body that nobody asked for")
+    resumed = answer.status_code == 206
+    if resumed and not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
+        raise ExportUnreadable(f"{url} answered with another part of the file than was asked for")
+    return resumed
+
+
+def _note(tag: Path, came: FetchedFile) -> None:
+    """Note which file a part is of; without a name that is sure it is not continued."""
+    strong = came.etag if came.etag and not came.etag.startswith("W/") else ""
+    if name := strong or came.last_modified:
+        write_durably(tag, name.encode())
+    else:
+        tag.unlink(missing_ok=True)
+
+
+async def _receive(
+    answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: CollectSection
+) -> None:
+    with part.open("ab" if resumed else "wb") as file:
+        began, before = time.monotonic(), file.tell()
+        size = before
+        async for piece in answer.aiter_raw():
+            size += len(piece)
+            seconds = time.monotonic() - began
+            if (
+                seconds > settings.timeout_seconds
+                and size - before < settings.least_bytes_per_second * seconds
+            ):
+                raise ExportUnreadable(
+                    f"{url} comes slower than {settings.least_bytes_per_second} bytes a second: others wait for it"
+                )
+            if size > settings.max_file_bytes:
+                file.truncate(0)
+                raise ExportUnreadable(f"{url} sends more than {settings.max_file_bytes} bytes")
+            file.write(piece)
+
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +153,7 @@ Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Returns what a function gives."""
 
 
-class Collector:
+class ExportCollector:
     """Fetches, reads and publishes."""
 
     def __init__(
@@ -69,7 +188,7 @@ class Collector:
         now = self._clock()
         return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
 
-    def _due(self, source: Source) -> float:
+    def _due(self, source: CollectedSource) -> float:
         state = self._folder.project(source.name).read_state()
         settings = self._settings.collect
         every = settings.every_seconds
@@ -77,13 +196,13 @@ class Collector:
             return self._clock()
         return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
-    def next_due(self) -> Source | None:
+    def next_due(self) -> CollectedSource | None:
         """Return the project that has waited longest of those that are due."""
         due = {source.name: self._due(source) for source in self._settings.project}
         waiting = [source for source in self._settings.project if due[source.name] <= self._clock()]
         return min(waiting, key=lambda source: due[source.name], default=None)
 
-    async def collect(self, source: Source) -> None:
+    async def collect(self, source: CollectedSource) -> None:
         """Fetch the export of a project and read it.  A failure is noted; what was known stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
@@ -117,7 +236,7 @@ class Collector:
             log.exception("statistics_project_failed", project=source.name)
             problem = f"the export could not be read by a mistake of this service: {type(error).__name__}"
         else:
-            state = ProjectState(
+            state = CollectedProject(
                 generation=came.generation,
                 exported=came.exported,
                 collected=tried.tried,
@@ -135,7 +254,9 @@ class Collector:
         # What came is fetched anew as a whole: half of it may be of another day.
         project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
 
-    async def _fetch(self, source: Source, before: ProjectState) -> dict[str, FetchedFile] | None:
+    async def _fetch(
+        self, source: CollectedSource, before: CollectedProject
+    ) -> dict[str, FetchedFile] | None:
         """Bring the files of an export here; None: they are the same as before.  Raises FetchFailed."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
@@ -144,14 +265,16 @@ class Collector:
             await errand.bring("tables.xml")
             if before.generation and not errand.is_new:
                 return None
-            for table in ELEMENTS:
+            for table in COLLECTED:
                 await errand.bring_table(table)
         return errand.files
 
     async def publish(self) -> Path | None:
         """Make the file for pages; None: nothing was collected yet, or it failed, which is logged."""
         members = [
-            Member(number=number, source=source, rows=project.rows(state.generation), exported=state.exported)
+            PublishedProject(
+                number=number, source=source, rows=project.rows(state.generation), exported=state.exported
+            )
             for number, source in enumerate(self._settings.project, 1)
             if (state := (project := self._folder.project(source.name)).read_state()).generation
         ]
@@ -164,7 +287,7 @@ class Collector:
         log.info("statistics_published", projects=len(members))
         return path
 
-    def states(self) -> Sequence[tuple[Source, ProjectState]]:
+    def states(self) -> Sequence[tuple[CollectedSource, CollectedProject]]:
         """How it goes with each project."""
         return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
 
@@ -180,9 +303,9 @@ class _Errand:
         self,
         client: httpx.AsyncClient,
         settings: CollectSection,
-        source: Source,
+        source: CollectedSource,
         incoming: Path,
-        before: ProjectState,
+        before: CollectedProject,
     ) -> None:
         self._client, self._settings, self._source = client, settings, source
         self._incoming, self._before = incoming, before

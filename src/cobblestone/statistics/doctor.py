@@ -12,13 +12,12 @@ from typing import Any
 
 import duckdb
 
-from cobblestone.domain.findings import Finding
+from cobblestone.domain.reasons import Finding
 from cobblestone.service import diagnosis
 from cobblestone.service.diagnosis import keep_from_others, readable_by_others
-from cobblestone.statistics.settings import StatisticsSettings, load_settings
-from cobblestone.statistics.state import ProjectFolder, SiteFolder
+from cobblestone.statistics.folder import ExportFolder, SiteFolder, StatisticsSettings, load_settings
 from cobblestone.statistics.store.build import published
-from cobblestone.statistics.store.queries import OtherFormat, Published
+from cobblestone.statistics.store.queries import OtherFormat, PublishedFile
 from cobblestone.statistics.store.rows import KINDS
 
 STRAY_SECONDS = 86400.0
@@ -30,7 +29,7 @@ pq: Any = import_module("pyarrow.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CheckedSite:
     """A site that is looked at, running or not."""
 
     folder: SiteFolder
@@ -38,7 +37,7 @@ class Site:
     now: float
 
 
-Check = diagnosis.Check[Site, [Site]]
+Check = diagnosis.Check[CheckedSite, [CheckedSite]]
 
 
 def _count(path: Path) -> int:
@@ -46,7 +45,7 @@ def _count(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def _rows(site: Site) -> Iterator[Finding]:
+def _rows(site: CheckedSite) -> Iterator[Finding]:
     for project in site.folder.known_projects():
         state = project.read_state()
         said = {"user": state.counts.users, "host": state.counts.hosts, "team": state.counts.teams}
@@ -62,7 +61,7 @@ def _rows(site: Site) -> Iterator[Finding]:
                 yield Finding("miscounted", "project", project.root.name, text)
 
 
-def _history(site: Site) -> Iterator[Finding]:
+def _history(site: CheckedSite) -> Iterator[Finding]:
     places = [("site", "", site.folder.history)]
     places += [
         ("project", each.root.name, each.history(kind))
@@ -87,12 +86,12 @@ def _history(site: Site) -> Iterator[Finding]:
             until = max(until, -negative_last)
 
 
-def _strays(site: Site) -> Iterator[Finding]:
+def _strays(site: CheckedSite) -> Iterator[Finding]:
     for project, path in _stray_rows(site):
         yield Finding("stray", "project", project.root.name, f"nothing names {path}")
 
 
-def _stray_rows(site: Site) -> Iterator[tuple[ProjectFolder, Path]]:
+def _stray_rows(site: CheckedSite) -> Iterator[tuple[ExportFolder, Path]]:
     for project in site.folder.known_projects():
         generation = project.read_state().generation
         for path in sorted(project.generations.iterdir()) if project.generations.exists() else ():
@@ -100,28 +99,28 @@ def _stray_rows(site: Site) -> Iterator[tuple[ProjectFolder, Path]]:
                 yield project, path
 
 
-def _remove_strays(site: Site) -> int:
+def _remove_strays(site: CheckedSite) -> int:
     paths = [path for _, path in _stray_rows(site)]
     for path in paths:
         shutil.rmtree(path)
     return len(paths)
 
 
-def _published(site: Site) -> Iterator[Finding]:
+def _published(site: CheckedSite) -> Iterator[Finding]:
     path = published(site.folder)
     if path is None:
         if any(project.read_state().generation for project in site.folder.known_projects()):
             yield Finding("not_published", "pages", None, "figures came in, and no file was made of them")
         return
     try:
-        Published(site.folder, path).close()
+        PublishedFile(site.folder, path).close()
     except OtherFormat as error:
         yield Finding("other_format", "pages", path.name, f"{error}: start the site, which makes it anew")
     except duckdb.Error as error:
         yield Finding("unreadable", "pages", path.name, f"it cannot be read: {error}")
 
 
-def _secret(site: Site) -> Iterator[Finding]:
+def _secret(site: CheckedSite) -> Iterator[Finding]:
     path = site.folder.secret
     if not path.exists() or path.stat().st_size < 16:
         yield Finding("no_secret", "secret", None, f"{path} is missing or too short")
@@ -129,7 +128,7 @@ def _secret(site: Site) -> Iterator[Finding]:
         yield from readable_by_others(site.folder.root, [path])
 
 
-def _collection(site: Site) -> Iterator[Finding]:
+def _collection(site: CheckedSite) -> Iterator[Finding]:
     every = site.settings.collect.every_seconds
     for source in site.settings.project:
         state = site.folder.project(source.name).read_state()
@@ -140,7 +139,7 @@ def _collection(site: Site) -> Iterator[Finding]:
             yield Finding("late", "project", source.name, f"it was not asked for {days:.1f} days")
 
 
-def _disk(site: Site) -> Iterator[Finding]:
+def _disk(site: CheckedSite) -> Iterator[Finding]:
     least, free = site.settings.server.min_free_disk_bytes, shutil.disk_usage(site.folder.root).free
     if free < least:
         yield Finding(
@@ -204,6 +203,6 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def open_for_doctor(root: Path) -> Site:
+def open_for_doctor(root: Path) -> CheckedSite:
     """Return a site to be looked at.  Raises ConfigError: it is none."""
-    return Site(SiteFolder(root.resolve()), load_settings(root), time.time())
+    return CheckedSite(SiteFolder(root.resolve()), load_settings(root), time.time())

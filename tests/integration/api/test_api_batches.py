@@ -13,9 +13,9 @@ from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World, failed
 from tests.helpers.wire_elements import Element
 
-from cobblestone.domain.exit_statuses import exit_advice
-from cobblestone.store.work import files
-from cobblestone.wire.scheduler_request import InProgressResult
+from cobblestone.domain.reasons import exit_advice
+from cobblestone.store.catalog import files
+from cobblestone.wire.scheduler.request import InProgressResult
 
 
 def compute(world: World, *contents: bytes, users: int = 1) -> None:

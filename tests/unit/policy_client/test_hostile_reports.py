@@ -12,6 +12,7 @@ from tests.helpers.client_play import DAY, HOUR, Play, endless, job
 
 from cobblestone.policy.client.core.events import (
     DevicesChanged,
+    GiveUp,
     HostOn,
     JobFailed,
     JobProgressed,
@@ -20,7 +21,6 @@ from cobblestone.policy.client.core.events import (
     ProjectAttached,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import GiveUp
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.values import (
@@ -29,7 +29,7 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
-from cobblestone.policy.client.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
 
 CONSENT = SchedulingPreferences(may_give_up=True)
 PROJECTS = (ProjectDescription(id="p"), ProjectDescription(id="q"))

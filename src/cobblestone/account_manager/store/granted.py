@@ -6,22 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.policy.account_manager.accounting_figure import (
-    DAY,
-    Figure,
-    Target,
-    follow,
-    shown_at,
-    starter_of_new,
-    target_of,
-)
 from cobblestone.policy.account_manager.accounting_policies import (
+    DAY,
     AccountingPolicy,
     Answer_contra,
     Confirmation,
+    FigureGoal,
+    ShownFigure,
     claim,
     confirm,
+    follow,
+    shown_at,
+    starter_of_new,
     sums_for_figure,
+    target_of,
 )
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -59,11 +57,11 @@ class GrantedAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AccountStanding:
     """What an account is shown, and why."""
 
     shown: float
-    target: Target
+    target: FigureGoal
     records: Mapping[int, Confirmation]  #: by project, until now
 
 
@@ -71,7 +69,7 @@ _NAMED = "LENGTH(g.told_name) = 32"
 """The project knows the account; else the row says that it was asked: ``none`` and the account's number."""
 _PROJECT = RowMapper(ProjectAccounting)
 _GRANTED = RowMapper(GrantedAccount)
-_FIGURE = RowMapper(Figure)
+_FIGURE = RowMapper(ShownFigure)
 
 
 def project_accounting(db: Database, project_id: int) -> ProjectAccounting:
@@ -196,7 +194,7 @@ def book(
         )
 
 
-def standing(db: Database, account_id: int, *, now: float) -> Standing | None:
+def standing(db: Database, account_id: int, *, now: float) -> AccountStanding | None:
     """Return what an account is shown now; None: no project tells of it."""
     records = _claimed(db, account_id, now)
     row = db.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
@@ -204,7 +202,7 @@ def standing(db: Database, account_id: int, *, now: float) -> Standing | None:
         return None
     figure = _FIGURE.load(row)
     target = _target(records, _vouched(db), figure)
-    return Standing(shown=shown_at(figure, target, now), target=target, records=records)
+    return AccountStanding(shown=shown_at(figure, target, now), target=target, records=records)
 
 
 def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmation]:
@@ -223,7 +221,7 @@ def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmatio
     return found
 
 
-def _target(records: Mapping[int, Confirmation], vouched: frozenset[int], figure: Figure) -> Target:
+def _target(records: Mapping[int, Confirmation], vouched: frozenset[int], figure: ShownFigure) -> FigureGoal:
     final, pending = sums_for_figure((record, id_ in vouched) for id_, record in records.items())
     return target_of(final, pending, starter=figure.starter)
 
@@ -234,7 +232,7 @@ def _vouched(db: Database) -> frozenset[int]:
     )
 
 
-def _figure(tx: Transaction, account_id: int, now: float) -> Figure | None:
+def _figure(tx: Transaction, account_id: int, now: float) -> ShownFigure | None:
     """Return the figure of an account; it is made when a computer has called, with what is left for its address block."""
     row = tx.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
     if row is not None:
@@ -245,7 +243,7 @@ def _figure(tx: Transaction, account_id: int, now: float) -> Figure | None:
     if block is None:
         return None
     outstanding = tx.value("SELECT COALESCE(SUM(starter), 0) FROM figure WHERE address_block = ?", (block,))
-    made = Figure(time=now, starter=starter_of_new(float(outstanding)))
+    made = ShownFigure(time=now, starter=starter_of_new(float(outstanding)))
     tx.execute(
         "INSERT INTO figure (account_id, shown, time, starter, address_block) VALUES (?, ?, ?, ?, ?)",
         (account_id, made.shown, made.time, made.starter, block),

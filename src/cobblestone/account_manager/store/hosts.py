@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cobblestone.account_manager.model import HostFacts, HostProject, ManagedHost
+from cobblestone.account_manager.model import ComputerFacts, HostProject, ManagedHost
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
-FACTS = RowMapper(HostFacts)
+FACTS = RowMapper(ComputerFacts)
 HOST = RowMapper(ManagedHost, {"facts": FACTS})
 _CALLING = RowMapper(ManagedHost, {"facts": FACTS, "why": "'[]' AS why"})
 HOST_PROJECT = RowMapper(HostProject)
@@ -40,7 +40,7 @@ def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
     return None if row is None else HOST.load(row)
 
 
-def host_like(db: Database, account_id: int, facts: HostFacts) -> ManagedHost | None:
+def host_like(db: Database, account_id: int, facts: ComputerFacts) -> ManagedHost | None:
     """Return the computer of an account that has this client's id and name, the one that called last; as `calling_host`."""
     row = db.one(
         f"SELECT {_CALLING.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from cobblestone.policy.account_manager.accounting import Counted
-from cobblestone.policy.account_manager.amounts import NOTHING, QUANTITIES, Amounts
+from cobblestone.policy.account_manager.accounting import NOTHING, QUANTITIES, Amounts, Counted
 from cobblestone.store.engine.database import Database, Transaction
 
 Owner = Literal["account", "project", "all"]
@@ -30,7 +29,7 @@ class DayOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class AccountEntry:
     """An entry of the ledger."""
 
     id: int
@@ -144,7 +143,7 @@ def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
     return {row[0]: Amounts(*row[1:]) for row in rows}
 
 
-def largest_entries(db: Database, *, since_day: int, limit: int) -> list[Entry]:
+def largest_entries(db: Database, *, since_day: int, limit: int) -> list[AccountEntry]:
     """Return the entries with the most credit since a day: where an operator looks first."""
     rows = db.query(
         f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
@@ -154,7 +153,7 @@ def largest_entries(db: Database, *, since_day: int, limit: int) -> list[Entry]:
     return [_entry(row) for row in rows]
 
 
-def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[Entry]:
+def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[AccountEntry]:
     """Delete entries and make the sums of their days again; returns what they were."""
     rows = tx.query_in(
         f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
@@ -173,10 +172,10 @@ def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[Entry]:
     return found
 
 
-def _entry(row: tuple[object, ...]) -> Entry:
+def _entry(row: tuple[object, ...]) -> AccountEntry:
     id_, host_id, account_id, project_id, day, kind, *rest = row
     *amounts, kept_back, limits = rest
-    return Entry(
+    return AccountEntry(
         id=int(str(id_)),
         host_id=int(str(host_id)),
         account_id=int(str(account_id)),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from cobblestone.account_manager.members import Members
-from cobblestone.account_manager.web.choices import ChoicePages
-from cobblestone.account_manager.web.computers import ComputerPages
-from cobblestone.account_manager.web.joining import JoiningPages
-from cobblestone.account_manager.web.news import NewsFeed
+from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.web.choices import ChoicePages, ComputerPages
+from cobblestone.account_manager.web.joining import JoiningPages, NewsFeed
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.pages.mailed_links import MailedLinkPages

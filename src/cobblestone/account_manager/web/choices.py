@@ -1,4 +1,4 @@
-"""One's own account: what was done, what one wants to support, accounts at projects."""
+"""One's own account and computers: what was done, what one wants to support, where computers are sent and why."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, cast
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager.members import Members
-from cobblestone.account_manager.model import Choices, ManagerAccount, Preset
+from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.model import AccountChoices, ManagedHost, ManagerAccount, Preset
 from cobblestone.account_manager.store import accounts, granted, hosts, ledger, projects
-from cobblestone.account_manager.web.days import day_bars
-from cobblestone.account_manager.web.site import ManagerSite, Visit
-from cobblestone.policy.account_manager.presets import PRESETS
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, day_bars
+from cobblestone.policy.account_manager.accounting import total
+from cobblestone.policy.account_manager.selection import PRESETS
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
-from cobblestone.service.pages.site import PageError
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.wire.account import WebRpcFailure
-from cobblestone.wire.volunteer_preferences import VENUES
-from cobblestone.wire.web_rpc_client import WEAK_KEY
+from cobblestone.wire.project.account import WebRpcFailure
+from cobblestone.wire.project.pages import WEAK_KEY
+from cobblestone.wire.project.preferences import VENUES
 
 DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
 MAX_SHARE = 1e6
@@ -50,7 +50,7 @@ class ChoicePages:
             Route("/account.php", own(self.account), methods=both),
         ]
 
-    async def home(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what one's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
         asks = visit.ctx.settings.accounting.policy != "estimate"
@@ -70,7 +70,7 @@ class ChoicePages:
         found = await visit.ctx.store.aread(read)
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
-    async def choices(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Choose what to support, or each project by hand."""
         keywords = await visit.ctx.store.aread(projects.keywords)
         known = visit.ctx.projects.projects
@@ -103,7 +103,7 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
-    async def sharing(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def sharing(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Choose what projects are told: what they may give to statistics sites, and the team."""
         problem, now = "", visit.ctx.clock()
         if visit.request.method == "POST":
@@ -131,7 +131,7 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
-    async def project_key(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def project_key(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Take the weak key of an account that somebody made at a project."""
         form = await visit.form()
         number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
@@ -153,7 +153,7 @@ class ChoicePages:
         await visit.ctx.store.awrite(keep)
         return visit.go("home.php")
 
-    async def account(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def account(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Change the password, or delete the account."""
         problem = ""
         if visit.request.method == "POST":
@@ -187,14 +187,14 @@ class ChoicePages:
 
 
 def _chosen(
-    before: Choices,
+    before: AccountChoices,
     form: Mapping[str, str],
     keywords: list[int],
     known: list[int],
     problems: dict[str, str],
     *,
     now: float,
-) -> Choices:
+) -> AccountChoices:
     """Return the choices in a form; ``problems`` gets what is wrong."""
     preset, mode = form.get("preset", ""), form.get("mode", "")
     shares: dict[int, float] = {}
@@ -237,3 +237,46 @@ def _preset_names() -> dict[str, str]:
         "low_power": _("Low power: a quarter of the processors, and nothing while nobody is there"),
         "maximum": _("As much as possible"),
     }
+
+
+class ComputerPages:
+    """Pages of computers, for their owner only."""
+
+    def __init__(self, site: ManagerSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/computer.php", self._site.own_page(self.computer), methods=["GET", "POST"])]
+
+    async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """One computer; a form says where it stands, or leaves it out of lists."""
+        host_id = visit.needed_number("id")
+        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        if host is None or host.account_id != account.id:
+            raise not_found(_("computer"))
+        if visit.request.method == "POST":
+            return await self._change(visit, host)
+
+        def read(db: Database) -> dict[str, Any]:
+            reports = hosts.host_projects(db, host.id)
+            return {
+                "reports": reports,
+                "held": total(each.record.held for each in reports.values()),
+                "disputed": total(each.record.disputed for each in reports.values()),
+                "counted": ledger.by_host(db, account.id).get(host.id),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        names = {project.id: project for project in visit.ctx.projects.projects}
+        return visit.show_form("computer.html", host=host, projects=names, venues=venue_names(), **found)
+
+    async def _change(self, visit: ManagerVisit, host: ManagedHost) -> Response:
+        form = await visit.form()
+        venue = form.get("venue", "")
+        if form.get("what") == "hide":
+            await visit.ctx.store.awrite(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
+            return visit.go("home.php")
+        if venue in ("", *VENUES):
+            await visit.ctx.store.awrite(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
+        return visit.go(f"computer.php?id={host.id}")

@@ -7,12 +7,11 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager import operation
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.operation import MAX_TEXT
 from cobblestone.account_manager.model import ManagerAccount
-from cobblestone.account_manager.operation import MAX_TEXT
 from cobblestone.account_manager.store import granted, ledger
-from cobblestone.account_manager.web.days import day_bars
-from cobblestone.account_manager.web.site import ManagerSite, Visit
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, day_bars
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.languages import gettext as _
@@ -35,7 +34,7 @@ class OperatorPages:
         """Return the routes."""
         return [Route("/ops.php", self._site.own_page(self.operation), methods=["GET", "POST"])]
 
-    async def operation(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def operation(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show everything of importance; forms change projects and delete entries of the ledger."""
         if not account.is_operator:
             raise not_found(_("page"))
@@ -72,7 +71,7 @@ class OperatorPages:
             **found,
         )
 
-    async def _change(self, visit: Visit) -> None:
+    async def _change(self, visit: ManagerVisit) -> None:
         form = await visit.form(max_bytes=4 * MAX_TEXT, long_fields={"text"})
         ctx, now = visit.ctx, visit.ctx.clock()
         try:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.environment import Clock, system_clock
 
 PERIOD_SECONDS = 5 * 86400.0
 """Benchmarks are run again after so long, as in the family."""

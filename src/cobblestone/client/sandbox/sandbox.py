@@ -1,4 +1,4 @@
-"""What is in force to keep jobs within bounds on this computer, in words, and how a job's command line is wrapped."""
+"""What keeps jobs within bounds on this computer: which bounds hold, by what, and how a job's command line is wrapped."""
 
 from __future__ import annotations
 
@@ -7,17 +7,173 @@ import pwd
 import resource
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
-from cobblestone.client.sandbox.bounds import Bound, job_bounds, sentences
-from cobblestone.client.sandbox.control_groups import ControlGroups, JobGroup, find_control_groups
-from cobblestone.client.tasks.processes import tasks_of_account
-from cobblestone.client.tasks.slot_files import Account
+from cobblestone.client.sandbox.processes import (
+    ControlGroups,
+    JobGroup,
+    find_control_groups,
+    tasks_of_account,
+)
+from cobblestone.client.sandbox.slot_files import JobAccount
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.reasons import Reason, reason
+
+POLL_SECONDS = 1.0
+"""Between two looks at each job: orders, reports, run time."""
+MEASURE_SECONDS = 10.0
+"""Between two measurements of a job's memory, processes and disk space."""
+_AS_A_SERVICE = "run the client as a service of systemd (cobblestone client unit)"
+
+
+class Holder(StrEnum):
+    """Who keeps a job within a bound."""
+
+    SYSTEM = "system"  #: it cannot be passed
+    CLIENT = "client"  #: it can be passed for a while, until the client looks
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One bound of jobs."""
+
+    name: str
+    holder: Holder
+    means: str  #: what holds it; empty: nothing
+    remark: Reason | None = (
+        None  #: for the volunteer: that it does not hold at every moment, why, and what can be done
+    )
+
+    def as_json(self) -> dict[str, object]:
+        """Return a form for JSON."""
+        return {
+            "bound": self.name,
+            "held_by": self.holder.value,
+            "means": self.means,
+            "remark": self.remark.text() if self.remark else None,
+        }
+
+
+def job_bounds(
+    *, bubblewrap: bool, account: bool, groups: Collection[str], counted: bool, why_not_counted: str = ""
+) -> tuple[Bound, ...]:
+    """Return all bounds of a job.
+
+    ``account``: jobs have one of their own; ``groups``: control groups that can be made; ``counted``: the system counts a job's
+    processes apart from others.
+    """
+    return (
+        _processes("pids" in groups, counted, why_not_counted),
+        _memory("memory" in groups),
+        Bound(
+            "space of the slot",
+            Holder.CLIENT,
+            _looks(MEASURE_SECONDS),
+            reason(
+                "disk_watched",
+                "The space of a job's slot is looked at every {seconds:.0f} seconds only; the system bounds single files.",
+                seconds=MEASURE_SECONDS,
+            ),
+        ),
+        Bound("size of single files, core dumps", Holder.SYSTEM, "resource limits"),
+        Bound("run time", Holder.CLIENT, _looks(POLL_SECONDS)),
+        Bound("size of outputs", Holder.CLIENT, "before the upload"),
+        Bound(
+            "processors",
+            Holder.NOBODY,
+            "lowest priority",
+            reason(
+                "processors_free",
+                "Nothing keeps a job to its number of processors; its priority lets other programs go first.",
+            ),
+        ),
+        *_reach(bubblewrap, account),
+        _remains(bubblewrap, bool(groups)),
+    )
+
+
+def _looks(seconds: float) -> str:
+    return "a look each second" if seconds == 1 else f"a look every {seconds:.0f} s"
+
+
+def _processes(grouped: bool, counted: bool, why_not: str) -> Bound:
+    name = "number of processes and threads"
+    if grouped or counted:
+        return Bound(name, Holder.SYSTEM, "control groups" if grouped else "a user namespace")
+    return Bound(
+        name,
+        Holder.CLIENT,
+        _looks(MEASURE_SECONDS),
+        reason(
+            "processes_watched",
+            "A job's processes are counted every {seconds:.0f} seconds only: there are no control groups, and {why}. In between "
+            "the system bounds the processes of the whole account. What helps: {remedy}, or let bubblewrap work.",
+            seconds=MEASURE_SECONDS,
+            why=why_not,
+            remedy=_AS_A_SERVICE,
+        ),
+    )
+
+
+def _memory(grouped: bool) -> Bound:
+    if grouped:
+        return Bound("memory", Holder.SYSTEM, "control groups")
+    return Bound(
+        "memory",
+        Holder.CLIENT,
+        _looks(MEASURE_SECONDS),
+        reason(
+            "memory_watched",
+            "A job's memory is looked at every {seconds:.0f} seconds only, since there are no control groups; when the computer "
+            "has none left, the system ends jobs first. What helps: {remedy}.",
+            seconds=MEASURE_SECONDS,
+            remedy=_AS_A_SERVICE,
+        ),
+    )
+
+
+def _reach(bubblewrap: bool, account: bool) -> tuple[Bound, Bound]:
+    """Network and files; that there is no sandbox, and why, is a sentence of its own."""
+    if bubblewrap:
+        return Bound("network", Holder.SYSTEM, "bubblewrap"), Bound(
+            "files of others", Holder.SYSTEM, "bubblewrap"
+        )
+    files = (
+        Bound("files of others", Holder.SYSTEM, "an account of their own")
+        if account
+        else Bound("files of others", Holder.NOBODY, "")
+    )
+    return Bound("network", Holder.NOBODY, ""), files
+
+
+def _remains(bubblewrap: bool, grouped: bool) -> Bound:
+    name = "no process outlives its job"
+    if bubblewrap or grouped:
+        return Bound(name, Holder.SYSTEM, "bubblewrap" if bubblewrap else "control groups")
+    return Bound(
+        name,
+        Holder.CLIENT,
+        "parents and a mark",
+        reason(
+            "processes_may_hide",
+            "A job can hide processes from the client, so that they outlive it. What helps: install bubblewrap.",
+        ),
+    )
+
+
+def sentences(bounds: Collection[Bound]) -> tuple[Reason, ...]:
+    """Say what the system enforces, in one sentence, and of everything else that it does not."""
+    enforced = [f"{each.name} ({each.means})" for each in bounds if each.holder is Holder.SYSTEM]
+    return (
+        reason("enforced", "The system enforces: {what}.", what=", ".join(enforced)),
+        *(each.remark for each in bounds if each.remark),
+    )
+
 
 INSIDE = Path("/boinc")
 """Where the client's data directory seems to be for a job under bubblewrap; its true place says who the volunteer is."""
@@ -77,7 +233,7 @@ class Sandbox:
     """What is in force."""
 
     bubblewrap: str = ""  #: the program; empty: not used
-    account: Account | None = None
+    account: JobAccount | None = None
     control_groups: ControlGroups | None = None
     visible: tuple[Path, ...] = ()
     counting: tuple[str, ...] | None = None
@@ -251,7 +407,7 @@ def _at_most(processes: int) -> list[str]:
 
 
 def _find_counting(
-    program: str, account: Account | None, visible: Sequence[Path], environment: Mapping[str, str]
+    program: str, account: JobAccount | None, visible: Sequence[Path], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...] | None, str]:
     """Try whether a job's processes can be counted apart from all others and bounded: the words that do it, or None and why not.
 
@@ -271,7 +427,7 @@ def _find_counting(
     return counting, ""
 
 
-def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
+def _account(choice: SandboxChoice) -> tuple[JobAccount | None, Reason]:
     if os.geteuid() != 0:
         name = pwd.getpwuid(os.geteuid()).pw_name if _has_entry(os.geteuid()) else str(os.geteuid())
         return None, reason("own_account", "Jobs run under the client's own account, {name}.", name=name)
@@ -280,7 +436,7 @@ def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
             entry = pwd.getpwnam(name)
             if entry.pw_uid == 0:
                 raise ConfigError(f"Jobs must not run as root: choose another account than {name}.")
-            return Account(name, entry.pw_uid, entry.pw_gid), reason(
+            return JobAccount(name, entry.pw_uid, entry.pw_gid), reason(
                 "unprivileged_account", "Jobs run under the unprivileged account {name}.", name=name
             )
     raise ConfigError(
@@ -298,7 +454,7 @@ def _has_entry(uid: int) -> bool:
 
 
 def _find_bubblewrap(
-    choice: SandboxChoice, account: Account | None, environment: Mapping[str, str]
+    choice: SandboxChoice, account: JobAccount | None, environment: Mapping[str, str]
 ) -> tuple[str, Reason]:
     if choice.bubblewrap == "never":
         return "", reason(
@@ -338,20 +494,20 @@ def _try(line: Sequence[str]) -> str:
     return ""
 
 
-def _as_job(program: str, account: Account | None, visible: Sequence[Path]) -> list[str]:
+def _as_job(program: str, account: JobAccount | None, visible: Sequence[Path]) -> list[str]:
     """Return the words that start a trial as jobs are started."""
     sandbox = [*_bubblewrap(program, visible), "--unshare-net", "--"] if program else []
     return [*sandbox, *_drop(account)]
 
 
-def _drop(account: Account | None, *more: str) -> list[str]:
+def _drop(account: JobAccount | None, *more: str) -> list[str]:
     """Return the words that take on an account's rights; limits are set before, since they may not be afterwards."""
     if account is None:
         return []
     return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", *more, "--"]
 
 
-def _reachable(folder: Path, account: Account) -> bool:
+def _reachable(folder: Path, account: JobAccount) -> bool:
     for each in (folder, *folder.parents):
         try:
             found = each.stat()

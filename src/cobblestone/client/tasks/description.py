@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
-from cobblestone.policy.client.task_exit import Ending
-from cobblestone.wire.init_data import InitData
+from cobblestone.policy.client.host.tasks import Ending
+from cobblestone.wire.client.task_messages import InitData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile:
+class TaskInput:
     """A file of the app or of the job, present in the project's directory."""
 
     open_name: str  #: the name under which the job opens it; may have sub-directories
@@ -21,7 +21,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFile:
+class TaskOutput:
     """A file that the job makes."""
 
     open_name: str
@@ -33,7 +33,7 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TaskLimits:
     """Bounds of one task; 0 means none."""
 
     memory_bytes: float = 0.0  #: resident size of all its processes
@@ -51,8 +51,8 @@ class TaskSpec:
     project_dir: Path
     main_program: str  #: physical name
     arguments: tuple[str, ...] = ()
-    inputs: tuple[InputFile, ...] = ()  #: files of the version and of the job, without the main program
-    outputs: tuple[OutputFile, ...] = ()
+    inputs: tuple[TaskInput, ...] = ()  #: files of the version and of the job, without the main program
+    outputs: tuple[TaskOutput, ...] = ()
     init: InitData = field(default_factory=InitData)
     mapped: bool = True  #: the app's API is 6.0 or newer: it has a memory-mapped segment
     use_symlinks: bool = False
@@ -61,7 +61,7 @@ class TaskSpec:
     in_container: bool = False  #: it starts Podman or Docker, which the sandbox has not
     niceness: int | None = 19  #: of its processes; None: that of the client
     stderr_head: bool = False  #: keep the beginning of its error output rather than the end
-    limits: Limits = field(default_factory=Limits)
+    limits: TaskLimits = field(default_factory=TaskLimits)
 
 
 class ProcessState(IntEnum):

@@ -1,4 +1,10 @@
-"""A slot's life: set up for a job, started again, its outputs handed over, emptied."""
+"""What a task finds in its slot: files, the shared segment, its environment; and how a slot is set up, read and emptied.
+
+Our side of the shared segment.
+
+The file is read and written, not mapped: a job that cuts its segment short would kill a client that maps it (SIGBUS), while a
+read only comes back short.  On Linux both ways see the same pages.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,39 @@ import gzip
 import hashlib
 import os
 import shutil
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cobblestone.client.tasks.description import OutputFile, ProducedFile, TaskSpec
-from cobblestone.client.tasks.slot_files import SlotFolder, checked_open_name, checked_physical_name
+from cobblestone.client.sandbox.containers import CONTAINERS_FOLDER
+from cobblestone.client.sandbox.sandbox import SYSTEM_PATH
+from cobblestone.client.sandbox.slot_files import SlotFolder, checked_open_name, checked_physical_name
+from cobblestone.client.tasks.description import ProducedFile, TaskOutput, TaskSpec
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.policy.client.task_exit import (
+from cobblestone.policy.client.host.tasks import (
     DEFAULT_DEFERRAL,
     ERR_FILE_MISSING,
     ERR_FILE_TOO_BIG,
     FinishFile,
     TemporaryExit,
 )
-from cobblestone.wire.init_data import StartData, read_result_name, write_init_data
-from cobblestone.wire.task_messages import (
+from cobblestone.wire.client.task_messages import (
+    CHANNEL_BYTES,
+    HAVE_TRICKLE_DOWN,
+    MAX_MESSAGE,
     SEGMENT_BYTES,
     SEGMENT_FILE,
-    TaskState,
+    UPLOAD_FILE_STATUS,
+    Channel,
+    CheckpointState,
+    StartData,
+    TaskOrders,
+    read_result_name,
     read_soft_link,
     read_task_state,
     read_variety,
+    write_init_data,
     write_soft_link,
     write_task_state,
     write_upload_status,
@@ -130,7 +148,7 @@ def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
     return True
 
 
-def _link_output(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> None:
+def _link_output(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> None:
     place, name = f"{OUTPUTS}/{output.physical_name}", _free_name(output.open_name)
     _link(folder, place, name, symbolic=spec.use_symlinks)
 
@@ -174,13 +192,13 @@ def _text(folder: SlotFolder, name: str) -> str:
     return data.decode(errors="replace") if data else ""
 
 
-def read_state(folder: SlotFolder, name: str) -> TaskState | None:
+def read_state(folder: SlotFolder, name: str) -> CheckpointState | None:
     """Return the task's last checkpoint; None without one."""
     state = read_task_state(_text(folder, STATE_FILE))
     return state if state and state.result_name == name else None
 
 
-def write_state(folder: SlotFolder, state: TaskState) -> None:
+def write_state(folder: SlotFolder, state: CheckpointState) -> None:
     """Remember a checkpoint."""
     folder.write(STATE_FILE, write_task_state(state).encode())
 
@@ -247,7 +265,7 @@ def collect_outputs(folder: SlotFolder, spec: TaskSpec) -> tuple[ProducedFile, .
     return tuple(produced)
 
 
-def hand_over(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> ProducedFile | None:
+def hand_over(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> ProducedFile | None:
     """Move one output to the project's directory; None when there is none."""
     target = spec.project_dir / checked_physical_name(output.physical_name)
     places = [f"{OUTPUTS}/{output.physical_name}", str(checked_open_name(output.open_name))]
@@ -290,7 +308,7 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[OutputFile]:
+def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[TaskOutput]:
     """Return outputs that the job wants uploaded now."""
     asked = {name.removeprefix(UPLOAD_REQUEST) for name in folder.names(UPLOAD_REQUEST)}
     return [output for output in spec.outputs if output.open_name in asked]
@@ -318,3 +336,103 @@ def trickle_variety(path: Path) -> str:
     """Return the variety that a message taken from a job names."""
     with path.open("rb") as file:
         return read_variety(file.read(2048).decode(errors="replace"))
+
+
+_OPPOSITES = {TaskOrders.SUSPEND: TaskOrders.RESUME, TaskOrders.RESUME: TaskOrders.SUSPEND}
+
+
+class SharedSegment:
+    """Eight channels in an open file; orders that do not fit wait in a queue."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self.orders: deque[TaskOrders] = deque()
+        self.order_unread_since: float | None = None
+        """Since when the job has had an order that it has not read."""
+        self.listens = False
+        """Whether it ever read one."""
+        self._pending_down: set[str] = set()
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.file)
+
+    def receive(self, channel: Channel) -> str:
+        """Take the unread message of a channel; empty if there is none."""
+        start = channel * CHANNEL_BYTES
+        data = os.pread(self.file, CHANNEL_BYTES, start)
+        if not data or not data[0]:
+            return ""
+        self._put(start, b"\0")
+        return data[1:].split(b"\0", 1)[0].decode("ascii", "replace")
+
+    def is_free(self, channel: Channel) -> bool:
+        """Whether the last message has been read."""
+        return os.pread(self.file, 1, channel * CHANNEL_BYTES) == b"\0"
+
+    def send(self, channel: Channel, text: str) -> bool:
+        """Leave a message if the last one has been read."""
+        if not self.is_free(channel):
+            return False
+        data = text.encode("ascii", "replace")[:MAX_MESSAGE] + b"\0"
+        start = channel * CHANNEL_BYTES
+        self._put(start + 1, data)
+        self._put(start, b"\1")  # last: it makes the message valid
+        return True
+
+    def _put(self, start: int, data: bytes) -> None:
+        if os.fstat(self.file).st_size >= SEGMENT_BYTES:  # do not make a cut file grow again, hole by hole
+            os.pwrite(self.file, data, start)
+
+    def order(self, control: TaskOrders) -> None:
+        """Queue an order.  A suspension and a resumption that have both not been read cancel out."""
+        if self.orders and self.orders[-1] == _OPPOSITES.get(control):
+            self.orders.pop()
+        elif control not in self.orders:
+            self.orders.append(control)
+
+    def announce(self, message: str) -> None:
+        """Tell the job of a trickle or of a finished upload, as soon as it has read the last such message."""
+        self._pending_down.add(message)
+
+    def deliver(self, now: float) -> None:
+        """Hand over what waits; to be called once a second."""
+        if self.is_free(Channel.CONTROL):
+            if self.order_unread_since is not None:
+                self.listens = True
+            self.order_unread_since = None
+            if self.orders:
+                self.send(Channel.CONTROL, self.orders.popleft())
+                self.order_unread_since = now
+        if self._pending_down:
+            text = "".join(
+                each for each in (HAVE_TRICKLE_DOWN, UPLOAD_FILE_STATUS) if each in self._pending_down
+            )
+            if self.send(Channel.TRICKLE_DOWN, text):
+                self._pending_down.clear()
+
+
+_WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
+
+
+def job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
+    """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
+    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
+    kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
+    return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
+
+
+def with_libraries(spec: TaskSpec, environment: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    """Return a job's command line, to be started last, with the folders in which its program looks for libraries.
+
+    Whatever starts the sandbox must not look there: what a job leaves in its slot would run outside.
+    """
+    if spec.in_container:  # the engine is a program of the system, not of the project
+        return list(words)
+    folders = [
+        f"../../projects/{spec.project_dir.name}",
+        ".",
+        "../..",
+        environment.get("LD_LIBRARY_PATH", ""),
+    ]
+    return ["/bin/sh", "-c", _WITH_LIBRARIES, "job", ":".join(filter(None, folders)), *words]

@@ -45,9 +45,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY, AveragingRule, RunningAverage
+from cobblestone.domain.values import AppVersionId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
@@ -60,16 +60,17 @@ from cobblestone.policy.credit.claims import (
     VersionIncrement,
     VersionStatistics,
     WorkunitFacts,
+    minimum,
 )
-from cobblestone.policy.credit.combine import minimum
-from cobblestone.policy.credit.pfc import (
+from cobblestone.policy.credit.scales import (
     MIN_HOST_SAMPLES,
-    PeakFlopCount,
+    ResultPeakFlops,
+    VersionRecord,
+    VersionScales,
     estimated_flops,
     learn_run_times,
     peak_flop_count,
 )
-from cobblestone.policy.credit.scales import VersionRecord, VersionScales
 
 STEADY, MEASURED = "steady", "steady-measured"
 
@@ -209,7 +210,7 @@ class SteadySystem:
 
 
 def _by_own_measure(
-    count: PeakFlopCount, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext
+    count: ResultPeakFlops, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext
 ) -> Claim:
     """Estimate x factor x how long the job was for this host, compared with its others."""
     flops = estimated_flops(workunit, context.statistics.app)

@@ -17,17 +17,17 @@ from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.values import value
-from cobblestone.policy.credit.bounds import bounded_input, bounded_workunit
+from cobblestone.domain.values import ResultId, value
 from cobblestone.policy.credit.claims import (
+    DEPLOYED,
     AppIncrement,
     AppStatistics,
     Claim,
     ClaimInput,
     ClaimMode,
     CreditContext,
+    CreditUnit,
     Grant,
     HostVersionIncrement,
     HostVersionStatistics,
@@ -37,8 +37,9 @@ from cobblestone.policy.credit.claims import (
     VersionIncrement,
     VersionStatistics,
     WorkunitFacts,
+    bounded_input,
+    bounded_workunit,
 )
-from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
 
 __all__ = [
     "AppIncrement",

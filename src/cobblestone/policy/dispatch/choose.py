@@ -12,25 +12,23 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.apps import ANY_PLATFORM, App
-from cobblestone.domain.ids import AppId, AppVersionId, WorkunitId
-from cobblestone.domain.platforms import POSIX
+from cobblestone.domain.apps import ANY_PLATFORM, POSIX, App
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import AppId, AppVersionId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.budget import Budget
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.catalogue import (
+    Assignment,
+    Candidate,
+    Catalogue,
+    DispatchDecision,
+    job_seconds,
+)
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
-from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
-from cobblestone.policy.dispatch.explain import Code, by_importance, explain
-from cobblestone.policy.dispatch.homogeneous import hr_class
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space
-from cobblestone.policy.dispatch.reliability import is_reliable, shortened_delay
+from cobblestone.policy.dispatch.explain import Code, Tally, by_importance, explain
+from cobblestone.policy.dispatch.limits import DispatchLimits, is_reliable, must_replicate, shortened_delay
+from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space, by_suitability, hr_class
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.dispatch.suitability import by_suitability
-from cobblestone.policy.dispatch.tally import Tally
-from cobblestone.policy.estimate.speed import job_seconds
-from cobblestone.policy.validation.adaptive_replication import must_replicate
 
 HeldWorkunits = AbstractSet[WorkunitId] | Callable[[Sequence[WorkunitId]], AbstractSet[WorkunitId]]
 """Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time."""

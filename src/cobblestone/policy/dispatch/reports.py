@@ -17,23 +17,29 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.states import ClientState, ExitStatus, Outcome, ServerState, ValidateState
-from cobblestone.domain.values import value
-from cobblestone.domain.work import OutputSpec, Result
-from cobblestone.policy.dispatch import quota
+from cobblestone.domain.values import HostId, UserId, value
+from cobblestone.domain.work import (
+    ExitStatus,
+    Outcome,
+    OutputSpec,
+    Result,
+    ResultClientState,
+    ServerState,
+    ValidateState,
+)
+from cobblestone.policy.dispatch import limits
 
 MISSING_EXIT_STATUS = -1  #: stored when the client did not say, or said nonsense
 MAX_SECONDS = 1e9  #: longest believable time of a result, some 30 years
 
 _LATE_REPORTS = (Outcome.NO_REPLY, Outcome.CLIENT_DETACHED)
-_CLIENT_STATES = frozenset(ClientState)
+_CLIENT_STATES = frozenset(ResultClientState)
 _ABORTS = (ExitStatus.ABORTED_BY_PROJECT, ExitStatus.ABORTED_BY_USER)  # no crash: the quota stays
 
 
 @value(kw_only=True)
-class ReportedResult:
+class ResultReport:
     """What the client says of one finished result."""
 
     name: str
@@ -64,7 +70,7 @@ class ReportContext:
 class AcceptedReport:
     """New values of the result's row."""
 
-    client_state: ClientState
+    client_state: ResultClientState
     outcome: Outcome
     validate_state: ValidateState
     exit_status: int
@@ -84,7 +90,7 @@ class ReportDecision:
 
 
 def judge_report(
-    report: ReportedResult,
+    report: ResultReport,
     context: ReportContext,
     *,
     host_id: HostId,
@@ -114,13 +120,13 @@ def judge_report(
     record = context.record
     if record is not None:
         if success:
-            record = quota.after_success(record, daily_quota, daily_quota_init)
+            record = limits.after_success(record, daily_quota, daily_quota_init)
         elif report.exit_status not in _ABORTS:
-            record = quota.after_failure(record, daily_quota)
+            record = limits.after_failure(record, daily_quota)
     known_state = report.state in _CLIENT_STATES
     return ReportDecision(
         accepted=AcceptedReport(
-            client_state=ClientState(report.state) if known_state else ClientState.COMPUTE_ERROR,
+            client_state=ResultClientState(report.state) if known_state else ResultClientState.COMPUTE_ERROR,
             outcome=Outcome.SUCCESS if success else Outcome.CLIENT_ERROR,
             validate_state=ValidateState.INIT if success else ValidateState.INVALID,
             exit_status=exit_status,
@@ -206,17 +212,17 @@ def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: Us
     return None
 
 
-def _client_says_success(report: ReportedResult) -> bool:
-    return report.exit_status == ExitStatus.SUCCESS and report.state == ClientState.FILES_UPLOADED
+def _client_says_success(report: ResultReport) -> bool:
+    return report.exit_status == ExitStatus.SUCCESS and report.state == ResultClientState.FILES_UPLOADED
 
 
-def _failure(report: ReportedResult, context: ReportContext) -> Reason | None:
+def _failure(report: ResultReport, context: ReportContext) -> Reason | None:
     """Why the result is an error; None when it is a success."""
     if report.exit_status is None:
         return reason("exit_status_missing", "The client did not report an exit status.")
     if report.exit_status != ExitStatus.SUCCESS:
         return reason("exit_status", "The program ended with status {status}.", status=report.exit_status)
-    if report.state != ClientState.FILES_UPLOADED:
+    if report.state != ResultClientState.FILES_UPLOADED:
         return reason(
             "client_state", "The client ended the task in state {state}, not 5.", state=report.state
         )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.apps import BROWSER_PLATFORM, starts_scripts
 from cobblestone.domain.hosts import Host, HostAppVersion
-from cobblestone.domain.ids import AppId, AppVersionId, TeamId
 from cobblestone.domain.people import ProjectPreferences
-from cobblestone.domain.platforms import starts_scripts
-from cobblestone.domain.values import value
+from cobblestone.domain.values import AppId, AppVersionId, TeamId, value
 from cobblestone.policy.dispatch.deadline_check import BookedJob
-from cobblestone.policy.dispatch.own_versions import OwnVersion
+from cobblestone.policy.dispatch.versions import OwnVersion
 
 ANONYMOUS_PLATFORM = "anonymous"
 """Platform name of a client that brings its own app versions."""

@@ -32,18 +32,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, Value, reason
-from cobblestone.domain.states import (
+from cobblestone.domain.work import (
+    DAY,
     AssimilateState,
     ExitStatus,
     FileDeleteState,
     Outcome,
+    Result,
     ServerState,
     ValidateState,
+    Workunit,
     WorkunitError,
 )
-from cobblestone.domain.work import DAY, Result, Workunit
 from cobblestone.policy.lifecycle.application import apply_effect, apply_transition
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.policy.lifecycle.states import (
     CreateResult,
     DeleteInputs,
     DeleteOutputs,
@@ -58,8 +60,11 @@ from cobblestone.policy.lifecycle.effects import (
     TimeOutResult,
     Transition,
     WorkunitView,
+    awaits_validation,
+    is_over,
+    is_success,
+    is_unsent,
 )
-from cobblestone.policy.lifecycle.states import awaits_validation, is_over, is_success, is_unsent
 
 __all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
 

@@ -20,14 +20,15 @@ from typing import TypeGuard, TypeVar, cast
 from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.policy.validation.documents import (
     ArchiveDocument,
+    ArrayDocument,
     BinaryDocument,
     Document,
     Json,
     JsonDocument,
+    RecordsDocument,
     TableDocument,
     TextDocument,
 )
-from cobblestone.policy.validation.numpy_files import ArrayDocument, RecordsDocument
 
 _Item = TypeVar("_Item")
 

@@ -11,23 +11,24 @@ from starlette.responses import Response
 from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import TeamId
 from cobblestone.domain.people import ConsentKind, Team, User
+from cobblestone.domain.values import TeamId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import consents, one_time_codes, teams, users
-from cobblestone.store.people.one_time_codes import Purpose
-from cobblestone.store.people.profiles import profile_of
-from cobblestone.wire.account import (
+from cobblestone.store.people import consents, credentials, teams, users
+from cobblestone.store.people.credentials import Purpose
+from cobblestone.store.people.users import profile_of
+from cobblestone.wire.project.account import (
     AccountInfo,
     LoginTokenQuery,
     TeamLookup,
     WebRpcError,
     WebRpcFailure,
+    external_cpid,
     parse_am_get_info,
     parse_am_set_info,
     parse_create_account,
@@ -42,8 +43,7 @@ from cobblestone.wire.account import (
     write_teams_xml,
     write_web_rpc_error,
 )
-from cobblestone.wire.identity import external_cpid
-from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig, write_project_config
+from cobblestone.wire.project.pages import PlatformEntry, ProjectConfig, write_project_config
 
 COMMON_PLATFORMS = (
     "x86_64-pc-linux-gnu",
@@ -235,7 +235,7 @@ def _teams(db: Database, wanted: TeamLookup) -> list[Team]:
 
 
 def _token_owner(db: Database, wanted: LoginTokenQuery, *, now: float) -> tuple[User, Team | None] | None:
-    code = one_time_codes.find_code(db, Purpose.ATTACH, wanted.token, now=now)
+    code = credentials.find_code(db, Purpose.ATTACH, wanted.token, now=now)
     if code is None or code.user_id != wanted.user_id:
         return None
     user = users.user_by_id(db, code.user_id)

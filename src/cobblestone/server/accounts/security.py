@@ -18,13 +18,13 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.account_mails import AccountMails, Letter
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
-from cobblestone.service.one_time_password import DIGITS, STEP_SECONDS, matching_step
+from cobblestone.service.mail import AccountMails, Letter
+from cobblestone.service.passwords import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import account_changes, one_time_codes, users
-from cobblestone.store.people.one_time_codes import Purpose
-from cobblestone.wire.identity import passwd_hash, weak_authenticator
+from cobblestone.store.people import account_changes, credentials, users
+from cobblestone.store.people.credentials import Purpose
+from cobblestone.wire.project.account import passwd_hash, weak_authenticator
 
 LOG_IN_SECONDS = 15 * 60.0
 CHANGE_SECONDS = 24 * 3600.0
@@ -117,7 +117,7 @@ class AccountSecurity:
         stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
 
         def change(tx: Transaction) -> User | None:
-            if one_time_codes.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
+            if credentials.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
                 return None  # somebody was quicker
             account_changes.set_password(tx, user.id, stored)
             account_changes.set_email_verified(tx, user.id, now=now)
@@ -163,7 +163,7 @@ class AccountSecurity:
             if found is None:
                 return
             user, end = found[0], now + LOG_IN_SECONDS
-            one_time_codes.add_codes(tx, user.id, Purpose.LOG_IN, [code], now=now, expire_time=end)
+            credentials.add_codes(tx, user.id, Purpose.LOG_IN, [code], now=now, expire_time=end)
             self._mails.send(tx, user, Letter.LOG_IN, url=self._ctx.url(f"login_link.php?code={code}"))
 
         await self._ctx.store.awrite(ask)
@@ -178,7 +178,7 @@ class AccountSecurity:
         now = self._ctx.clock()
 
         def use(tx: Transaction) -> User | None:
-            taken = one_time_codes.use_code(tx, Purpose.LOG_IN, code, now=now)
+            taken = credentials.use_code(tx, Purpose.LOG_IN, code, now=now)
             if taken is None:
                 return None
             account_changes.set_email_verified(tx, taken.user_id, now=now)
@@ -190,7 +190,7 @@ class AccountSecurity:
         """Make the token with which clients attach to an account by themselves for a day; the one before it ends."""
         now, token = self._ctx.clock(), secrets.token_hex(16)
         await self._ctx.store.awrite(
-            lambda tx: one_time_codes.add_codes(
+            lambda tx: credentials.add_codes(
                 tx, user.id, Purpose.ATTACH, [token], now=now, expire_time=now + ATTACH_SECONDS
             )
         )
@@ -212,7 +212,7 @@ class AccountSecurity:
         stored = await self._accounts.passwords.hash(passwd_hash(password, email_addr))
 
         def ask(tx: Transaction) -> None:
-            one_time_codes.add_codes(
+            credentials.add_codes(
                 tx,
                 user.id,
                 Purpose.CHANGE_EMAIL,
@@ -248,7 +248,7 @@ class AccountSecurity:
         now = self._ctx.clock()
 
         def use(tx: Transaction) -> bool:
-            taken = one_time_codes.use_code(tx, Purpose.CONFIRM_EMAIL, code, now=now)
+            taken = credentials.use_code(tx, Purpose.CONFIRM_EMAIL, code, now=now)
             if taken is not None:
                 account_changes.set_email_verified(tx, taken.user_id, now=now)
             return taken is not None
@@ -264,10 +264,10 @@ class AccountSecurity:
         now = self._ctx.clock()
 
         def change(tx: Transaction) -> User | None:
-            found = one_time_codes.find_code(tx, Purpose.CHANGE_EMAIL, code, now=now)
+            found = credentials.find_code(tx, Purpose.CHANGE_EMAIL, code, now=now)
             if found is None or found.user_id != user.id:
                 return None
-            one_time_codes.use_code(tx, Purpose.CHANGE_EMAIL, code, now=now)
+            credentials.use_code(tx, Purpose.CHANGE_EMAIL, code, now=now)
             email_addr, _space, stored = found.payload.partition(" ")
             account_changes.set_email(tx, user.id, email_addr=email_addr, passwd_hash=stored, now=now)
             self._mails.send(tx, user, Letter.ADDRESS_CHANGED)  # to the old address
@@ -301,7 +301,7 @@ class AccountSecurity:
 
         def turn_on(tx: Transaction) -> User:
             account_changes.set_second_factor(tx, user.id, sealed, step=step)
-            one_time_codes.add_codes(tx, user.id, Purpose.RECOVERY, [_bare(code) for code in codes], now=now)
+            credentials.add_codes(tx, user.id, Purpose.RECOVERY, [_bare(code) for code in codes], now=now)
             account_changes.end_sessions(tx, user.id)
             self._mails.send(tx, user, Letter.FACTOR_ON)
             return _again(tx, user)
@@ -313,7 +313,7 @@ class AccountSecurity:
 
         def turn_off(tx: Transaction) -> User:
             account_changes.set_second_factor(tx, user.id, "", step=0)
-            one_time_codes.drop_codes(tx, user.id, Purpose.RECOVERY)
+            credentials.drop_codes(tx, user.id, Purpose.RECOVERY)
             account_changes.end_sessions(tx, user.id)
             self._mails.send(tx, user, Letter.FACTOR_OFF)
             return _again(tx, user)
@@ -335,10 +335,10 @@ class AccountSecurity:
             if found is None or not found.totp_secret:
                 return False
             if len(bare) != DIGITS:
-                code = one_time_codes.find_code(tx, Purpose.RECOVERY, bare, now=now)
+                code = credentials.find_code(tx, Purpose.RECOVERY, bare, now=now)
                 if code is None or code.user_id != user.id:
                     return False
-                one_time_codes.use_code(tx, Purpose.RECOVERY, bare, now=now)
+                credentials.use_code(tx, Purpose.RECOVERY, bare, now=now)
                 self._mails.send(tx, user, Letter.RECOVERY_USED)
                 return True
             step = matching_step(self._open(found.totp_secret), bare, now=now, last_step=found.totp_step)
@@ -351,9 +351,7 @@ class AccountSecurity:
 
     async def recovery_codes_left(self, user: User) -> int:
         """How many recovery codes an account still has."""
-        return await self._ctx.store.aread(
-            lambda db: one_time_codes.count_codes(db, user.id, Purpose.RECOVERY)
-        )
+        return await self._ctx.store.aread(lambda db: credentials.count_codes(db, user.id, Purpose.RECOVERY))
 
     def _open(self, sealed: str) -> bytes:
         try:
@@ -389,7 +387,7 @@ class AccountSecurity:
 
 
 def _owner(db: Database, purpose: Purpose, code: str, *, now: float) -> User | None:
-    found = one_time_codes.find_code(db, purpose, code, now=now)
+    found = credentials.find_code(db, purpose, code, now=now)
     return None if found is None else users.user_by_id(db, found.user_id)
 
 

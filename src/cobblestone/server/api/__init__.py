@@ -9,53 +9,36 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.api import (
     accounting,
-    apps,
-    batches,
     browsers,
     credit,
-    doctor,
     explain,
-    files,
     hosts,
-    news,
     operator,
-    outputs,
-    own,
     people,
-    scales,
-    signing,
     status,
-    tokens,
-    trickles,
     workunits,
 )
-from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
-from cobblestone.server.api.openapi import openapi_document
-from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.api.endpoints.docs import CONTENT_SECURITY_POLICY, docs_page
+from cobblestone.server.api.endpoints.openapi import openapi_document
+from cobblestone.server.api.endpoints.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.api.submission import apps, batches, files, signing
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.problems import response_for, unknown_path
+from cobblestone.service.http.api import response_for, unknown_path
 
 _MODULES = (
     batches,
-    outputs,
     files,
     apps,
     signing,
-    tokens,
     people,
-    news,
     hosts,
     workunits,
-    own,
-    trickles,
+    status,
     browsers,
     credit,
     accounting,
     explain,
-    status,
     operator,
-    doctor,
-    scales,
 )
 ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() if isinstance(each, Endpoint))
 """All that declare themselves in these modules."""
@@ -63,7 +46,7 @@ ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:
     """All routes of the API, its description, and an answer in its own form for unknown paths."""
-    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.own_url)
+    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
     described = msgspec.json.encode(document)
     page = docs_page(document)
 

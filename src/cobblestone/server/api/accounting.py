@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cobblestone.api_schema import accounting as schema
+from cobblestone.api_schema import account_manager as schema
 from cobblestone.domain.people import Scope
-from cobblestone.server.api.errors import unauthorised
-from cobblestone.server.api.routing import SMALL_BODY, Call, endpoint
+from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, endpoint, unauthorised
 from cobblestone.service.http.api import count_question
 from cobblestone.store.operation import told_credit
 

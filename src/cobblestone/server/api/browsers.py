@@ -9,24 +9,23 @@ from __future__ import annotations
 import math
 import random
 
-from cobblestone.api_schema import browsers as schema
+from cobblestone.api_schema import batches as schema
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.people import Scope, User
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server.accounts.visitors import VISITORS_ADDRESS, user_of_ticket, visitors
-from cobblestone.server.api.errors import unauthorised
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.server.accounts.service import VISITORS_ADDRESS, user_of_ticket, visitors
+from cobblestone.server.api.endpoints.routing import Call, endpoint, unauthorised
 from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, browser_limits, browser_request
-from cobblestone.server.scheduler.exchange import Exchange
-from cobblestone.server.scheduler.links import Links
-from cobblestone.service.http.problems import ApiProblem
-from cobblestone.service.http.rate_limits import Bucket, client_address, limit_key
+from cobblestone.server.scheduler.exchange import SchedulerExchange
+from cobblestone.server.scheduler.reply import Links
+from cobblestone.service.http.api import ApiProblem
+from cobblestone.service.http.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import hosts, tokens, users
+from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import dispatch
-from cobblestone.store.work.locks import HOSTS, WORKUNITS_OF_RESULTS
+from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 
 TOKEN_SECONDS = 400 * 86400.0
 _RNG = random.Random()
@@ -40,7 +39,7 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
     """
     ctx, now = call.ctx, call.now
     _take_turn(ctx.limits.new_browsers, limit_key(client_address(call.request.scope)), now)
-    secret = tokens.new_secret()
+    secret = credentials.new_secret()
 
     def make(tx: Transaction) -> schema.BrowserToken:
         user = _owner(tx, call, body.account)
@@ -48,7 +47,7 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
         name = body.name.strip() or SYSTEM
         about = HostDescription(domain_name=name, os_name=SYSTEM, platforms=(BROWSER_PLATFORM,))
         hosts.update_host(tx, host.id, about, rpc_seqno=0, external_ip_addr="", now=now)
-        tokens.create_token(
+        credentials.create_token(
             tx,
             secret,
             name=name,
@@ -100,8 +99,8 @@ async def _exchange(
     _take_turn(ctx.limits.browsers, _token_key(call), call.now)
     token = call.token
     locks = {
-        WORKUNITS_OF_RESULTS: [] if report is None else [report.name],
-        HOSTS: () if token is None or token.host_id is None else (token.host_id,),
+        LOCKED_WORKUNITS: [] if report is None else [report.name],
+        LOCKED_HOSTS: () if token is None or token.host_id is None else (token.host_id,),
     }
 
     def transact(tx: Transaction) -> schema.BrowserJobs:
@@ -114,7 +113,7 @@ async def _exchange(
             offer.limits, threads=threads, jobs_per_day=ctx.settings.browsers.jobs_per_day
         )
         message = browser_request(user, host, offer, work=work, report=report)
-        exchange = Exchange(ctx, offer, limits, Links(ctx), _RNG, tx, message)
+        exchange = SchedulerExchange(ctx, offer, limits, Links(ctx), _RNG, tx, message)
         languages = call.request.headers.get("accept-language", "")
         return browser_jobs(exchange.run("", languages))
 
@@ -128,7 +127,7 @@ def _check_owner(tx: Transaction, name: str, host: Host) -> None:
         raise NotFound("This browser has no such job.")
 
 
-def _take_turn(bucket: Bucket, key: str, now: float) -> None:
+def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:
     """Count a request.  Raises ApiProblem where there were too many."""
     wait = bucket.wait(key, now=now)
     if wait > 0:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cobblestone.api_schema import explanations as schema
+from cobblestone.api_schema import operation as schema
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.dispatch.host_status import VersionStatus
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.policy.dispatch.status import VersionStatus
+from cobblestone.server.api.endpoints.routing import Call, endpoint
 from cobblestone.server.operation import explain
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.api_schema import hosts as schema
-from cobblestone.api_schema.explanations import HostExplanation
+from cobblestone.api_schema import operation as schema
+from cobblestone.api_schema.operation import HostExplanation
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
+from cobblestone.domain.values import HostId
 from cobblestone.policy.credit.rac import decayed
+from cobblestone.server.api.endpoints.routing import Call, endpoint
 from cobblestone.server.api.explain import host_explanation
-from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import computers, hosts
+from cobblestone.store.people import hosts
+from cobblestone.store.people import hosts as computers
 
 
 def _host_or_missing(db: Database, host_id: int) -> Host:

@@ -1,4 +1,6 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
+"""What operators do by hand: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
+
+What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
 
 They note what they do themselves, with the state before and after (server/operation/interventions.py): hence ``quiet``.
 """
@@ -10,15 +12,15 @@ from typing import Annotated
 import msgspec
 
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.people import Scope
-from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.domain.values import AppVersionId
+from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.operation import doctor, rollout
 from cobblestone.server.operation import interventions as operations
-from cobblestone.server.operation import rollout
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
-from cobblestone.store.operation.figures import Rollout
+from cobblestone.store.operation.figures import RolloutFigures
 
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
@@ -138,7 +140,7 @@ async def delete_user(call: Call, user_id: int) -> schema.Done:
     return schema.Done(target=f"user {user_id}", text="is being erased")
 
 
-def _rollout(found: Rollout) -> schema.Rollout:
+def _rollout(found: RolloutFigures) -> schema.Rollout:
     plan = found.plan
     return schema.Rollout(
         version=found.version_id,
@@ -251,3 +253,26 @@ async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
     return schema.FoundList(
         found=[schema.Found(kind=item.kind, id=item.id, name=item.name) for item in found]
     )
+
+
+@endpoint("GET", "/doctor", scope=Scope.MANAGE, tag="operation")
+async def list_checks(call: Call) -> schema.CheckList:
+    """List the checks of a live project."""
+    return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
+
+
+@endpoint("GET", "/doctor/{name}", scope=Scope.MANAGE, tag="operation", problems=(404,))
+async def diagnose(call: Call, name: str) -> schema.Diagnosis:
+    """Carry out a check.
+
+    On a snapshot of the database; large projects take minutes for some.
+    """
+    found = await doctor.diagnose(call.ctx, doctor.check_named(name))
+    return found.described()
+
+
+@endpoint("POST", "/doctor/{name}/repair", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)
+async def repair(call: Call, name: str) -> schema.Repair:
+    """Repair what a check found, as far as that is safe."""
+    check = doctor.check_named(name)
+    return schema.Repair(name=check.name, repaired=await doctor.repair(call.ctx, check, call.actor))

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.api_schema import workunits as schema
+from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema.apps import RulesBody
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import Workunit
-from cobblestone.server.api.app_rules import limits_with, rules_from
-from cobblestone.server.api.apps import app_named
-from cobblestone.server.api.own import task_fields
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.people import task_fields
+from cobblestone.server.api.submission.app_rules import limits_with, rules_from
+from cobblestone.server.api.submission.apps import app_named
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions, listings, page_queries

@@ -51,7 +51,7 @@ _CACHED = ("download", "upload")
 _SHOWN = 300
 
 
-class Bucket:
+class StorageBucket:
     """Files in a bucket; the project's folder is a cache."""
 
     in_bucket = True

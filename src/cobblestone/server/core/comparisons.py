@@ -7,8 +7,7 @@ from importlib.metadata import entry_points
 
 import structlog
 
-from cobblestone.policy.validation.comparisons.kind import ComparisonKind
-from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS, ENTRY_POINT_GROUP
+from cobblestone.policy.validation.comparison import COMPARISON_KINDS, ENTRY_POINT_GROUP, ComparisonKind
 
 log = structlog.get_logger(__name__)
 

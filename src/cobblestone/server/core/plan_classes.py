@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.api_schema.faults import find_fault
+from cobblestone.api_schema.values import find_fault
 from cobblestone.domain.apps import CONTAINER_CLASS, PlanClass
 from cobblestone.domain.errors import ConfigError
 

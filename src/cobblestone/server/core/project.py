@@ -1,16 +1,23 @@
-"""A project's folder: its paths, keys and lock."""
+"""A project's folder: its paths, keys, lock and texts.
+
+Texts that the project writes itself, in Markdown: about it, its science, its terms of use.
+
+They are files in the project's folder, ``about.md``, ``science.md`` and ``terms.md``, with translations beside them
+(``about.fr.md``).  A text exists as soon as its file does.
+"""
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.people import User
 from cobblestone.ops.settings import Settings, load_settings
-from cobblestone.service.folder_lock import take_folder
-from cobblestone.service.upgrading import UpgradedDatabase, open_upgraded
+from cobblestone.service.folder import UpgradedDatabase, open_upgraded, take_folder
 from cobblestone.store.engine.database import Store
 from cobblestone.store.schema.project import PROJECT
 
@@ -153,3 +160,57 @@ class ProjectFolder:
             lock=lambda: self.lock(shared=bool(settings.database.url)),
             keep=self.root if settings.database.backup_before_upgrade else None,
         )
+
+
+TEXT_NAMES = ("about", "science", "terms")
+MAX_TEXT_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: tuple[int, int]
+    text: str
+
+
+class ProjectTexts:
+    """Reads the texts; again when a file has changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[Path, _Read] = {}
+
+    def text(self, name: str, language: str) -> str | None:
+        """Return a text in a language, else in the language that the project wrote it in; None: there is none."""
+        translated = self._read(self._root / f"{name}.{language}.md")
+        return translated if translated is not None else self._read(self._root / f"{name}.md")
+
+    def present(self) -> list[str]:
+        """Return the names of the texts that there are."""
+        return [name for name in TEXT_NAMES if (self._root / f"{name}.md").is_file()]
+
+    def _read(self, path: Path) -> str | None:
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            known = self._known.get(path)
+            if known is None or known.stamp != stamp:
+                with path.open("rb") as file:
+                    known = _Read(stamp, file.read(MAX_TEXT_BYTES).decode("utf-8", "replace").strip())
+                self._known[path] = known
+        except OSError:
+            return None
+        return known.text or None
+
+
+_KEY_LETTERS = 32
+
+
+def notice_key(secret: bytes, user: User) -> str:
+    """Return the key of an account's notices; it reads them and nothing else, and ends when the account gets new keys."""
+    text = f"notices {user.id} {user.authenticator}"
+    return hmac.digest(secret, text.encode(), "sha256").hex()[:_KEY_LETTERS]
+
+
+def notice_page(secret: bytes, user: User) -> str:
+    """Return the page of an account's notices, with its key."""
+    return f"notices.php?userid={user.id}&auth={notice_key(secret, user)}"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.store.work.archive_parts import Archive, ArchiveParts
-from cobblestone.store.work.files import place_of
+from cobblestone.store.catalog.files import place_of
+from cobblestone.store.work.archive import Archive, ArchiveParts
 from cobblestone.store.work.uploads import StoredOutput
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ def open_storage(root: Path, settings: StorageSection) -> FileStorage:
     if not settings.bucket:
         return SharedFolder()
     try:
-        from cobblestone.server.core.bucket import Bucket
+        from cobblestone.server.core.bucket import StorageBucket
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"storage.bucket needs a library that is not installed. Install it with: {how_to_install('s3')}"
         ) from error
-    return Bucket(root, settings)
+    return StorageBucket(root, settings)
 
 
 def archive_of(folder: ProjectFolder, settings: Settings, storage: FileStorage) -> Archive:

@@ -12,16 +12,14 @@ from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
-from cobblestone.domain.states import AssimilateState, ValidateState
-from cobblestone.domain.work import CreditOfRows, Result
+from cobblestone.domain.values import AppVersionId, HostId, ResultId
+from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
 from cobblestone.ops.settings import CreditSection
-from cobblestone.policy.credit.book import CreditBook, Entry, GrantTerms, RecordKey, ResultsJudged
-from cobblestone.policy.credit.claims import ClaimInput, PlatformKind, WorkunitFacts
-from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.policy.dispatch.quota import bad_after_failure, bad_after_valid, quota_after_valid
-from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
+from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKind, WorkunitFacts
+from cobblestone.policy.dispatch.limits import bad_after_failure, bad_after_valid, quota_after_valid
+from cobblestone.policy.dispatch.versions import is_gpu_class
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.credit.systems import find_system
@@ -242,7 +240,7 @@ def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
 
 
 def ledger_entries(
-    view: WorkunitView, terms: GrantTerms, entries: Iterable[Entry]
+    view: WorkunitView, terms: GrantTerms, entries: Iterable[BookEntry]
 ) -> Iterator[ledger.CreditEntry]:
     """Yield the book's entries with the names of those whom they credit."""
     results: dict[ResultId, Result] = {result.id: result for result in view.results}

@@ -11,12 +11,12 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.domain.file_names import folder_name
-from cobblestone.domain.ids import ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, WorkunitError
-from cobblestone.ops.durable_files import write_durably
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.lifecycle.handler_retries import next_attempt
+from cobblestone.domain.texts import folder_name
+from cobblestone.domain.values import ResultId, WorkunitId
+from cobblestone.domain.work import AssimilateState, WorkunitError
+from cobblestone.ops.files import write_durably
+from cobblestone.policy.lifecycle.deadlines import next_attempt
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.storage import bring_outputs
 from cobblestone.server.credit.grant_batch import GrantBatch

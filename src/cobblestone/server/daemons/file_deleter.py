@@ -9,8 +9,9 @@ from functools import partial
 import structlog
 
 from cobblestone.server.core.context import ServerContext
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work import archive, batches, files, lifecycle, uploads
+from cobblestone.store.work import archive, batches, lifecycle, uploads
 from cobblestone.store.work.uploads import partial_folder
 
 log = structlog.get_logger(__name__)

@@ -22,18 +22,18 @@ from typing import Any
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
+from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import (
+from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
+from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
+from cobblestone.policy.validation.comparison import (
     DEFAULT_LIMITS,
     compare,
     kind_named,
     missing_output,
     usable,
 )
-from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
-from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.store.work.uploads import StoredOutput, output_content
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Set
 import structlog
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.values import WorkunitId
 from cobblestone.store.engine.process_group import ProcessGroup
 
 log = structlog.get_logger(__name__)

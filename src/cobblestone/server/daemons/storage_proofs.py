@@ -6,15 +6,14 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from cobblestone.domain.contributions import Contribution
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution
 from cobblestone.domain.values import value
-from cobblestone.policy.contribution.storage import StorageChallenge, StorageRecord, judged
+from cobblestone.policy.storage import StorageChallenge, StorageRecord, judged
 from cobblestone.server.core.context import ServerContext
+from cobblestone.store.catalog import files, kept_files
 from cobblestone.store.credit import contributions
 from cobblestone.store.credit.contributions import ContributionEntry
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work import files, kept_files
 
 PORTION = 100
 ABSENT_SECONDS = 30 * SECONDS_PER_DAY

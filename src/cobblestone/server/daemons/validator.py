@@ -14,11 +14,10 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError, StoreError
-from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.reasons import Reason, phrase, sayable
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.lifecycle.handler_retries import next_attempt
-from cobblestone.policy.validation.agreement import kind_named
+from cobblestone.domain.values import ResultId, WorkunitId
+from cobblestone.policy.lifecycle.deadlines import next_attempt
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
@@ -27,6 +26,7 @@ from cobblestone.policy.validation.canonical import (
     pairs_to_compare,
     results_to_check,
 )
+from cobblestone.policy.validation.comparison import kind_named
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.storage import bring_outputs

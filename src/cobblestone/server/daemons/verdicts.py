@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import structlog
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.ids import ResultId
+from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import CreditOfRows
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.validation.agreement import kind_named, missing_output
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationDecision,
@@ -18,6 +17,7 @@ from cobblestone.policy.validation.canonical import (
     judge,
     pairs_to_compare,
 )
+from cobblestone.policy.validation.comparison import kind_named, missing_output
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.store.catalog.keys import CodeSignKey
-from cobblestone.wire.signatures import (
+from cobblestone.store.catalog.apps import CodeSignKey
+from cobblestone.wire.project.signatures import (
     decode_private_key,
     decode_public_key,
     encode_public_key,

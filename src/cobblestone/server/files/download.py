@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 from cobblestone.service.http.rate_limits import client_address, limit_key
-from cobblestone.store.work.files import fan_out, place_of
-from cobblestone.wire.upload import legal_file_name
+from cobblestone.store.catalog.files import fan_out, place_of
+from cobblestone.wire.project.upload import legal_file_name
 
 PLACES = 16
 """Downloads that are looked up and begun at once."""

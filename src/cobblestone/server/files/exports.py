@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.ops.durable_files import sync_file, sync_folder
+from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.server.core.project import ProjectFolder
 
 CURRENT = "current"

@@ -22,14 +22,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
-from cobblestone.ops.durable_files import sync_folder
-from cobblestone.server.core.context import ServerContext
-from cobblestone.server.files.disk_space import disk_is_full
-from cobblestone.service.http.bodies import BodyStream, answer
+from cobblestone.ops.files import sync_folder
+from cobblestone.server.core.context import ServerContext, disk_is_full
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.service.http.requests import BodyStream, answer
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work.files import place_of
 from cobblestone.store.work.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
@@ -37,8 +36,8 @@ from cobblestone.store.work.uploads import (
     partial_folder,
     record_upload,
 )
-from cobblestone.wire.signatures import verify_upload_signature
-from cobblestone.wire.upload import (
+from cobblestone.wire.project.signatures import verify_upload_signature
+from cobblestone.wire.project.upload import (
     FileSizeQuery,
     FileUpload,
     UploadHeaderParser,

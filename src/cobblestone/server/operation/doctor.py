@@ -12,29 +12,27 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
-from cobblestone.domain.findings import Finding
-from cobblestone.policy.rollout import RolloutState
-from cobblestone.server.core.context import ServerContext
+from cobblestone.domain.reasons import Finding
+from cobblestone.policy.dispatch.rollout import RolloutState
+from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
-from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
-from cobblestone.server.operation.islands import island_findings
 from cobblestone.service import diagnosis
 from cobblestone.service.diagnosis import Diagnosis, keep_from_others, readable_by_others
 from cobblestone.service.health import DaemonHealth
-from cobblestone.store.catalog import apps, keys
-from cobblestone.store.credit import credit_days
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog import apps as keys
+from cobblestone.store.credit import history
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.maintenance.upgrade import upgrade_plan
 from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import files
 from cobblestone.store.work.uploads import partial_folder
-from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
+from cobblestone.wire.project.signatures import decode_public_key, encode_public_key, same_key, verify_md5
 
 STRAY_SECONDS = 86400.0
 """A file that no row knows is left alone until it is so old: its row may be on its way."""
@@ -126,7 +124,7 @@ def _recount_batches(ctx: ServerContext) -> int:
 
 
 def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for owner, owner_id, kept, granted in credit_days.unlike_ledger(db):
+    for owner, owner_id, kept, granted in history.unlike_ledger(db):
         text = f"its days hold {kept:g} credit, and the ledger {granted:g}"
         yield Finding("history_differs", str(owner), owner_id, text)
 
@@ -350,7 +348,7 @@ CHECKS: Mapping[str, Check] = {
             name="history",
             promise="Days of the history add up to the ledger.",
             find=_history,
-            repair=_write(credit_days.begin_anew),
+            repair=_write(history.start_again),
             repair_text="Lets the history be summed from the ledger again, in some minutes.",
             advice="Report it as a bug of cobblestone, with the rows.",
         ),
@@ -461,12 +459,6 @@ CHECKS: Mapping[str, Check] = {
             find=_export,
             advice="cobblestone export says why it fails; see docs/exports.md.",
             only_warns=True,
-        ),
-        Check(
-            name="islands",
-            promise="Credit that islands grant is here, each entry once.",
-            find=island_findings,
-            advice="cobblestone island status; the log of the centre says why (daemon_step_failed). See docs/postgresql.md.",
         ),
         Check(
             name="daemons",

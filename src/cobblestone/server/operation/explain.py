@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId
-from cobblestone.domain.reasons import Reason, phrase, reason
-from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
-from cobblestone.domain.work import Result, Workunit
-from cobblestone.policy.dispatch.host_status import HostStatus, host_status
-from cobblestone.policy.dispatch.job_refusals import for_submitter
-from cobblestone.policy.dispatch.reach import Shortage, shortage
+from cobblestone.domain.reasons import Reason, exit_advice, phrase, reason
+from cobblestone.domain.values import HostId
+from cobblestone.domain.work import Outcome, Result, ServerState, ValidateState, Workunit, WorkunitError
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
-from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.dispatch.status import HostStatus, Shortage, for_submitter, host_status, shortage
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer

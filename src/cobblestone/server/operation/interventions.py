@@ -6,8 +6,8 @@ import secrets
 from dataclasses import replace
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
+from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.engine.database import Transaction
@@ -15,11 +15,11 @@ from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import account_changes, users
 from cobblestone.store.work import batches, lifecycle
-from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, Batch
-from cobblestone.wire.identity import passwd_hash, weak_authenticator
+from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, BatchRow
+from cobblestone.wire.project.account import passwd_hash, weak_authenticator
 
 
-async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch:
+async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchRow:
     """Cancel what is not done yet; the batch after that.
 
     Raises:
@@ -49,7 +49,7 @@ async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch
     return await ctx.store.aread(lambda db: batches.batch_by_id(db, batch_id))
 
 
-async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch:
+async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchRow:
     """Submit the jobs of a batch that failed or were cancelled anew, as a batch of their own.
 
     Raises:
@@ -57,7 +57,7 @@ async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch:
         Conflict: it has no such jobs.
     """
 
-    def begin(tx: Transaction) -> tuple[Batch, list[int]]:
+    def begin(tx: Transaction) -> tuple[BatchRow, list[int]]:
         old = batches.batch_by_id(tx, batch_id)
         ids = interventions.failed_workunits(tx, batch_id, after=0, limit=MAX_JOBS_PER_CALL)
         if not ids:
@@ -88,7 +88,7 @@ def cancel_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor
     _note(tx, ctx, actor, "cancel workunit", f"workunit {workunit_id}", None, {"cancelled": True})
 
 
-def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor: Actor) -> Batch | None:
+def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor: Actor) -> BatchRow | None:
     """Try a workunit again: an unfinished one may fail as often as before; a failed one becomes a new batch, which is returned.
 
     Raises:
@@ -185,7 +185,7 @@ def withdraw_news(tx: Transaction, ctx: ServerContext, news_id: int, actor: Acto
     )
 
 
-def _batch_like(tx: Transaction, ctx: ServerContext, old: Batch, name: str) -> Batch:
+def _batch_like(tx: Transaction, ctx: ServerContext, old: BatchRow, name: str) -> BatchRow:
     return batches.create_batch(
         tx, name=name[:200], app_id=old.app_id, priority=old.priority, token_id=old.token_id, now=ctx.clock()
     )

@@ -11,15 +11,15 @@ from cobblestone.ops.metrics import METRICS
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import WATCHER
 from cobblestone.server.files.exports import last_export
-from cobblestone.server.operation.figures import StateReader
+from cobblestone.server.operation.alerts import StateReader
 from cobblestone.service.http import monitoring
-from cobblestone.service.http.readiness import read_and_write
+from cobblestone.service.http.monitoring import read_and_write
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import Endings, ProjectFigures
-from cobblestone.store.people import tokens
+from cobblestone.store.people import credentials
 
 
-class Monitoring(monitoring.Monitoring):
+class ProjectMonitoring(monitoring.Monitoring):
     """Answers those who watch a project."""
 
     described = METRICS
@@ -52,7 +52,7 @@ class Monitoring(monitoring.Monitoring):
 
     async def accepts(self, token: str) -> bool:
         """Whether a token may read."""
-        found = await self._ctx.store.aread(lambda db: tokens.token_by_secret(db, token))
+        found = await self._ctx.store.aread(lambda db: credentials.token_by_secret(db, token))
         return found is not None and found.usable(self._ctx.clock()) and Scope.READ in found.scopes
 
 

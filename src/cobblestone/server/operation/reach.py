@@ -7,15 +7,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from cobblestone.domain.hosts import CPU, Host
-from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.policy.dispatch.catalogue import Candidate
+from cobblestone.domain.values import HostId, UserId
+from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import DispatchDecision
-from cobblestone.policy.dispatch.homogeneous import hr_class
-from cobblestone.policy.dispatch.job_refusals import OTHER_TARGET
-from cobblestone.policy.dispatch.reach import AT_HAND_SECONDS, Shortage, Taker, could_take, shortage
+from cobblestone.policy.dispatch.match import hr_class
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.status import (
+    AT_HAND_SECONDS,
+    OTHER_TARGET,
+    Shortage,
+    Taker,
+    could_take,
+    shortage,
+)
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
 from cobblestone.store.engine.database import Database

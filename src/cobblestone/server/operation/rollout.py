@@ -8,15 +8,15 @@ import structlog
 
 from cobblestone.domain.apps import AppVersion
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import AppVersionId
-from cobblestone.policy.rollout import RolloutPlan, RolloutState, begin_rollout, next_step
+from cobblestone.domain.values import AppVersionId
+from cobblestone.policy.dispatch.rollout import RolloutPlan, RolloutState, begin_rollout, next_step
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import SYSTEM, Actor
 from cobblestone.store.operation.figures import (
-    Rollout,
+    RolloutFigures,
     give_up_results_of_version,
     rollout_of,
     rollouts_running,
@@ -60,7 +60,7 @@ def _advance(tx: Transaction, version_id: AppVersionId, *, now: float) -> None:
 
 def start_rollout(
     tx: Transaction, version_id: AppVersionId, plan: RolloutPlan, actor: Actor, *, now: float
-) -> Rollout:
+) -> RolloutFigures:
     """Begin a roll-out (again) at its first stage.
 
     Raises:
@@ -80,7 +80,7 @@ def start_rollout(
     return rollout_of(tx, version_id)
 
 
-def hold_rollout(tx: Transaction, version_id: AppVersionId, actor: Actor, *, now: float) -> Rollout:
+def hold_rollout(tx: Transaction, version_id: AppVersionId, actor: Actor, *, now: float) -> RolloutFigures:
     """Give a version to no more hosts until its roll-out is started again.  Raises NotFound."""
     before = rollout_of(tx, version_id)
     plan = replace(before.plan, stage_time=now, state=RolloutState.HELD)
@@ -121,7 +121,7 @@ def roll_back(
     return successor, n_aborted
 
 
-def _note(tx: Transaction, actor: Actor, action: str, before: Rollout, *, now: float) -> None:
+def _note(tx: Transaction, actor: Actor, action: str, before: RolloutFigures, *, now: float) -> None:
     after = rollout_of(tx, before.version_id)
     audit.record(
         tx,

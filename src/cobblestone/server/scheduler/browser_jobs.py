@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from cobblestone.api_schema.browsers import (
+from cobblestone.api_schema.batches import (
     BrowserFile,
     BrowserJob,
     BrowserJobs,
@@ -18,14 +18,14 @@ from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
-from cobblestone.domain.states import ExitStatus
 from cobblestone.domain.values import changed
+from cobblestone.domain.work import ExitStatus
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits
 from cobblestone.server.core.offer import Offer
-from cobblestone.wire.host_report import DiskUsage, HostInfo
-from cobblestone.wire.scheduler_reply import FileInfo, FileRef, OutputFileInfo, ResultBlock, SchedulerReply
-from cobblestone.wire.scheduler_request import OtherResult, ReportedResult, SchedulerRequest
-from cobblestone.wire.upload import FileUpload, write_upload_header
+from cobblestone.wire.project.upload import FileUpload, write_upload_header
+from cobblestone.wire.scheduler.host import DiskUsage, HostInfo
+from cobblestone.wire.scheduler.reply import FileInfo, FileRef, OutputFileInfo, ResultBlock, SchedulerReply
+from cobblestone.wire.scheduler.request import OtherResult, ReportedResult, SchedulerRequest
 
 SYSTEM = "browser"
 DISK_BYTES = 4e9

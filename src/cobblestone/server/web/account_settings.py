@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
@@ -23,8 +23,9 @@ from cobblestone.service.pages.fields import (
 )
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import account_changes, consents, tokens
-from cobblestone.store.people.tokens import ApiToken
+from cobblestone.store.people import account_changes, consents
+from cobblestone.store.people import credentials as tokens
+from cobblestone.store.people.credentials import ApiToken
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
@@ -47,7 +48,7 @@ DONE: Mapping[str, str] = {
 """What a page says after something was done, by the word in its address."""
 
 
-def done_text(visit: Visit) -> str:
+def done_text(visit: ProjectVisit) -> str:
     """Return the sentence for what was just done, or nothing."""
     text = DONE.get(visit.fields.get("done", ""), "")
     return _(text) if text else ""
@@ -56,7 +57,7 @@ def done_text(visit: Visit) -> str:
 class AccountSettingsPages:
     """What people decide about their accounts."""
 
-    def __init__(self, site: Site, security: AccountSecurity) -> None:
+    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         self._site = site
         self._security = security
 
@@ -72,7 +73,7 @@ class AccountSettingsPages:
 
     # -- profile ------------------------------------------------------------------------------------
 
-    async def profile(self, visit: Visit, user: User) -> Response:
+    async def profile(self, visit: ProjectVisit, user: User) -> Response:
         """Name, country, web page, language, and what others see."""
         if visit.request.method != "POST":
             return await self._show_profile(visit, user, typed={}, problems={})
@@ -103,7 +104,7 @@ class AccountSettingsPages:
 
     async def _show_profile(
         self,
-        visit: Visit,
+        visit: ProjectVisit,
         user: User,
         *,
         typed: Mapping[str, str],
@@ -123,7 +124,7 @@ class AccountSettingsPages:
 
     # -- security -----------------------------------------------------------------------------------
 
-    async def security(self, visit: Visit, user: User) -> Response:
+    async def security(self, visit: ProjectVisit, user: User) -> Response:
         """Password, address, second factor, sessions, keys."""
         if visit.request.method != "POST":
             return await self._show_security(visit, user, problems={})
@@ -137,7 +138,7 @@ class AccountSettingsPages:
             field = "confirm" if form.get("action") == "confirm" else "email_addr"
             return await self._show_security(visit, user, problems={field: too_many(error)}, status=422)
 
-    async def _do(self, visit: Visit, user: User, form: Mapping[str, str]) -> Response:
+    async def _do(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         """Carry out what a form of the page asks for.  Raises TooManyAttempts."""
         match form.get("action"):
             case "password":
@@ -175,7 +176,9 @@ class AccountSettingsPages:
                     400, _("That cannot be read"), _("The form names nothing that can be done here.")
                 )
 
-    async def _security_problems(self, visit: Visit, user: User, form: Mapping[str, str]) -> dict[str, str]:
+    async def _security_problems(
+        self, visit: ProjectVisit, user: User, form: Mapping[str, str]
+    ) -> dict[str, str]:
         problems: dict[str, str] = {}
         action = form.get("action", "")
         if action == "password":
@@ -200,7 +203,7 @@ class AccountSettingsPages:
         return problems
 
     async def _show_security(
-        self, visit: Visit, user: User, *, problems: Mapping[str, str], status: int = 200
+        self, visit: ProjectVisit, user: User, *, problems: Mapping[str, str], status: int = 200
     ) -> Response:
         return visit.show(
             "security.html",
@@ -212,7 +215,7 @@ class AccountSettingsPages:
             codes_left=await self._security.recovery_codes_left(user),
         )
 
-    def _again_in(self, visit: Visit, user: User, done: str) -> Response:
+    def _again_in(self, visit: ProjectVisit, user: User, done: str) -> Response:
         """All sessions ended; this browser gets a new one."""
         response = visit.go(f"security.php?done={done}")
         self._site.sessions.start(response, user)
@@ -220,7 +223,7 @@ class AccountSettingsPages:
 
     # -- tokens -------------------------------------------------------------------------------------
 
-    async def tokens(self, visit: Visit, user: User) -> Response:
+    async def tokens(self, visit: ProjectVisit, user: User) -> Response:
         """Tokens with which programs may read the account's own data."""
         if visit.request.method != "POST":
             return await self._show_tokens(visit, user)
@@ -256,7 +259,7 @@ class AccountSettingsPages:
         )
         return await self._show_tokens(visit, user, secret=secret)
 
-    async def _revoke(self, visit: Visit, user: User, form: Mapping[str, str]) -> Response:
+    async def _revoke(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         number = form.get("id", "")
         token_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
         try:
@@ -267,14 +270,14 @@ class AccountSettingsPages:
             raise PageError(404, _("Not found"), _("You have no such token.")) from None
         return visit.go("tokens.php?done=revoked")
 
-    async def _tokens_of(self, visit: Visit, user: User) -> list[ApiToken]:
+    async def _tokens_of(self, visit: ProjectVisit, user: User) -> list[ApiToken]:
         now = visit.ctx.clock()
         found = await visit.ctx.store.aread(lambda db: tokens.list_tokens(db, user_id=user.id))
         return [token for token in found if token.usable(now)]
 
     async def _show_tokens(
         self,
-        visit: Visit,
+        visit: ProjectVisit,
         user: User,
         *,
         problems: Mapping[str, str] | None = None,
@@ -296,7 +299,7 @@ class AccountSettingsPages:
 
     # -- the end ------------------------------------------------------------------------------------
 
-    async def delete(self, visit: Visit, user: User) -> Response:
+    async def delete(self, visit: ProjectVisit, user: User) -> Response:
         """Ask for the deletion of the account, or take that back."""
         problems: dict[str, str] = {}
         if visit.request.method == "POST":

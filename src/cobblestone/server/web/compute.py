@@ -9,11 +9,11 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM, App
-from cobblestone.server.accounts.visitors import account_ticket
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.accounts.service import account_ticket
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.site import not_found
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 
@@ -36,7 +36,7 @@ _PYODIDE_HEADERS = {
 class ComputePages:
     """Where visitors press the button."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -47,7 +47,7 @@ class ComputePages:
             Route("/pyodide/{version}/{name}", self.pyodide),
         ]
 
-    async def compute(self, visit: Visit) -> Response:
+    async def compute(self, visit: ProjectVisit) -> Response:
         """Show the button.
 
         The page is cut off from all other sites, so that it may share memory with its threads: tasks stand still at once.
@@ -56,7 +56,7 @@ class ComputePages:
         response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
         return response
 
-    async def frame(self, visit: Visit) -> Response:
+    async def frame(self, visit: ProjectVisit) -> Response:
         """Show the button alone, to those sites that the operator names."""
         origins = visit.ctx.settings.browsers.origins
         if not origins:
@@ -76,7 +76,7 @@ class ComputePages:
             raise HTTPException(404)
         return FileResponse(path, media_type=_KINDS[path.suffix], headers=_PYODIDE_HEADERS)
 
-    async def _show(self, visit: Visit, *, framed: bool) -> Response:
+    async def _show(self, visit: ProjectVisit, *, framed: bool) -> Response:
         viewer = visit.viewer
         return visit.show(
             "compute.html",

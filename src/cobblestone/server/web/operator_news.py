@@ -10,13 +10,13 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.server.operation import interventions
 from cobblestone.server.web.operator import actor_of, for_operators
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.people import users
-from cobblestone.wire.xml_writer import printable
+from cobblestone.wire.text.writer import printable
 
 MAX_TITLE = 200
 MAX_TEXT = 20_000
@@ -27,7 +27,7 @@ LISTED = 50
 class NewsDesk:
     """Where news are written, edited and withdrawn."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -36,7 +36,7 @@ class NewsDesk:
             Route("/ops_news.php", self._site.page(for_operators(self.news)), methods=["GET", "HEAD", "POST"])
         ]
 
-    async def news(self, visit: Visit) -> Response:
+    async def news(self, visit: ProjectVisit) -> Response:
         """Show the list of news with a form for another one, or one piece of news in a form."""
         number = visit.number("id")
         if visit.request.method == "POST":
@@ -44,7 +44,7 @@ class NewsDesk:
         return await self._show(visit, number, {}, {})
 
     async def _show(
-        self, visit: Visit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
+        self, visit: ProjectVisit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
     ) -> Response:
         status = 422 if problems else 200
         if number is None:
@@ -66,7 +66,7 @@ class NewsDesk:
             "ops_news.html", http_status=status, items=[], item=item, typed=typed, problems=problems
         )
 
-    async def _change(self, visit: Visit, number: int | None) -> Response:
+    async def _change(self, visit: ProjectVisit, number: int | None) -> Response:
         form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"text"})
         ctx, actor = visit.ctx, actor_of(visit)
         title = " ".join(printable(form.get("title", "")).split())

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.apps import App
 from cobblestone.domain.people import User
 from cobblestone.server.web.account_settings import done_text
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import number_problem, parse_number, plain_number
@@ -20,7 +20,7 @@ from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, users
-from cobblestone.wire.volunteer_preferences import (
+from cobblestone.wire.project.preferences import (
     COMPUTING_FIELDS,
     DEFAULT_COMPUTING,
     MAX_APPS,
@@ -110,7 +110,7 @@ _FIELDS = {item.name: item for item in COMPUTING_FIELDS}
 class PreferencePages:
     """Preferences of a volunteer."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -121,7 +121,7 @@ class PreferencePages:
             Route("/prefs_project.php", own(self.project), methods=both),
         ]
 
-    async def computing(self, visit: Visit, user: User) -> Response:
+    async def computing(self, visit: ProjectVisit, user: User) -> Response:
         """When and how much the volunteer's computers compute, for all projects."""
         venue = _venue(visit)
         sets = read_computing(user.global_prefs)
@@ -155,7 +155,10 @@ class PreferencePages:
         )
 
     async def _store_computing(
-        self, visit: Visit, user: User, change: Callable[[dict[str, ComputingSet]], dict[str, ComputingSet]]
+        self,
+        visit: ProjectVisit,
+        user: User,
+        change: Callable[[dict[str, ComputingSet]], dict[str, ComputingSet]],
     ) -> None:
         now, url = visit.ctx.clock(), visit.ctx.master_url
 
@@ -169,7 +172,7 @@ class PreferencePages:
 
         await visit.ctx.store.awrite(store)
 
-    async def project(self, visit: Visit, user: User) -> Response:
+    async def project(self, visit: ProjectVisit, user: User) -> Response:
         """Show what this project may use and send."""
         venue = _venue(visit)
         sets = read_project(user.project_prefs)
@@ -203,7 +206,10 @@ class PreferencePages:
         )
 
     async def _store_project(
-        self, visit: Visit, user: User, change: Callable[[dict[str, ProjectSet]], dict[str, ProjectSet]]
+        self,
+        visit: ProjectVisit,
+        user: User,
+        change: Callable[[dict[str, ProjectSet]], dict[str, ProjectSet]],
     ) -> None:
         def store(tx: Transaction) -> None:
             fresh = users.user_by_id(tx, user.id)
@@ -213,7 +219,7 @@ class PreferencePages:
         await visit.ctx.store.awrite(store)
 
 
-def _venue(visit: Visit) -> str:
+def _venue(visit: ProjectVisit) -> str:
     venue = visit.fields.get("venue", "")
     if venue not in ("", *VENUES):
         raise not_found(_("venue %(name)s") % {"name": repr(venue[:20])})

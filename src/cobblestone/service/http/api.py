@@ -1,8 +1,9 @@
-"""What the JSON APIs of all services do alike: tokens, bounded bodies and queries, answers."""
+"""What the JSON APIs of all services share: tokens, bounded bodies and queries, answers, refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import errno
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,14 +13,96 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from cobblestone.api_schema.faults import find_fault, find_json_fault
-from cobblestone.api_schema.values import Body, Query, Reply
-from cobblestone.domain.errors import CobblestoneError
-from cobblestone.service.http import problems
-from cobblestone.service.http.bodies import BodyTooLarge, read_body
-from cobblestone.service.http.problems import ApiProblem
-from cobblestone.service.http.rate_limits import Bucket, minutes
-from cobblestone.store.people.tokens import IssuedToken
+from cobblestone.api_schema.values import Body, ErrorReply, Problem, Query, Reply, find_fault, find_json_fault
+from cobblestone.domain.errors import (
+    Busy,
+    CobblestoneError,
+    ConfigError,
+    Conflict,
+    JobError,
+    NotFound,
+    ProtocolError,
+    StoreError,
+)
+from cobblestone.service.http.rate_limits import AttemptBucket, minutes
+from cobblestone.service.http.requests import BodyTooLarge, read_body
+from cobblestone.store.people.credentials import IssuedToken
+
+
+class ApiProblem(CobblestoneError):
+    """A request that is refused."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "", *, member: str = "") -> None:
+        super().__init__(message)
+        self.member = member
+        self.status = status
+        self.code = code
+        self.hint = hint
+        self.headers: dict[str, str] = {}
+
+
+def unknown_path(path: str, hint: str) -> ApiProblem:
+    """Say that there is no such path."""
+    return ApiProblem(404, "unknown_path", f"There is nothing at {path[:200]}.", hint)
+
+
+def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
+    """Say that the path exists, but not for this method."""
+    names = ", ".join(sorted(allowed))
+    problem = ApiProblem(405, "wrong_method", f"{method} is not possible here.", f"Possible: {names}.")
+    problem.headers["Allow"] = names
+    return problem
+
+
+# The first class that fits decides.
+_STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
+    (NotFound, 404, "not_found"),
+    (Conflict, 409, "conflict"),
+    (Busy, 503, "busy"),
+    (StoreError, 503, "store_failed"),
+    (ConfigError, 422, "bad_setting"),
+    (JobError, 422, "bad_job"),
+    (ProtocolError, 422, "bad_format"),
+)
+
+
+def has_no_room(error: Exception) -> bool:
+    """Whether the disk is full, or may hold no more of ours."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def response_for(error: Exception) -> Response:
+    """Return the answer for an exception; an unforeseen one shows nothing of itself."""
+    headers: dict[str, str] = {}
+    if isinstance(error, ApiProblem):
+        status, headers = error.status, error.headers
+        problem = Problem(code=error.code, message=str(error), hint=error.hint, member=error.member)
+    elif known := [(status, code) for kind, status, code in _STATUSES if isinstance(error, kind)]:
+        status, code = known[0]
+        problem = Problem(code=code, message=str(error))
+    elif has_no_room(error):
+        status = 503
+        problem = Problem(
+            code="disk_full",
+            message="The server's disk is full. Nothing was stored.",
+            hint="Try again later; the operator must make room.",
+        )
+    else:
+        status = 500
+        problem = Problem(
+            code="internal_error",
+            message="The server failed at this request. Nothing was changed.",
+            hint="The server's log says why (event api_failed).",
+        )
+    if status == 503:
+        headers["Retry-After"] = "2"
+    return Response(
+        msgspec.json.encode(ErrorReply(error=problem)),
+        status_code=status,
+        headers=headers,
+        media_type="application/json",
+    )
+
 
 PREFIX = "/api/v1"
 SMALL_BODY = 100_000
@@ -77,7 +160,7 @@ class Tokens:
         return token
 
 
-def count_question(limit: Bucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
+def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
     """Count a question of a token.  Raises ApiProblem: it asked too often."""
     key = str(token.id)
     wait = limit.wait(key, now=now)
@@ -150,10 +233,10 @@ async def answered(request: Request, call: Callable[[], Awaitable[Response]]) ->
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it
     except CobblestoneError as error:
-        return problems.response_for(error)
+        return response_for(error)
     except Exception as error:  # the border: a bug must not show its insides to the caller
-        if problems.has_no_room(error):
+        if has_no_room(error):
             log.error("disk_full", path=request.url.path, error=str(error))
         else:
             log.exception("api_failed", path=request.url.path, error=str(error))
-        return problems.response_for(error)
+        return response_for(error)

@@ -66,13 +66,13 @@ class FairQueue(Generic[S, P]):
     def __len__(self) -> int:
         return self._n_waiting
 
-    def place(self, sender: S, part: P | None, *, promise: bool) -> Place[S, P]:
+    def place(self, sender: S, part: P | None, *, promise: bool) -> QueuePlace[S, P]:
         """Return a place that is held while a block runs; ``part`` is the computer of the sender, if it is known.
 
         Raises (when the block begins):
             ServerBehind: too many wait.
         """
-        return Place(self, sender, part, promise)
+        return QueuePlace(self, sender, part, promise)
 
     async def take(self, sender: S, part: P | None, promise: bool) -> None:
         """Wait for a place; `leave` gives it back."""
@@ -188,7 +188,7 @@ class FairQueue(Generic[S, P]):
         return None
 
 
-class Place(Generic[S, P]):
+class QueuePlace(Generic[S, P]):
     """A place while a block runs.  (Python's own way to make one of a function takes three times as long.)"""
 
     __slots__ = ("_part", "_promise", "_queue", "_sender")

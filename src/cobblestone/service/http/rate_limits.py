@@ -23,7 +23,7 @@ from functools import lru_cache
 from starlette.types import Scope
 
 from cobblestone.ops.settings import LimitsSection
-from cobblestone.wire.account import WebRpcError, WebRpcFailure
+from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 
 HOUR = 3600.0
 MAX_KEYS = 20_000
@@ -31,7 +31,7 @@ ATTEMPT = "attempt:"
 """What the names of attempts begin with, among all that processes tell each other."""
 
 
-class Bucket:
+class AttemptBucket:
     """Attempts of one kind, by whoever makes them."""
 
     def __init__(
@@ -104,7 +104,7 @@ class RateLimits:
         """``share`` gives names to the other processes, which `hear` them."""
         self._share = share
         self._numbers = itertools.count()
-        self._by_kind: dict[str, Bucket] = {}
+        self._by_kind: dict[str, AttemptBucket] = {}
         self.creations = self._bucket("creations", limits.creations_per_address)
         self.failures_by_address = self._bucket("failures_by_address", limits.failures_per_address)
         self.failures_by_account = self._bucket("failures_by_account", limits.failures_per_account)
@@ -115,12 +115,12 @@ class RateLimits:
         self.browsers = self._bucket("browsers", limits.requests_per_browser)
         self.accounting = self._bucket("accounting", limits.accounting_per_token)
 
-    def _bucket(self, kind: str, per_hour: int) -> Bucket:
+    def _bucket(self, kind: str, per_hour: int) -> AttemptBucket:
         def tell(digest: str, taken: bool) -> None:
             # Names are a set: the number keeps two attempts of one visitor apart.
             self._share({f"{ATTEMPT}{kind}:{digest}:{int(taken)}:{next(self._numbers)}"})
 
-        bucket = self._by_kind[kind] = Bucket(per_hour, tell=tell)
+        bucket = self._by_kind[kind] = AttemptBucket(per_hour, tell=tell)
         return bucket
 
     def hear(self, names: Iterable[str], *, now: float) -> None:

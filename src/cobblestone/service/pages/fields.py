@@ -8,7 +8,7 @@ from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.languages import ngettext
 from cobblestone.service.pages import wording
-from cobblestone.wire.account import MAX_USER_NAME, legal_email_addr, user_name_problem
+from cobblestone.wire.project.account import MAX_USER_NAME, legal_email_addr, user_name_problem
 
 MAX_PASSWORD = 200
 

@@ -1,4 +1,6 @@
-"""Pages of a service: templates, headers, errors, languages, and the visit that a page answers.
+"""Pages of a service: templates, errors, languages, QR codes, and the visit that a page answers.
+
+Pages of a service: templates, headers, errors, languages, and the visit that a page answers.
 
 A service derives its own site and visit from these: it adds its templates, filters and values.
 """
@@ -11,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import jinja2
+import segno
 import structlog
 from markupsafe import Markup
 from starlette.datastructures import UploadFile
@@ -23,17 +26,31 @@ from starlette.routing import Route
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.service import languages
 from cobblestone.service.context import ProcessContext
-from cobblestone.service.http.bodies import BodyTooLarge, read_body
 from cobblestone.service.http.rate_limits import client_address
+from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
-from cobblestone.service.pages.headers import HTTPS_ONLY, SECURITY_HEADERS
-from cobblestone.service.pages.markdown import excerpt, markdown
-from cobblestone.service.pages.qr_code import qr_code
 from cobblestone.service.pages.sessions import Account, Session, Sessions
-from cobblestone.service.pages.static_files import StaticFiles
-from cobblestone.wire.account import WebRpcFailure, parse_web_query
+from cobblestone.service.pages.static_files import HTTPS_ONLY, SECURITY_HEADERS, StaticFiles
+from cobblestone.service.pages.texts import excerpt, markdown
+from cobblestone.wire.project.account import WebRpcFailure, parse_web_query
+
+QUIET_ZONE = 4
+"""Light modules around a code, as the standard (ISO/IEC 18004) wants; the page may be dark."""
+
+
+def qr_code(text: str) -> Markup:
+    """Return an SVG element, dark on light whatever the page's colours are; empty for a text that is too long for any code."""
+    try:
+        drawn = segno.make_qr(text, error="m")
+    except segno.DataOverflowError:
+        return Markup()
+    svg = drawn.svg_inline(
+        border=QUIET_ZONE, dark="#000", light="#fff", omitsize=True, svgclass=None, lineclass=None
+    )
+    return Markup(svg)  # noqa: S704  # made of figures only
+
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""The files that pages are made of in the browser: style sheet, script, pictures."""
+"""Headers of all pages and files, and the files that pages load: style sheet, script, pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cobblestone.service.pages.headers import SECURITY_HEADERS
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+
+
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+"""Sent when the project's own address is an https one: browsers then do not try without."""
+
 
 WORKERS = "_worker.js"
 """What names of scripts end with that run in a thread of their own."""

@@ -1,11 +1,11 @@
-"""Compiled twins of the two round-robin simulations (`cobblestone.policy.client.round_robin`), operation by operation."""
+"""Compiled twins of the two round-robin simulations of the published family, operation by operation."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from cobblestone.policy.client.round_robin import PESSIMISM
+from cobblestone.policy.client.published.round_robin import PESSIMISM
 
 numpy: Any = import_module("numpy")  # Any: Numba has no types
 numba: Any = import_module("numba")

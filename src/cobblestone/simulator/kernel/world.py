@@ -47,7 +47,7 @@ JOB = _record(_JOB_FLOATS, _JOB_WHOLE)
 MOST_JOBS = 8192
 
 
-class World(NamedTuple):
+class KernelWorld(NamedTuple):
     """Everything that a run knows."""
 
     host: Any  # Any: arrays
@@ -90,7 +90,7 @@ def total_of(values: Any, count: int) -> float:
 
 
 @compiled
-def uniform(w: World) -> float:
+def uniform(w: KernelWorld) -> float:
     """Return the next number of the C library."""
     s, state = w.host[0], w.lists[C_STATE]
     i = s.c_index
@@ -101,7 +101,7 @@ def uniform(w: World) -> float:
 
 
 @compiled
-def wait_number(w: World) -> float:
+def wait_number(w: KernelWorld) -> float:
     """Return the next random number for a wait."""
     s = w.host[0]
     if s.shared:
@@ -114,7 +114,7 @@ def wait_number(w: World) -> float:
 
 
 @compiled
-def normal(w: World) -> float:
+def normal(w: KernelWorld) -> float:
     """Return a standard normal number (`streams.normal_by_inversion`)."""
     u = uniform(w)
     tail = u if u < 0.5 else 1.0 - u
@@ -128,7 +128,7 @@ def normal(w: World) -> float:
 
 
 @compiled
-def toggle(w: World) -> None:
+def toggle(w: KernelWorld) -> None:
     """Go to the host's next period."""
     s = w.host[0]
     s.on = 1 - s.on

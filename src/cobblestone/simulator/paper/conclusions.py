@@ -7,11 +7,27 @@ from dataclasses import dataclass
 from html import escape
 
 from cobblestone.simulator.paper.cells import BASE, METRICS, Cell, figures, other_mode
-from cobblestone.simulator.paper.claims import CLAIMS, EQUAL, NOW, PRINTED, THEN, Claim, Part, World
-from cobblestone.simulator.paper.contrast import Finding, Outcome, Term, all_of, paired
-from cobblestone.simulator.paper.draw import LABELS, Results
+from cobblestone.simulator.paper.claims import (
+    CLAIMS,
+    EQUAL,
+    NOW,
+    PRINTED,
+    THEN,
+    ClaimSetting,
+    PaperClaim,
+    Part,
+)
+from cobblestone.simulator.paper.figures import (
+    LABELS,
+    ClaimFinding,
+    ClaimOutcome,
+    Results,
+    Term,
+    all_of,
+    paired,
+)
 from cobblestone.simulator.paper.golden import golden
-from cobblestone.simulator.statistics import Estimate
+from cobblestone.simulator.report.statistics import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +71,26 @@ def draw_conclusions(results: Results) -> list[Conclusion]:
     return [_judge(claim, results, known) for claim in CLAIMS]
 
 
-def _worlds(claim: Claim) -> tuple[World, ...]:
+def _worlds(claim: PaperClaim) -> tuple[ClaimSetting, ...]:
     return (THEN, NOW, PRINTED) if claim.of_mixes else (THEN, NOW)
 
 
-def _judge(claim: Claim, results: Results, known: Results) -> Conclusion:
+def _judge(claim: PaperClaim, results: Results, known: Results) -> Conclusion:
     if claim.settled is not None:
         outcome = claim.settled()
-        verdict = {Finding.TRUE: "holds", Finding.FALSE: "does not hold"}.get(
+        verdict = {ClaimFinding.TRUE: "holds", ClaimFinding.FALSE: "does not hold"}.get(
             outcome.finding, "no matter for a simulation"
         )
         return Conclusion(claim.figure, claim.sentence, verdict, outcome.evidence)
-    findings: dict[World, Finding] = {}
-    parts: dict[World, list[Outcome]] = {}
+    findings: dict[ClaimSetting, ClaimFinding] = {}
+    parts: dict[ClaimSetting, list[ClaimOutcome]] = {}
     for world in _worlds(claim):
         parts[world] = [part.judge(results, part.terms(world), part.metric) for part in claim.parts]
         findings[world] = all_of(outcome.finding for outcome in parts[world])
     then_code = [_by_the_code_of_2007(part, known) for part in claim.parts]
-    verdict = _verdict(findings, all_of(o.finding for o in then_code if o.finding is not Finding.NOT_RUN))
+    verdict = _verdict(
+        findings, all_of(o.finding for o in then_code if o.finding is not ClaimFinding.NOT_RUN)
+    )
     lines = [
         _evidence(part, {w: parts[w][k] for w in parts}, then_code[k]) for k, part in enumerate(claim.parts)
     ]
@@ -81,31 +99,35 @@ def _judge(claim: Claim, results: Results, known: Results) -> Conclusion:
     )
 
 
-def _verdict(findings: dict[World, Finding], code: Finding) -> str:
+def _verdict(findings: dict[ClaimSetting, ClaimFinding], code: ClaimFinding) -> str:
     """Put the findings of the worlds into words."""
     then, now = findings[THEN], findings[NOW]
     printed = findings.get(PRINTED, then)
-    if Finding.NOT_RUN in (then, now):
+    if ClaimFinding.NOT_RUN in (then, now):
         return "not run"
-    if then is now is Finding.TRUE:
+    if then is now is ClaimFinding.TRUE:
         return (
             "holds"
-            if printed is not Finding.FALSE
+            if printed is not ClaimFinding.FALSE
             else "holds with the tight base bound, not with the printed one"
         )
-    if then is now is Finding.FALSE:
-        return "false, by the code of 2007 too" if code is Finding.FALSE else "does not hold"
-    if then is Finding.TRUE and now is Finding.FALSE:
+    if then is now is ClaimFinding.FALSE:
+        return "false, by the code of 2007 too" if code is ClaimFinding.FALSE else "does not hold"
+    if then is ClaimFinding.TRUE and now is ClaimFinding.FALSE:
         return "came from a fault"
-    if then is Finding.FALSE and now is Finding.TRUE:
+    if then is ClaimFinding.FALSE and now is ClaimFinding.TRUE:
         return "holds without the faults only"
-    words = {Finding.TRUE: "holds", Finding.FALSE: "does not hold", Finding.UNDECIDED: "undecided"}
+    words = {
+        ClaimFinding.TRUE: "holds",
+        ClaimFinding.FALSE: "does not hold",
+        ClaimFinding.UNDECIDED: "undecided",
+    }
     if then is now:
         return "undecided"
     return f"undecided: {words[then]} with the faults, {words[now]} without"
 
 
-def _evidence(part: Part, outcomes: dict[World, Outcome], code: Outcome) -> str:
+def _evidence(part: Part, outcomes: dict[ClaimSetting, ClaimOutcome], code: ClaimOutcome) -> str:
     shown = [f"{part.measure}. With the faults {outcomes[THEN].evidence}, without {outcomes[NOW].evidence}"]
     if PRINTED in outcomes and outcomes[PRINTED].evidence:
         shown.append(f"printed base bound {outcomes[PRINTED].evidence}")
@@ -122,17 +144,17 @@ def _golden_runs() -> dict[str, list[dict[str, float]]]:
     return {key: [values, values] for key, values in found.items()}
 
 
-def _by_the_code_of_2007(part: Part, known: Results) -> Outcome:
+def _by_the_code_of_2007(part: Part, known: Results) -> ClaimOutcome:
     """Judge a part by the known figures, as far as there are any."""
     terms = [
         t
-        for t in part.terms(World("literal"))
+        for t in part.terms(ClaimSetting("literal"))
         if all(part.metric in known.get(c.key, [{}])[0] for c in (t.cell, t.less) if c is not None)
     ]
     if not terms:
-        return Outcome(Finding.NOT_RUN, "")
+        return ClaimOutcome(ClaimFinding.NOT_RUN, "")
     finding, evidence = part.judge(known, terms, part.metric)
-    return Outcome(finding, evidence.replace(" ±0.000", ""))
+    return ClaimOutcome(finding, evidence.replace(" ±0.000", ""))
 
 
 def unmentioned(results: Results) -> list[Effect]:

@@ -28,13 +28,11 @@ from typing import Any
 
 import duckdb
 
-from cobblestone.ops.durable_files import sync_file, sync_folder
-from cobblestone.statistics.settings import Join, Source
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.ops.files import sync_file, sync_folder
+from cobblestone.statistics.folder import CollectedSource, Join, SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import decayed, parquet, text
-from cobblestone.statistics.store.merges import merged_file
-from cobblestone.statistics.store.rows import badge_file
+from cobblestone.statistics.store.rows import badge_file, merged_file
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
 FORMAT = 4
@@ -43,11 +41,11 @@ AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class PublishedProject:
     """A project whose rows are published."""
 
     number: int  #: its place on the list, from 1
-    source: Source
+    source: CollectedSource
     rows: Path
     exported: float
 
@@ -58,7 +56,7 @@ def published(folder: SiteFolder) -> Path | None:
 
 
 def build(
-    folder: SiteFolder, members: Sequence[Member], *, now: float, step: float = history.DAY_SECONDS
+    folder: SiteFolder, members: Sequence[PublishedProject], *, now: float, step: float = history.DAY_SECONDS
 ) -> Path:
     """Make the file for pages from what all projects said last, and note the day's figures; return it.  Raises OSError."""
     folder.published.mkdir(parents=True, exist_ok=True)
@@ -89,7 +87,7 @@ def build(
     return target
 
 
-def _union(members: Iterable[Member], file: str, columns: str, now: float) -> str:
+def _union(members: Iterable[PublishedProject], file: str, columns: str, now: float) -> str:
     return " UNION ALL BY NAME ".join(
         f"SELECT {member.number}::INTEGER AS project, {_known(member.rows / file, columns)}, total,"
         f" {decayed('recent', 'recent_time', now)} AS recent"
@@ -104,7 +102,7 @@ def _known(path: Path, columns: str) -> str:
     return ", ".join(each if each in there else f"'' AS {each}" for each in columns.split(", "))
 
 
-def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     db.execute(
         "CREATE TABLE project (project INTEGER, name VARCHAR, title VARCHAR, url VARCHAR, joins VARCHAR,"
         " credit_per_gflops_day DOUBLE, exported DOUBLE)"
@@ -131,7 +129,7 @@ def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: flo
     )
 
 
-def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     """Make the table of accounts with the person that each belongs to."""
     rows = _union(members, "user.parquet", "id, name, cpid, country, team_id, create_time", now)
     db.execute(f"""
@@ -164,7 +162,7 @@ def _persons(db: duckdb.DuckDBPyConnection) -> None:
             min(create_time), NULL FROM account GROUP BY person""")
 
 
-def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time, gpus", now)
     db.execute(f"""
         CREATE TEMP TABLE computer AS
@@ -187,7 +185,7 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
             arg_min(system || gpu_text, project), min(create_time), NULL FROM computer GROUP BY whole""")
 
 
-def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     rows = _union(members, "team.parquet", "id, name, country, create_time", now)
     db.execute(f"""
         CREATE TEMP TABLE team AS
@@ -210,7 +208,7 @@ def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
         ORDER BY whole, rank_total""")
 
 
-def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
+def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
     """Add the badges of accounts and teams; rows that a version before wrote have none."""
     db.execute(
         "CREATE TEMP TABLE badge_raw (kind VARCHAR, whole VARCHAR, project INTEGER, key VARCHAR, title VARCHAR, image VARCHAR,"
@@ -227,7 +225,7 @@ def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
     db.execute("CREATE TABLE badge AS FROM badge_raw ORDER BY kind, whole, project, since, title")
 
 
-def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
+def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
     """Note which accounts went on in which: see `store.merges`."""
     db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE)")
     for member in members:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from cobblestone.ops.durable_files import sync_file, sync_folder
+from cobblestone.ops.files import sync_file, sync_folder
 
 ROW_GROUP = 2_048
 """Rows that are read at least to find one."""

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.statistics.folder import SiteFolder
 from cobblestone.statistics.store import build, history
 from cobblestone.statistics.store.engine import parquet
 
@@ -44,7 +44,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ShownProject:
     """A project that is shown."""
 
     number: int
@@ -72,7 +72,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Badge:
+class AwardedBadge:
     """What a project gave to a user or team."""
 
     project: int
@@ -117,7 +117,7 @@ class OtherFormat(CobblestoneError):
     """A file for pages was made by another version; the next one is made at the start of the site."""
 
 
-class Published:
+class PublishedFile:
     """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
 
     def __init__(self, folder: SiteFolder, path: Path, *, step: float = history.DAY_SECONDS) -> None:
@@ -132,8 +132,8 @@ class Published:
             raise OtherFormat(f"{path.name} has format {format_}, this program writes {build.FORMAT}")
         self.step = step / history.DAY_SECONDS  #: days from one figure of history to the next
         self.until = history.day_of(self.time, step)  #: the last day, since 1970
-        self.projects: dict[int, Project] = {
-            row[0]: Project(*row)
+        self.projects: dict[int, ShownProject] = {
+            row[0]: ShownProject(*row)
             for row in self._db.execute(
                 "SELECT project, name, title, url, joins, credit_per_gflops_day, exported, coalesce(joined, 0),"
                 " coalesce(not_joined, 0) FROM project LEFT JOIN joining USING (project) ORDER BY project"
@@ -251,7 +251,7 @@ class Published:
         )
         return [Entity(*row) for row in rows]
 
-    def badges(self, entity: Entity) -> list[Badge]:
+    def badges(self, entity: Entity) -> list[AwardedBadge]:
         """Return the badges of a user or team, at its project or at all, in the order of projects, the oldest first."""
         columns = "SELECT project, title, image, since FROM badge WHERE kind = ? AND whole = ?"
         order = f"ORDER BY project, since, title LIMIT {MOST_BADGES}"
@@ -260,7 +260,7 @@ class Published:
         else:
             values = [entity.kind, entity.whole, entity.project, entity.key]
             rows = self._rows(f"{columns} AND project = ? AND key = ? {order}", values)
-        return [Badge(*row) for row in rows]
+        return [AwardedBadge(*row) for row in rows]
 
     def neighbours(self, entity: Entity, *, n: int = 3) -> list[Entity]:
         """Return who stands around an entity by total credit, with itself."""

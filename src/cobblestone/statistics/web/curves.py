@@ -27,7 +27,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class GridTick:
     """A line of the grid, or a date."""
 
     position: float
@@ -39,8 +39,8 @@ class Curves:
     """What a template draws."""
 
     layers: Sequence[Layer]
-    levels: Sequence[Tick]
-    dates: Sequence[Tick]
+    levels: Sequence[GridTick]
+    dates: Sequence[GridTick]
 
 
 def value_at(days: Sequence[DayFigures], day: float) -> float:
@@ -98,13 +98,13 @@ def curves(
             for label, low, top in tops
         ],
         levels=[
-            Tick(
+            GridTick(
                 position=HEIGHT - BOTTOM - level / (most or 1.0) * (HEIGHT - TOP - BOTTOM), label=short(level)
             )
             for level in round_levels(most)
         ],
         dates=[
-            Tick(
+            GridTick(
                 position=LEFT + share * (WIDTH - LEFT - RIGHT),
                 label=_date(first + share * (until - first), until - first),
             )

@@ -1,11 +1,14 @@
-"""The pages of the statistics site: what all of them share."""
+"""An open statistics site, and what all of its pages share."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -13,14 +16,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.people import User
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError, not_found
-from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.store.queries import Entity, Project, Published
+from cobblestone.statistics.folder import SiteFolder, StatisticsSettings
+from cobblestone.statistics.store.build import published
+from cobblestone.statistics.store.queries import Entity, OtherFormat, PublishedFile, ShownProject
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class StatisticsContext(ProcessContext):
+    """An open site."""
+
+    folder: SiteFolder
+    settings: StatisticsSettings
+    published: PublishedFile | None = None  #: what pages read; None: nothing was collected yet
+
+    def open_newest(self) -> None:
+        """Read the newest file from now on, unless another version made it.  Who still reads the one before keeps it open."""
+        path = published(self.folder)
+        if path is not None and (self.published is None or self.published.path != path):
+            with contextlib.suppress(OtherFormat):
+                self.published = PublishedFile(self.folder, path, step=self.settings.collect.step_seconds)
+
+    async def read(self, question: Callable[[PublishedFile], T]) -> T | None:
+        """Return what a question gives; None if there is nothing to ask yet."""
+        current = self.published
+        return None if current is None else await asyncio.to_thread(question, current)
+
 
 KINDS = {
     "user": N_("Volunteers"),
@@ -41,7 +68,7 @@ async def _nobody(id_: int, key: str) -> User | None:
     return None
 
 
-class Site(pages.Site[User, "Visit"]):
+class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
     """Renders the pages; nobody logs in here."""
 
     max_page = 2_000_000
@@ -56,9 +83,9 @@ class Site(pages.Site[User, "Visit"]):
             values={"site_name": ctx.settings.site.name, "kinds": KINDS, "address": self._address},
         )
 
-    def visit(self, request: Request) -> Visit:
+    def visit(self, request: Request) -> StatisticsVisit:
         """Begin a visit."""
-        return Visit(self, request)
+        return StatisticsVisit(self, request)
 
     def own_address(self, page: str) -> str:
         """Return a page of this site to go on to; anything else leads to the first one."""
@@ -71,10 +98,10 @@ class Site(pages.Site[User, "Visit"]):
         return f"{self.base}{entity.kind}/{entity.key}{where}"
 
 
-class Visit(pages.Visit[User]):
+class StatisticsVisit(pages.Visit[User]):
     """One request for a page of the site."""
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, site: StatisticsSite, request: Request) -> None:
         super().__init__(site, request)
         self.site = site
         self.ctx = site.ctx
@@ -95,7 +122,7 @@ class Visit(pages.Visit[User]):
             raise not_found(repr(wish[:20]))
         return wish
 
-    def project(self, published: Published) -> Project | None:
+    def project(self, published: PublishedFile) -> ShownProject | None:
         """Return the project that the page is about; None: all of them."""
         name = self.fields.get("project", "")
         if not name:
@@ -105,7 +132,7 @@ class Visit(pages.Visit[User]):
             raise not_found(_("project %(name)s") % {"name": repr(name[:40])})
         return found
 
-    def entity(self, published: Published, key: str) -> Entity:
+    def entity(self, published: PublishedFile, key: str) -> Entity:
         """Return what a key stands for.  Raises PageError."""
         project = self.project(published)
         number = 0 if project is None else project.number
@@ -114,7 +141,7 @@ class Visit(pages.Visit[User]):
             raise not_found(repr(key[:40]))
         return found
 
-    async def read(self, question: Callable[[Published], T]) -> T:
+    async def read(self, question: Callable[[PublishedFile], T]) -> T:
         """Return what a question gives.  Raises PageError when nothing was collected yet."""
         if self.ctx.published is None:
             raise PageError(

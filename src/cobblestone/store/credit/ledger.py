@@ -10,21 +10,26 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 
 import msgspec
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.sums import float_sum
-from cobblestone.domain.values import value
+from cobblestone.domain.values import (
+    AppVersionId,
+    HostId,
+    ResultId,
+    TeamId,
+    UserId,
+    WorkunitId,
+    float_sum,
+    value,
+)
 from cobblestone.domain.work import CreditOfRows
-from cobblestone.policy.credit.rac import common_moment
-from cobblestone.policy.credit.totals import OWNERS, CreditTotals
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.ledger_line import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
+from cobblestone.store.credit.credit_facts import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -35,7 +40,6 @@ MERGE = "merge"  # two computers became one: nothing is granted, what they have 
 
 _encode = msgspec.json.Encoder().encode
 _PAGE = 5000
-_NO_FACTS: Mapping[str, object] = MappingProxyType({})
 
 
 @value(kw_only=True)
@@ -222,13 +226,9 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     The recent averages lose or gain what is left of the grant in them.
 
     Raises:
-        Conflict: the result would end up with less than nothing, or an island granted it.
+        Conflict: the result would end up with less than nothing.
     """
-    if grant_line.island:
-        raise Conflict(
-            f"Result {grant_line.result_id} was granted on island {grant_line.island}: correct it there, it follows here."
-        )
-    grant_line = survivor(tx, grant_line)
+    grant_line = _survivor(tx, grant_line)
     for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
         if row_id is not None:
             tx.lock(table, [row_id])
@@ -238,7 +238,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
             f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
             f" At most: {-got:.6g}."
         )
-    append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
+    _append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
     return entries_of_result(tx, grant_line.result_id)[-1]
 
 
@@ -248,7 +248,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
     for result_id in result_ids:
-        lines = [survivor(tx, line) for line in entries_of_result(tx, result_id)]
+        lines = [_survivor(tx, line) for line in entries_of_result(tx, result_id)]
         if any(line.kind == GRANT for line in lines):
             continue
         by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
@@ -265,7 +265,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
                 amount=amount,
                 n=len(messages),
             )
-            append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+            _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
 
 
 def merge_hosts(
@@ -302,26 +302,16 @@ def creation_before_merges(db: Database) -> dict[int, float]:
     return found
 
 
-def survivor(db: Database, line: LedgerLine) -> LedgerLine:
+def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
     """Return the line, crediting the computer of which its own has become a part."""
     merged = db.value("SELECT merged_into FROM host WHERE id = ?", (line.host_id,))
     return line if merged is None else replace(line, host_id=int(merged))
 
 
-def append_correction(
-    tx: Transaction,
-    line: LedgerLine,
-    amount: float,
-    why: Reason,
-    *,
-    granted_time: float,
-    now: float,
-    origin: Mapping[str, object] = _NO_FACTS,
+def _append_correction(
+    tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
 ) -> None:
-    """Write a correction for those whom ``line`` credited, of what was granted at ``granted_time``.
-
-    ``origin``: facts that say where it comes from, if it was not made here.
-    """
+    """Write a correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
     tx.execute(
         _INSERT_ENTRY,
         (
@@ -339,7 +329,7 @@ def append_correction(
             line.unit,
             line.work_start,
             _reasons_text([why]),
-            _encode({**origin, "granted_time": granted_time}).decode(),
+            _encode({"granted_time": granted_time}).decode(),
         ),
     )
     totals = _totals(tx, [line.owners()])

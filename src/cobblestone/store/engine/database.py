@@ -23,10 +23,9 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters
+from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters
 from cobblestone.store.engine.process_group import ProcessGroup, Program
-from cobblestone.store.engine.reading import Database
-from cobblestone.store.engine.select import engine_for
+from cobblestone.store.engine.reading import Database, engine_for
 
 T = TypeVar("T")
 
@@ -201,13 +200,13 @@ class Waker(Protocol):
     def __call__(self, names: set[str], /) -> None: ...
 
 
-class Writer:
+class WriterThread:
     """The one thread of this process that writes."""
 
     def __init__(
         self,
         connection: Connection,
-        fault: Callable[[BaseException], Fault],
+        fault: Callable[[BaseException], DatabaseFault],
         *,
         on_rollback: Callable[[], None] | None = None,
     ) -> None:
@@ -346,12 +345,12 @@ class Writer:
         ):  # sys.exit or the like, which would end whoever waits for the answer
             error = StoreError(f"The write was ended by {type(error).__name__}. Nothing was changed.")
         fault = self._fault(error)
-        if fault is Fault.TRANSACTION:
+        if fault is DatabaseFault.TRANSACTION:
             self._give_up(error, batch)
             return True
-        if len(batch) > 1 or (fault is Fault.COLLISION and not last):
+        if len(batch) > 1 or (fault is DatabaseFault.COLLISION and not last):
             return False
-        in_the_way = fault in (Fault.COLLISION, Fault.BLOCKED)
+        in_the_way = fault in (DatabaseFault.COLLISION, DatabaseFault.BLOCKED)
         batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if in_the_way else error
         return True
 
@@ -374,7 +373,7 @@ class Writer:
         try:
             job.answer = job.operation(transaction)
         except Exception as error:
-            if self._fault(error) is not Fault.JOB:
+            if self._fault(error) is not DatabaseFault.JOB:
                 raise
             job.error = error
             connection.execute("ROLLBACK TO job")
@@ -407,7 +406,7 @@ class Store:
         self._program = program
         self._write_connection = self._engine.connect()
         self._rollback_hooks: list[Callable[[], None]] = []
-        self._writer = Writer(self._write_connection, self._engine.fault, on_rollback=self._rolled_back)
+        self._writer = WriterThread(self._write_connection, self._engine.fault, on_rollback=self._rolled_back)
         self._readers: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._all_readers = [self._engine.connect(read_only=True) for _ in range(readers)]
         for connection in self._all_readers:
@@ -453,7 +452,7 @@ class Store:
             connection.begin()
             return operation(Database(connection))
         except Exception as error:
-            if self._engine.fault(error) is Fault.JOB:
+            if self._engine.fault(error) is DatabaseFault.JOB:
                 raise
             raise StoreError(f"The database cannot be read: {error}. Try again.") from error
         finally:

@@ -16,7 +16,7 @@ Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
 Parameters = Sequence[object]
 
 
-class Fault(Enum):
+class DatabaseFault(Enum):
     """What an error of a driver, or of a write, means for the transaction that it happened in."""
 
     JOB = auto()  #: only the write that caused it fails
@@ -123,7 +123,7 @@ class Engine(Protocol):
         """
         ...
 
-    def fault(self, error: BaseException) -> Fault:
+    def fault(self, error: BaseException) -> DatabaseFault:
         """Return what an error means."""
         ...
 

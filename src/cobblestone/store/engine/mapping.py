@@ -140,7 +140,7 @@ class RowMapper(Generic[T]):
         mapper.names = tuple(f"{table}.{name}" for name in self.names)
         return mapper
 
-    def writer(self, *, without: Iterable[str] = ()) -> Writer[T]:
+    def writer(self, *, without: Iterable[str] = ()) -> RowWriter[T]:
         """Return what stores values, all fields ``without`` some."""
         left_out = set(without)
         places = [place for place, each in enumerate(self._stored) if each.field not in left_out]
@@ -153,11 +153,11 @@ class RowMapper(Generic[T]):
                 f"of.{stored.path}" if stored.encode is None else f"encode_{place}(of.{stored.path})"
             )
         values = eval(f"lambda of: ({', '.join(parts)},)", scope)  # noqa: S307  # the same
-        return Writer(tuple(self.names[place] for place in places), values)
+        return RowWriter(tuple(self.names[place] for place in places), values)
 
 
 @dataclass(frozen=True, slots=True)
-class Writer(Generic[T]):
+class RowWriter(Generic[T]):
     """Columns to be written, and what is written there."""
 
     names: tuple[str, ...]

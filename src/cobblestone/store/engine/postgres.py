@@ -11,7 +11,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.engine import Fault, Row
+from cobblestone.store.engine.engine import DatabaseFault, Row
 from cobblestone.store.engine.postgres_connection import PostgresConnection, adapt
 from cobblestone.store.engine.process_group import ProcessGroup, Program
 
@@ -67,20 +67,22 @@ class PostgresEngine:
 
         return PostgresConnection(serving, read_only=read_only)
 
-    def fault(self, error: BaseException) -> Fault:
+    def fault(self, error: BaseException) -> DatabaseFault:
         """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
-            return Fault.COLLISION
+            return DatabaseFault.COLLISION
         if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
-            return Fault.BLOCKED
+            return DatabaseFault.BLOCKED
         if isinstance(
             error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
         ):
-            return Fault.JOB  # operational errors to the driver, yet caused by the statement's own values
+            return (
+                DatabaseFault.JOB
+            )  # operational errors to the driver, yet caused by the statement's own values
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return Fault.TRANSACTION
-        return Fault.JOB
+            return DatabaseFault.TRANSACTION
+        return DatabaseFault.JOB
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of any number of processes."""

@@ -99,7 +99,7 @@ def translated(sql: str) -> bytes:
     return "'".join(parts).encode()
 
 
-class Answer:
+class ServerAnswer:
     """What the server said to a statement."""
 
     __slots__ = ("rowcount", "rows")
@@ -160,7 +160,7 @@ class PostgresConnection:
 
     # ------------------------------------------------------------------ statements
 
-    def execute(self, sql: str, parameters: Parameters = (), /) -> Answer:
+    def execute(self, sql: str, parameters: Parameters = (), /) -> ServerAnswer:
         """Run a statement."""
         if self._asked or self._answers:
             question = _question(sql, parameters)
@@ -396,12 +396,12 @@ class PostgresConnection:
                 else:
                     results.append(result)
 
-    def _answer(self, result: pq.abc.PGresult) -> Answer:
+    def _answer(self, result: pq.abc.PGresult) -> ServerAnswer:
         n = result.ntuples
         if not n:
-            return Answer([], result.command_tuples or 0)
+            return ServerAnswer([], result.command_tuples or 0)
         self._values.set_pgresult(result)
-        return Answer(self._values.load_rows(0, n, tuple), n)
+        return ServerAnswer(self._values.load_rows(0, n, tuple), n)
 
     def _error(self, result: pq.abc.PGresult) -> psycopg.Error:
         if (

@@ -1,4 +1,6 @@
-"""Questions to a database, as the verbs ask them.
+"""The engine that belongs to the location of a database, and questions to a database as the verbs ask them.
+
+Questions to a database, as the verbs ask them.
 
 A database on another machine is a round trip away, and a request asks some ten questions, of which only few depend on the
 answers to others: those travel together.
@@ -7,9 +9,38 @@ answers to others: those travel together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from cobblestone.store.engine.engine import Connection, Parameters, Row
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
+from cobblestone.store.engine.engine import Connection, Engine, Parameters, Row
+
+POSTGRES_PREFIXES = ("postgresql://", "postgres://")
+
+
+def is_postgres(location: Path | str) -> bool:
+    """Return whether a location is the address of a PostgreSQL database, not a SQLite file."""
+    return isinstance(location, str) and location.startswith(POSTGRES_PREFIXES)
+
+
+def engine_for(location: Path | str) -> Engine:
+    """Return the engine for a SQLite file, or for an address that begins with ``postgresql://``.
+
+    Raises:
+        ConfigError: PostgreSQL's driver is not installed.
+    """
+    if not is_postgres(location):
+        from cobblestone.store.engine.sqlite import SqliteEngine
+
+        return SqliteEngine(Path(location))
+    try:
+        from cobblestone.store.engine.postgres import PostgresEngine
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"PostgreSQL's driver is not installed. Install it with: {how_to_install('postgres')}"
+        ) from error
+    return PostgresEngine(str(location))
 
 
 class Database:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Fault, Parameters, Row
+from cobblestone.store.engine.engine import DatabaseFault, Parameters, Row
 from cobblestone.store.engine.process_group import ProcessGroup, Program, SingleProcess
 
 BUSY_TIMEOUT_MS = 10_000
@@ -198,10 +198,10 @@ class SqliteEngine:
         except apsw.Error as error:
             raise StoreError(f"{path} cannot be opened: {error}.") from error
 
-    def fault(self, error: BaseException) -> Fault:
+    def fault(self, error: BaseException) -> DatabaseFault:
         """Tell a statement's own errors from a full disk, a lock or damage, after which no part of the transaction is kept."""
         ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
-        return Fault.TRANSACTION if ours else Fault.JOB
+        return DatabaseFault.TRANSACTION if ours else DatabaseFault.JOB
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of this process alone: a SQLite database is open in one process at a time."""

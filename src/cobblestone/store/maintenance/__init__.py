@@ -1,1 +1,4 @@
-"""Care of a whole database, whatever its schema: upgrade it, copy it, dump it, move it to PostgreSQL."""
+"""Care of a whole database, whatever its schema: upgrade it, copy it, dump it, move it to PostgreSQL.
+
+It knows ``engine`` only.
+"""

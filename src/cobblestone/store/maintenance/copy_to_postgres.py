@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
 from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.maintenance.steps import Schema

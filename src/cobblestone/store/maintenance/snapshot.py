@@ -9,7 +9,7 @@ import apsw
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
@@ -70,7 +70,7 @@ def copy_rows(
         StoreError: it cannot be read, or the copy cannot be written.
     """
     if is_postgres(location):
-        from cobblestone.store.maintenance.postgres_dump import dump
+        from cobblestone.store.maintenance.postgres import dump
 
         return dump(str(location), target, queries=queries)
     copy_database(Path(location), target, progress=progress)
@@ -83,9 +83,9 @@ def check_dump(path: Path) -> None:
     Raises:
         StoreError: it is none, or PostgreSQL's program for it is missing or too old.
     """
-    from cobblestone.store.maintenance.postgres_dump import check
+    from cobblestone.store.maintenance.postgres import check_archive
 
-    check(path)
+    check_archive(path)
 
 
 def check_empty(address: str) -> None:
@@ -117,7 +117,7 @@ def fill_database(address: str, path: Path) -> None:
         ConfigError: the database is not empty.
         StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
     """
-    from cobblestone.store.maintenance.postgres_dump import restore
+    from cobblestone.store.maintenance.postgres import restore
 
     check_empty(address)
     restore(address, path)

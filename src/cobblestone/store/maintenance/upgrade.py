@@ -17,12 +17,12 @@ from pathlib import Path
 import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.ops.durable_files import sync_file, sync_folder
+from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.store.engine.process_group import Program
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
 from cobblestone.store.maintenance.snapshot import copy_database, database_problems
-from cobblestone.store.maintenance.steps import Plan, Schema, name_of_backup, newer_program, take_steps
+from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, newer_program, take_steps
 
 ROOM_FACTOR = 1.2
 """Room that an upgrade needs, as a multiple of the database's size."""
@@ -37,7 +37,7 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
     """
     if is_postgres(location):
         from cobblestone.store.engine.postgres import connect
-        from cobblestone.store.maintenance.postgres_upgrade import postgres_revision
+        from cobblestone.store.maintenance.postgres import postgres_revision
 
         with connect(str(location)) as connection:
             return postgres_revision(connection)
@@ -79,14 +79,14 @@ def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str,
 
 def upgrade_plan(
     location: Path | str, schema: Schema, *, replaces: tuple[str, int] | None = None
-) -> tuple[Plan, Sequence[Program]]:
+) -> tuple[UpgradePlan, Sequence[Program]]:
     """Return what `upgrade` would do now, and the programs that run (on PostgreSQL; elsewhere there is one at most).
 
     Raises:
         StoreError: as `check_revision`.
     """
     if is_postgres(location):
-        from cobblestone.store.maintenance.postgres_upgrade import plan_of_postgres
+        from cobblestone.store.maintenance.postgres import plan_of_postgres
 
         return plan_of_postgres(str(location), schema, replaces=replaces)
     current = current_revision(location, schema)
@@ -124,7 +124,7 @@ def upgrade(
     """
     now = time.time() if now is None else now
     if is_postgres(location):
-        from cobblestone.store.maintenance.postgres_upgrade import upgrade_postgres
+        from cobblestone.store.maintenance.postgres import upgrade_postgres
 
         return upgrade_postgres(str(location), schema, program=program, keep=keep, now=now)
     path = Path(location)

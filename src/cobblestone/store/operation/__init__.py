@@ -1,1 +1,4 @@
-"""What operators ask and do: figures, checks of what must hold, audit log, processes, pages of lists."""
+"""What operators and pages ask and do: figures, checks, audit log, processes, lists, ranks.
+
+It knows all other rooms of the verbs, and no room knows it.
+"""

@@ -21,15 +21,14 @@ from cobblestone.domain.exports import (
     ExportedUser,
     ExportOrder,
 )
-from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.policy.credit.badges import Badge, BadgeKind
-from cobblestone.policy.exports import web_address
+from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.policy.credit.history import Badge, BadgeKind, web_address
 from cobblestone.store.engine.database import Database
-from cobblestone.store.engine.engine import Fault, Row
-from cobblestone.store.engine.select import engine_for
+from cobblestone.store.engine.engine import DatabaseFault, Row
+from cobblestone.store.engine.reading import engine_for
 from cobblestone.store.people.consents import EXPORTED
-from cobblestone.wire.identity import external_cpid
+from cobblestone.wire.project.account import external_cpid
 
 PAGE = 2000
 
@@ -66,7 +65,7 @@ def snapshot(location: Path | str) -> Generator[Database]:
         connection.begin()
         yield Database(connection)
     except Exception as error:
-        if engine.fault(error) is Fault.JOB:  # not the database's
+        if engine.fault(error) is DatabaseFault.JOB:  # not the database's
             raise
         raise StoreError(f"The database cannot be read: {error}. Try again.") from error
     finally:

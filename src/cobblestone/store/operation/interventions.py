@@ -1,4 +1,4 @@
-"""What operators change by hand: cancel, retry, block, roles; and how they find what they look for."""
+"""What is changed by hand: cancel, retry, block, roles, two records of one computer; and how it is found."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import OPERATOR, User
-from cobblestone.domain.states import WorkunitError
-from cobblestone.domain.work import ReplicationRules, Workunit
+from cobblestone.domain.values import HostId, UserId, WorkunitId
+from cobblestone.domain.work import ReplicationRules, Workunit, WorkunitError
 from cobblestone.policy.lifecycle.states import (
     CLIENT_DETACHED,
     CLIENT_ERROR,
@@ -18,15 +17,17 @@ from cobblestone.policy.lifecycle.states import (
     NO_REPLY,
     VALIDATE_ERROR,
 )
-from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps, kept_files
+from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.figures import RATE_WINDOW
 from cobblestone.store.people import hosts, users
+from cobblestone.store.people.hosts import has_work
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
-from cobblestone.store.work.batches import Batch, NewJob
+from cobblestone.store.work.batches import BatchRow, NewJob
 from cobblestone.store.work.steps import IS_UNSENT, matching
 
 MAX_FOUND = 20
@@ -119,7 +120,7 @@ def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> 
     return [row[0] for row in rows]
 
 
-def copy_jobs(tx: Transaction, batch: Batch, workunit_ids: Sequence[int], *, now: float) -> Batch:
+def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, now: float) -> BatchRow:
     """Add the jobs of finished workunits to an open batch, to be computed anew.
 
     Raises:
@@ -198,7 +199,7 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRow:
     """Something that fits what was asked for."""
 
     kind: str  #: user, host, batch, workunit or result
@@ -206,7 +207,7 @@ class Found:
     name: str
 
 
-def search(db: Database, text: str) -> list[Found]:
+def search(db: Database, text: str) -> list[FoundRow]:
     """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address.
 
     Upper and lower case are the same in names of people, computers and batches, and in those of the newest :data:`RATE_WINDOW`
@@ -215,14 +216,14 @@ def search(db: Database, text: str) -> list[Found]:
     wanted = text.strip()
     if not wanted:
         return []
-    found: list[Found] = []
+    found: list[FoundRow] = []
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16 else None
     for kind, looks in _SEARCHES.items():
         names: dict[int, str] = {}
         for look in looks:
             for id_, name in look(db, wanted, number):
                 names.setdefault(id_, name)
-        found += [Found(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
+        found += [FoundRow(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
     return found
 
 
@@ -285,3 +286,39 @@ _SEARCHES: Mapping[str, Sequence[Look]] = {
     ),
     "result": (_by_id("result", "name"), _by_name("result")),
 }
+
+
+def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, *, now: float) -> None:
+    """Make an older record of a computer part of a newer one: tasks and credit move over.
+
+    The ledger stays as it is, with a further entry that says so: what both were credited is the survivor's from now on.
+
+    Raises:
+        NotFound: the user does not have both.
+        Conflict: they are the same, or the older one still has tasks.
+    """
+    tx.lock("host", [old, new])
+    source, target = hosts.host_by_id(tx, old), hosts.host_by_id(tx, new)
+    if source is None or target is None or source.user_id != user_id or target.user_id != user_id:
+        raise NotFound("There are no two such computers of this account.")
+    if source.id == target.id:
+        raise Conflict("These are the same computer already.")
+    if has_work(tx, source.id):
+        raise Conflict(f"Computer {source.id} has tasks in progress.")
+    tx.execute("UPDATE result SET host_id = ? WHERE host_id = ?", (target.id, source.id))
+    ledger.merge_hosts(tx, user_id, source.id, target.id, created=target.create_time, now=now)
+    app_credit.merge_hosts(tx, source.id, target.id, now=now)
+    contributions.merge_hosts(tx, source.id, target.id, now=now)
+    kept_files.forget_hosts(
+        tx, [source.id]
+    )  # its files count for the survivor as soon as that one lists them
+    tx.execute(
+        "UPDATE host SET create_time = ? WHERE id = ?",
+        (min(source.create_time, target.create_time), target.id),
+    )
+    tx.execute(
+        "UPDATE host SET merged_into = ?, domain_name = '', label = '', external_ip_addr = '', description = '{}'"
+        " WHERE id = ?",
+        (target.id, source.id),
+    )
+    tx.execute("UPDATE host SET merged_into = ? WHERE merged_into = ?", (target.id, source.id))

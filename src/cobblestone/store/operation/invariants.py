@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cobblestone.domain.findings import Finding
-from cobblestone.domain.states import BatchState, FileDeleteState, ValidateState
-from cobblestone.policy.credit.totals import OWNERS
+from cobblestone.domain.reasons import Finding
+from cobblestone.domain.work import BatchState, FileDeleteState, ValidateState
+from cobblestone.policy.credit.rac import OWNERS
 from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.domain.states import Outcome, ServerState, TaskState, ValidateState
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
-from cobblestone.domain.work import Result
+from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.work import Outcome, Result, ServerState, TaskState, ValidateState
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.lifecycle import states
 from cobblestone.store.averages import CREDIT
@@ -239,7 +238,7 @@ def external_address(db: Database, host_id: HostId) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRecord:
+class HostVersionRow:
     """What the server knows of one app version on one host."""
 
     app_title: str
@@ -249,7 +248,7 @@ class VersionRecord:
     record: hosts.HostAppVersion
 
 
-def version_records(db: Database, host_id: HostId) -> list[VersionRecord]:
+def version_records(db: Database, host_id: HostId) -> list[HostVersionRow]:
     """Return records of a host by app version, newest version first."""
     records = hosts.records_of_host(db, host_id)
     rows = db.query_in(
@@ -258,7 +257,7 @@ def version_records(db: Database, host_id: HostId) -> list[VersionRecord]:
         sorted(records)[-200:],
     )
     return [
-        VersionRecord(
+        HostVersionRow(
             app_title=row[2] or row[1],
             version_num=row[3],
             platform=row[4],
@@ -288,7 +287,7 @@ class AppCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectCounts:
+class ProjectStateCounts:
     """The state of the whole project at one moment."""
 
     results_unsent: int
@@ -313,7 +312,7 @@ class ProjectCounts:
     apps: tuple[AppCounts, ...]
 
 
-def project_counts(db: Database, *, now: float) -> ProjectCounts:
+def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
     """Count what waits, runs and was done."""
     day_ago = now - SECONDS_PER_DAY
     first_entry = _first_id_since(db, "credit_entry", "time", day_ago)
@@ -322,7 +321,7 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
     def count(table: str, condition: str = "1 = 1", *values: object) -> int:
         return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
 
-    return ProjectCounts(
+    return ProjectStateCounts(
         results_unsent=count("result", steps.IS_UNSENT),
         results_in_progress=count("result", steps.IS_IN_PROGRESS),
         # The ledger is never cut, so its ids have no gaps worth counting.

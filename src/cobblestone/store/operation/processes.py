@@ -21,7 +21,7 @@ class DaemonNote(msgspec.Struct, frozen=True):
 
 
 @value(kw_only=True)
-class ServerProcess:
+class ProcessRow:
     """A process, as it noted itself.  Times are Unix seconds."""
 
     key: str  #: a number that no other has
@@ -36,13 +36,13 @@ class ServerProcess:
 
 
 _PROCESSES = RowMapper(
-    ServerProcess,
+    ProcessRow,
     {"key": "process_key", "roles": Column(decode=lambda text: tuple(text.split()), encode=" ".join)},
 )
 _STORED_PROCESS = _PROCESSES.writer()
 
 
-def note_process(tx: Transaction, process: ServerProcess, *, forget_before: float) -> None:
+def note_process(tx: Transaction, process: ProcessRow, *, forget_before: float) -> None:
     """Note a process; forgets those that were not heard of since ``forget_before``."""
     tx.execute_many(
         _STORED_PROCESS.upsert("server_process", "process_key"), [_STORED_PROCESS.values(process)]
@@ -50,7 +50,7 @@ def note_process(tx: Transaction, process: ServerProcess, *, forget_before: floa
     tx.execute_many("DELETE FROM server_process WHERE beat_time < ?", [(forget_before,)])
 
 
-def server_processes(db: Database) -> Sequence[ServerProcess]:
+def server_processes(db: Database) -> Sequence[ProcessRow]:
     """Return all processes that are remembered, by machine and start."""
     rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
     return [_PROCESSES.load(row) for row in rows]

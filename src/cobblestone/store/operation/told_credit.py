@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.accounting import MAX_BATCH, JobState
-from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.domain.exports import MAX_BATCH, CountedJobState
+from cobblestone.domain.work import Outcome, ServerState, ValidateState
 from cobblestone.store.engine.database import Database, Transaction
 
 DAY = 86400.0
@@ -79,7 +79,7 @@ def _users(db: Database, token_id: int, accounts: Sequence[str]) -> dict[str, in
 
 def job_grants(
     db: Database, token_id: int, questions: Sequence[tuple[str, str]]
-) -> list[tuple[JobState, float]]:
+) -> list[tuple[CountedJobState, float]]:
     """Return state and credit of jobs, each given as (account, name), in that order."""
     users = _users(db, token_id, [account for account, _ in questions])
     rows = db.query_in(
@@ -89,22 +89,22 @@ def job_grants(
         list(dict.fromkeys(name for _, name in questions)),
     )
     found = {(str(row[0]), row[1]): _grant(*row[2:]) for row in rows}
-    unknown = (JobState.UNKNOWN, 0.0)
+    unknown = (CountedJobState.UNKNOWN, 0.0)
     return [found.get((name, users.get(account, -1)), unknown) for account, name in questions]
 
 
 def _grant(
     server_state: int, outcome: int, validate_state: int, granted: float, expected: float
-) -> tuple[JobState, float]:
+) -> tuple[CountedJobState, float]:
     if server_state == ServerState.IN_PROGRESS:
-        return JobState.IN_PROGRESS, expected
+        return CountedJobState.IN_PROGRESS, expected
     if server_state != ServerState.OVER or outcome != Outcome.SUCCESS:
-        return JobState.REFUSED, 0.0
+        return CountedJobState.REFUSED, 0.0
     if validate_state == ValidateState.VALID:
-        return JobState.GRANTED, granted
+        return CountedJobState.GRANTED, granted
     if validate_state in (ValidateState.INIT, ValidateState.INCONCLUSIVE):
-        return JobState.REPORTED, expected
-    return JobState.REFUSED, 0.0
+        return CountedJobState.REPORTED, expected
+    return CountedJobState.REFUSED, 0.0
 
 
 def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:

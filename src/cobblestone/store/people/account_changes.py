@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import deletions, one_time_codes
-from cobblestone.store.people.one_time_codes import Purpose
+from cobblestone.store.people import consents, credentials
+from cobblestone.store.people.credentials import Purpose
 
 ERASED_NAME = "deleted"
 
@@ -52,14 +52,14 @@ def set_profile(
 def end_sessions(tx: Transaction, user_id: UserId) -> None:
     """Log the user out everywhere; a link that logs in is not good any more either."""
     tx.execute("UPDATE user_account SET session_epoch = session_epoch + 1 WHERE id = ?", (user_id,))
-    one_time_codes.drop_codes(tx, user_id, Purpose.LOG_IN)
+    credentials.drop_codes(tx, user_id, Purpose.LOG_IN)
 
 
 def set_password(tx: Transaction, user_id: UserId, passwd_hash: str) -> None:
     """Store a new password hash; all sessions end, and links for a new password or address that were sent before."""
     tx.execute("UPDATE user_account SET passwd_hash = ? WHERE id = ?", (passwd_hash, user_id))
     end_sessions(tx, user_id)
-    one_time_codes.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
+    credentials.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
 
 
 def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authenticator: str) -> None:
@@ -68,7 +68,7 @@ def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authe
         "UPDATE user_account SET authenticator = ?, weak_authenticator = ? WHERE id = ?",
         (authenticator, weak_authenticator, user_id),
     )
-    one_time_codes.drop_codes(tx, user_id, Purpose.ATTACH)
+    credentials.drop_codes(tx, user_id, Purpose.ATTACH)
     end_sessions(tx, user_id)
 
 
@@ -94,9 +94,7 @@ def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash:
         (email_addr, passwd_hash, now, user_id),
     )
     end_sessions(tx, user_id)
-    one_time_codes.drop_codes(
-        tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL, Purpose.CONFIRM_EMAIL
-    )
+    credentials.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL, Purpose.CONFIRM_EMAIL)
 
 
 def set_second_factor(tx: Transaction, user_id: UserId, sealed: str, *, step: int) -> None:
@@ -145,7 +143,7 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     Credit stays: in the totals of teams and apps, and in the ledger under the account's number.  ``key`` is a fresh random text:
     the account's keys become something that nobody knows.  Statistics sites that got the account are told to forget it.
     """
-    deletions.announce_user(tx, user_id, now=now)
+    consents.announce_user(tx, user_id, now=now)
     team_id = tx.value("SELECT team_id FROM user_account WHERE id = ?", (user_id,))
     if team_id is not None:
         leave_team(tx, user_id, TeamId(team_id))

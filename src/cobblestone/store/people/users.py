@@ -1,4 +1,9 @@
-"""Users, teams and news."""
+"""Users, their profiles and the sessions that they ended, teams and news.
+
+Sessions that were logged out before their time.
+
+A session itself is a signed cookie (`cobblestone.service.pages.sessions`).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cobblestone.domain.errors import Conflict, NotFound, StoreError
-from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -58,7 +63,7 @@ def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewUser:
+class NewUserRow:
     """What is stored of a new account."""
 
     name: str
@@ -72,7 +77,7 @@ class NewUser:
 
 
 def create_user(
-    tx: Transaction, new: NewUser, *, weak_authenticator_of: Callable[[int], str], now: float
+    tx: Transaction, new: NewUserRow, *, weak_authenticator_of: Callable[[int], str], now: float
 ) -> User:
     """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which holds the id.
 
@@ -233,3 +238,72 @@ def list_news(db: Database, *, limit: int = 20, before: int = MAX_ID) -> list[Ne
         f"SELECT {_NEWS.columns} FROM news WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
     )
     return [_NEWS.load(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A profile."""
+
+    text: str = ""  #: Markdown
+    has_picture: bool = False
+    searchable: bool = False  #: search engines may show the page
+    time: float = 0.0  #: of the last change, Unix seconds
+
+
+def profile_of(db: Database, user_id: int) -> Profile | None:
+    """Return somebody's profile, or None."""
+    row = db.one(
+        "SELECT text, CASE WHEN picture IS NULL THEN 0 ELSE 1 END, searchable, time FROM profile WHERE user_id = ?",
+        (user_id,),
+    )
+    if row is None:
+        return None
+    return Profile(text=row[0], has_picture=bool(row[1]), searchable=bool(row[2]), time=row[3])
+
+
+def picture_of(db: Database, user_id: int) -> bytes | None:
+    """Return somebody's picture as it was made by us, or None."""
+    found = db.value("SELECT picture FROM profile WHERE user_id = ?", (user_id,))
+    return None if found is None else bytes(found)
+
+
+def set_profile(tx: Transaction, user_id: UserId, *, text: str, searchable: bool, now: float) -> None:
+    """Store a text; a picture stays."""
+    tx.execute(
+        "INSERT INTO profile (user_id, text, searchable, time) VALUES (?, ?, ?, ?) ON CONFLICT (user_id)"
+        " DO UPDATE SET text = excluded.text, searchable = excluded.searchable, time = excluded.time",
+        (user_id, text, int(searchable), now),
+    )
+
+
+def set_picture(tx: Transaction, user_id: UserId, picture: bytes | None) -> None:
+    """Store a picture, or take it away; there is a profile already."""
+    tx.execute("UPDATE profile SET picture = ? WHERE user_id = ?", (picture, user_id))
+
+
+def remove_profile(tx: Transaction, user_id: UserId) -> None:
+    """Forget text and picture."""
+    tx.execute("DELETE FROM profile WHERE user_id = ?", (user_id,))
+
+
+def user_of_session(db: Database, user_id: UserId, session_key: str) -> User | None:
+    """Return the user of a session; None: there is none, or the session was logged out."""
+    ended = db.one("SELECT 1 FROM ended_session WHERE session_hash = ?", (session_key,))
+    return None if ended else user_by_id(db, user_id)
+
+
+def end_session(tx: Transaction, session_key: str, *, expire_time: float) -> None:
+    """Log one session out; ``expire_time`` (Unix seconds): when its cookie is worth nothing anyway."""
+    tx.execute(
+        "INSERT INTO ended_session (session_hash, expire_time) VALUES (?, ?) ON CONFLICT (session_hash) DO NOTHING",
+        (session_key, expire_time),
+    )
+
+
+def forget_ended_sessions(tx: Transaction, *, now: float, limit: int = 1000) -> int:
+    """Forget logged-out sessions whose time is over; return how many."""
+    return tx.execute(
+        "DELETE FROM ended_session WHERE session_hash IN"
+        " (SELECT session_hash FROM ended_session WHERE expire_time < ? ORDER BY expire_time LIMIT ?)",
+        (now, limit),
+    )

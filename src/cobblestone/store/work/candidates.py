@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import (
-    ResultId,
-    TeamId,
-    WorkunitId,
-)
-from cobblestone.domain.states import AssimilateState
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import ResultId, TeamId, WorkunitId, changed
+from cobblestone.domain.work import AssimilateState
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.mapping import Column, RowMapper

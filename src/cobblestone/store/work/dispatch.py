@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
-from cobblestone.domain.states import AssimilateState, Outcome, WorkunitError
-from cobblestone.domain.values import value
-from cobblestone.domain.work import OutputSpec, Result
-from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, value
+from cobblestone.domain.work import AssimilateState, Outcome, OutputSpec, Result, WorkunitError
+from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.states import (
     FILE_DELETE_TRANSITIONS,
@@ -23,8 +21,7 @@ from cobblestone.policy.lifecycle.states import (
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
-from cobblestone.store.work.rows import RESULTS, decode_outputs
+from cobblestone.store.work.rows import LOCKED_WORKUNITS, RESULTS, decode_outputs
 from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, step, take
 
 SHORT_NBYTES = 4096
@@ -253,7 +250,7 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
     """Return rows of reported results by name, to be changed; unknown names are left out."""
     if not names:
         return {}
-    tx.lock_rows(WORKUNITS_OF_RESULTS, names)
+    tx.lock_rows(LOCKED_WORKUNITS, names)
     rows = rows_to_report(tx, names)
     by_result: dict[int, list[Row]] = {}  # a row for each output that is there
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from cobblestone.domain.ids import HostId
+from cobblestone.domain.values import HostId
 from cobblestone.store.engine.database import Database, Transaction
 
 

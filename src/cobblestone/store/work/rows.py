@@ -1,4 +1,10 @@
-"""Workunits and results: rows and look-ups."""
+"""Workunits and results: rows, look-ups, and rows that are locked before others.
+
+Rows that are locked before others, see `cobblestone.store.engine.database.Transaction`.
+
+The order of a project's tables: workunits, hosts, app versions, apps, users, teams, batches, files.  Who locks a workunit may
+change its results.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,23 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.states import AssimilateState
-from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules, Result, Target, Workunit
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.work import (
+    AssimilateState,
+    JobLimits,
+    OutputSpec,
+    Recipients,
+    ReplicationRules,
+    Result,
+    Workunit,
+)
+from cobblestone.store.engine.database import Database, RowsOf, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
+
+LOCKED_WORKUNITS = RowsOf("workunit", "id IN (SELECT workunit_id FROM result WHERE name IN (??))", rank=1)
+LOCKED_HOSTS = RowsOf("host", rank=2)
+
 
 TARGETED = (
     f"assimilate_state = {AssimilateState.INIT} AND"
@@ -36,7 +53,7 @@ WORKUNITS = RowMapper(
         "limits": LIMITS,
         "rules": RowMapper(ReplicationRules, shared=_SHARED),
         "target": RowMapper(
-            Target, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
+            Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
         ),
     },
 )

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition, PolicyViolation
-from cobblestone.domain.states import (
+from cobblestone.domain.work import (
     AssimilateState,
     BatchState,
     FileDeleteState,
@@ -34,7 +34,7 @@ _COLUMNS: Mapping[type[IntEnum], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StateStep:
     """What a cause does to a row: text after SET, and a condition on the state before."""
 
     cause: Cause
@@ -52,7 +52,7 @@ class Step:
         return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{self.condition}"
 
 
-def step(cause: Cause, *tables: Table) -> Step:
+def step(cause: Cause, *tables: Table) -> StateStep:
     """Return what ``cause`` does, by every one of ``tables`` at once.
 
     Raises:
@@ -69,7 +69,7 @@ def step(cause: Cause, *tables: Table) -> Step:
         known = {state for state, _ in table} | set(table.values())
         if set(steps) != known:  # else nothing is excluded
             before.append(matching(*steps))
-    return Step(cause, ", ".join(sets), " AND ".join(before))
+    return StateStep(cause, ", ".join(sets), " AND ".join(before))
 
 
 def matching(*states: Any, row: str = "") -> str:
@@ -117,7 +117,7 @@ def _assignments(after: Any, before: Iterable[Any]) -> list[str]:
     return sets
 
 
-def take(tx: Transaction, taken: Step, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+def take(tx: Transaction, taken: StateStep, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Run a step's statement once per row of parameters, of which the last is the row's key.
 
     Raises:

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.ids import ResultId, WorkunitId
-from cobblestone.domain.states import ServerState
-from cobblestone.domain.values import value
-from cobblestone.domain.work import OutputSpec, output_file_name
+from cobblestone.domain.values import ResultId, WorkunitId, value
+from cobblestone.domain.work import OutputSpec, ServerState, output_file_name
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.work.files import place_of
 from cobblestone.store.work.rows import decode_outputs
 
 GZIP_MAGIC = b"\x1f\x8b"
