@@ -1,4 +1,4 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
+"""Manual actions of operators: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
 
 What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
 
@@ -48,7 +48,7 @@ async def cancel_workunit(call: Call, workunit_id: int) -> schema.Done:
     quiet=True,
 )
 async def retry_workunit(call: Call, workunit_id: int) -> schema.RetriedWorkunit:
-    """Try a workunit again.
+    """Retry a workunit.
 
     An unfinished one may fail as often again as it has; a failed one becomes a job of a new batch.
     """
@@ -163,7 +163,7 @@ def _rollout(found: RolloutFigures) -> schema.Rollout:
     quiet=True,
 )
 async def start_rollout(call: Call, version_id: AppVersionId, body: schema.RolloutBody) -> schema.Rollout:
-    """Begin a staged roll-out.
+    """Start a staged roll-out.
 
     The version reaches the first part of the hosts, then the next ones by itself, as long as no more results fail than
     the gate allows; else it is held and no host gets it.
@@ -248,7 +248,7 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 
 @endpoint("GET", "/search", scope=Scope.MANAGE, tag="operation", quiet=True)
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
-    """Find something by id or name."""
+    """Find objects by id or name."""
     found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
     return schema.FoundList(
         found=[schema.Found(kind=item.kind, id=item.id, name=item.name) for item in found]
@@ -257,13 +257,13 @@ async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
 
 @endpoint("GET", "/doctor", scope=Scope.MANAGE, tag="operation")
 async def list_checks(call: Call) -> schema.CheckList:
-    """List the checks of a live project."""
+    """List the integrity checks of a project."""
     return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
 
 
 @endpoint("GET", "/doctor/{name}", scope=Scope.MANAGE, tag="operation", problems=(404,))
 async def diagnose(call: Call, name: str) -> schema.Diagnosis:
-    """Carry out a check.
+    """Run a check.
 
     On a snapshot of the database; large projects take minutes for some.
     """
@@ -273,6 +273,6 @@ async def diagnose(call: Call, name: str) -> schema.Diagnosis:
 
 @endpoint("POST", "/doctor/{name}/repair", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)
 async def repair(call: Call, name: str) -> schema.Repair:
-    """Repair what a check found, as far as that is safe."""
+    """Repair what a check found, as far as it is safe."""
     check = doctor.check_named(name)
     return schema.Repair(name=check.name, repaired=await doctor.repair(call.ctx, check, call.actor))

@@ -1,4 +1,4 @@
-"""How an endpoint of the JSON API declares itself, and what happens around each call.
+"""Declaration of an endpoint of the JSON API, and the handling around each call.
 
 How an endpoint of the JSON API declares itself, and what happens round each call.
 
@@ -53,7 +53,7 @@ TOKENS = Tokens(
 
 
 def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
-    """No token, or not one of the right person."""
+    """Return the error for a missing token, or one without permission."""
     return TOKENS.unauthorised(message, code=code)
 
 
@@ -70,7 +70,7 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request whose sender may make it."""
+    """An authorised request."""
 
     ctx: ServerContext
     request: Request
@@ -86,12 +86,12 @@ class Call:
 
     @property
     def actor(self) -> Actor:
-        """Who asks, for the audit log."""
+        """Return the caller, for the audit log."""
         name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
         return Actor(name=name, origin=request_origin(self.request, "api"))
 
     async def write(self, operation: Callable[[Transaction], R]) -> R:
-        """Carry out a write and note it in the audit log, both or neither."""
+        """Make a write and record it in the audit log, in one transaction."""
 
         def noted(tx: Transaction) -> R:
             reply = operation(tx)
@@ -113,7 +113,7 @@ class Call:
             )
 
     def _target(self, reply: Reply) -> str:
-        """Return what was acted upon: from the path, else the new thing."""
+        """Return the target of the action: from the path, else the new object."""
         parameters = self.request.path_params
         segment = self.request.url.path.partition(f"{PREFIX}/")[2].partition("/")[0]
         noun = _NOUNS.get(segment, segment)
@@ -123,7 +123,7 @@ class Call:
         return f"{noun} {value}".strip()
 
     async def write_once(self, operation: Callable[[Transaction], R], kind: type[R]) -> R:
-        """Carry out a write and give its reply; a repetition with the same ``Idempotency-Key`` gets that reply.
+        """Make a write and return its reply; a repetition with the same ``Idempotency-Key`` gets the same reply.
 
         Raises:
             Conflict: the key was used for another body.
@@ -161,7 +161,7 @@ _NOUNS = {
 
 
 def request_origin(request: Request, kind: str) -> str:
-    """Where a request comes from: by which face, who says so, and the network address."""
+    """Return the origin of a request: interface, caller, and network address."""
     address = request.client.host if request.client else ""
     person = request.headers.get(PERSON_HEADER, "")
     if person and _PERSON.fullmatch(person):
@@ -174,7 +174,7 @@ Handler = Callable[..., Awaitable[Reply | Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One operation: where it is, who may call it, what goes in and comes out.  Made by :func:`endpoint`."""
+    """One operation: its path, permission, input and output.  Created by :func:`endpoint`."""
 
     method: str
     path: str  #: below :data:`PREFIX`, in Starlette's notation
@@ -225,7 +225,7 @@ class Endpoint:
         return response
 
     def _action(self) -> str:
-        """Return what changes of the project are called in the audit log; jobs and files of scientists are not noted."""
+        """Return the name of a change in the audit log; jobs and files of scientists are not recorded."""
         noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
         return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
 
@@ -251,7 +251,7 @@ class Endpoint:
 def endpoint(
     method: str, path: str, *, scope: Scope | None, tag: str, **options: Any
 ) -> Callable[[Handler], Endpoint]:
-    """Declare a handler to be an endpoint; ``options`` are those of :class:`Endpoint`.
+    """Declare a handler as an endpoint; ``options`` are those of :class:`Endpoint`.
 
     The first line of its docstring is the summary, the rest the description.  Its first parameter is the
     :class:`Call`; ``body`` and ``query`` say what they hold by their type, and all others are the places of ``path``.
@@ -297,7 +297,7 @@ def _path_value(request: Request, name: str) -> int | str:
 
 
 def _sign(response: Response, request: Request, question: bytes, now: float) -> None:
-    """Sign an answer with the token that the request came with."""
+    """Sign a reply with the token of its request."""
     path = request.url.path.partition(PREFIX)[2]  # proxies may change what is before it
     target = path + (f"?{request.url.query}" if request.url.query else "")
     exchange = SignedExchange(
@@ -307,7 +307,7 @@ def _sign(response: Response, request: Request, question: bytes, now: float) -> 
 
 
 def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:
-    """One route per path; the method decides between its endpoints."""
+    """Return one route per path; the method selects the endpoint."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
