@@ -56,7 +56,7 @@ def unknown_commands(text: str) -> list[str]:
 
 
 def reference() -> str:
-    """A list of all commands with their first lines of help."""
+    """A list of all commands with the first clauses of their help."""
     lines = [
         "# All commands",
         "",
@@ -64,14 +64,15 @@ def reference() -> str:
         "variable `COBBLESTONE_PROJECT` counts, else the current folder, one above it, or the only project in it. `--json`",
         "prints JSON, `-q` only ids. Exit status: 0 done; 1 refused or failed, with one message that says what to do; 2 wrong",
         "usage; 3 done, but some jobs have no answer; 130 interrupted.",
-        "",
-        "| command | |",
-        "| --- | --- |",
     ]
+    heading = ""
     for name, command in walk(commands()):
+        noun = " ".join(name.split()[:2])
         if not getattr(command, "commands", {}):
-            summary = " ".join((command.help or "").strip().partition("\n\n")[0].split())
-            lines.append(f"| `{name}` | {summary} |")
+            if heading != (heading := noun if name != noun else "cobblestone"):
+                lines += ["", f"## {heading}", ""]
+            summary = re.split(r"(?<!e\.g)[:;.](?= |$)", " ".join((command.help or "").split()))[0]
+            lines.append(f"* `{name.removeprefix(heading).strip()}`: {summary}")
     return "\n".join(lines) + "\n"
 
 

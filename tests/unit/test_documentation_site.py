@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 import cobblestone
+from cobblestone.cli import docs
+from cobblestone.domain.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(
@@ -93,10 +95,19 @@ def test_the_command_shows_the_built_pages(site: Path, tmp_path: Path):
             process.terminate()
 
 
-def test_the_command_says_what_to_do_where_nothing_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from cobblestone.cli import docs
-    from cobblestone.domain.errors import ConfigError
+def test_every_page_is_shown_without_a_built_site():
+    root = docs.FOLDERS[1]
+    for path in [root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").glob("*.md")]:
+        text = docs.page(root, path.relative_to(root).as_posix())
+        assert text is not None, path.name
+        assert "<h1 id=" in text
+    assert 'id="proxy"' in (docs.page(root, "docs/operations.md") or "")
+    assert "quorum" in (docs.page(root, "python") or "")
+    assert docs.page(root, "docs/../pyproject.toml") is None
 
+
+def test_an_installation_without_documentation_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(docs, "SITE", tmp_path)
-    with pytest.raises(ConfigError, match="make docs"):
+    monkeypatch.setattr(docs, "FOLDERS", (tmp_path,))
+    with pytest.raises(ConfigError, match="Install cobblestone again"):
         docs.docs(port=0)

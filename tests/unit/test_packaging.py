@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import subprocess
@@ -10,6 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -129,6 +131,26 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     assert missing == set()
     assert "cobblestone/store/schema/migrations/env.py" in packed
     assert "cobblestone/examples/sunspots/period.py" in packed
+    assert_shows_its_documentation(wheel, tmp_path / "installed")
+
+
+def assert_shows_its_documentation(wheel: Path, place: Path) -> None:
+    """``cobblestone docs`` of an unpacked wheel, elsewhere than in the checkout."""
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(place)
+    command = [sys.executable, "-u", "-m", "cobblestone", "docs", "--port", "0"]
+    path = {**os.environ, "PYTHONPATH": str(place)}
+    with subprocess.Popen(command, cwd=place, env=path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[2]
+            for page, words in (("", "Volunteer computing"), ("docs/glossary.md", "quorum")):
+                answer = httpx.get(address + page, timeout=30, trust_env=False)
+                assert words in answer.text
+            picture = httpx.get(f"{address}docs/pictures/job.svg", timeout=30, trust_env=False)
+            assert picture.headers["content-type"].startswith("image/svg")
+        finally:
+            process.terminate()
 
 
 def test_worker_processes_may_load_the_main_module_without_running_a_command():
