@@ -18,11 +18,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import argon2
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.helpers.effort import MANY
 from tests.helpers.postgres_server import PostgresServer
+
+from cobblestone.service import passwords
 
 TESTS = Path(__file__).parent
 
@@ -60,6 +63,11 @@ scrub_environment()
 # A shell's background job ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Tests hash many passwords, so in this process that is cheap.  What a password costs in earnest: tests/unit/test_passwords.py.
+
+passwords.HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 # Nothing outside this machine is asked for anything.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import os
 import re
 import tempfile
@@ -66,6 +67,19 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
+@cache
+def _key(number: int) -> rsa.RSAPrivateKey:
+    return generate_key()
+
+
+_numbers = itertools.count()
+
+
+def some_key() -> rsa.RSAPrivateKey:
+    """A signing key.  Making one takes a tenth of a second, so a few are used in turn: neighbours have different ones."""
+    return _key(next(_numbers) % 5)
+
+
 class Poster(Protocol):
     """Something that carries a host's requests to a server."""
 
@@ -100,7 +114,7 @@ class World:
         self._stack.callback(self.workers.close)
         self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
         self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
-        self.key: rsa.RSAPrivateKey = made_with or generate_key()
+        self.key: rsa.RSAPrivateKey = made_with or some_key()
         if made_with is None:
             self.write(
                 lambda tx: keys.set_current_key(
