@@ -1,7 +1,7 @@
 """What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
 
 Options: ``--hypothesis-profile=nightly`` searches for hours, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
-integration tests on PostgreSQL too, ``--kills=100`` kills the client that often.
+integration tests on PostgreSQL too, ``--kills=100`` kills clients and servers that often.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-database", action="store_true", help="run all integration tests on PostgreSQL too"
     )
-    parser.addoption("--kills", default=15, type=int, help="how often the client that is killed is killed")
+    parser.addoption("--kills", default=10, type=int, help="how often a client or server is killed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
@@ -165,6 +165,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A source of chance that depends on the printed seed and the test's name only."""
     return random.Random(f"{request.config.option.hypothesis_seed} {request.node.nodeid}")
+
+
+@pytest.fixture
+def kills(pytestconfig: pytest.Config) -> int:
+    """How often to kill what is killed again and again: a few times in `make test`, a hundred times at night."""
+    return int(pytestconfig.getoption("--kills"))
 
 
 @pytest.fixture(scope="session")

@@ -118,8 +118,9 @@ def test_a_call_whose_turn_comes_too_late_is_not_begun(workers: Workers):
 
     async def play() -> None:
         nonlocal late
-        first = asyncio.create_task(workers.call(sleep, 1, before=ensure))
-        await asyncio.sleep(0.2)
+        begun = asyncio.Event()
+        first = asyncio.create_task(workers.call(sleep, 1, before=begun.set))
+        await begun.wait()
         second = asyncio.create_task(workers.call(leave, "os._exit", before=ensure))
         await asyncio.sleep(0)
         late = True  # while the second one waits for the one worker
@@ -127,7 +128,7 @@ def test_a_call_whose_turn_comes_too_late_is_not_begun(workers: Workers):
             await second
         late = False
         assert await workers.call(sleep, 0, before=ensure) == 0
-        await asyncio.wait([first])
+        assert await first == 1
 
     asyncio.run(play())
 
