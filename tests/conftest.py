@@ -108,7 +108,7 @@ sys.addaudithook(refuse_the_network)
 ON_A_BUILD_SERVICE = os.environ.get("CI", "") not in ("", "0", "false")
 
 settings.register_profile(
-    "ci", max_examples=50, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
+    "ci", max_examples=25, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
 )
 # In full, since Hypothesis begins with other settings on a build service; there, too, each night is another one.
 settings.register_profile(

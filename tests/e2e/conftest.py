@@ -98,6 +98,8 @@ class LiveProject:
                     return
             assert self.process.poll() is None, self.log()
             time.sleep(0.05)
+        self.process.kill()
+        self.process.wait()
         raise AssertionError("the server does not start: " + self.log())
 
     def log(self) -> str:
