@@ -16,8 +16,9 @@ export PYTHON
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
 SLOW := tests/conformance tests/integration tests/browser
-# What a client or server may do depends on who starts it: these are about root, or run as root besides.
-ROOT := tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py
+# What a client or server may do depends on who starts it: these have tests of root alone, or run as root besides.
+ROOT = $(sort $(shell grep -rl 'mark\.root' tests --include='test_*.py') \
+	tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py)
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 # Kill a client or server again and again, --kills=N times.
 KILLS := tests/e2e/test_client_killed.py tests/e2e/test_kill.py tests/e2e/test_own_client.py tests/e2e/test_several_processes.py
@@ -43,17 +44,10 @@ check: ## what to run before each commit: style, types, architecture, quick test
 # Clients and servers that wait have time limits; what only computes takes the processors that they leave.
 test: ## everything: check, and the tests with real clients, databases and browsers; a quarter of an hour
 	@tools/setup.sh test
-	@status=0; clients=$$(mktemp); \
-	echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E), whose output comes at the end"; \
-	$(BIN)/pytest $(PYTEST_ARGS) $(E2E) >$$clients 2>&1 & \
-	nice -n 10 $(MAKE) --no-print-directory --keep-going --jobs 2 quick-and-slow static || status=1; \
-	wait $$! || status=1; \
-	cat $$clients; rm $$clients; \
-	exit $$status
+	@$(MAKE) --no-print-directory --keep-going --jobs 3 GIVING_WAY="nice -n 10" clients-at-work quick-and-slow static
 
 test-root: ## the few tests that need root, or that root passes differently (by sudo, where you are not root)
 	@tools/setup.sh test
-	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
 	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) $(TWO) $(ROOT)
 
 nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, clients and servers killed 100 times, every Python
@@ -81,21 +75,24 @@ coverage: ## run the tests without clients, and say which lines none of them rea
 
 static: pyright ruff-check ruff-format lint-imports unused
 
-.PHONY: quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
+.PHONY: clients-at-work quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
 quick:
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK)
 quick-and-slow:
-	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW)
+	$(GIVING_WAY) $(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW)
+clients-at-work:
+	@echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E)  # its output comes at its end"
+	@output=$$(mktemp); $(BIN)/pytest $(PYTEST_ARGS) $(E2E) >$$output 2>&1; status=$$?; cat $$output; rm $$output; exit $$status
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:
 	$(BIN)/ruff format --check --quiet
 lint-imports:
-	$(BIN)/lint-imports --no-logo
+	$(GIVING_WAY) $(BIN)/lint-imports --no-logo
 pyright:
-	$(BIN)/pyright
+	$(GIVING_WAY) $(BIN)/pyright
 unused:
-	$(BIN)/python tools/unused.py
+	$(GIVING_WAY) $(BIN)/python tools/unused.py
 
 format: ## put the code into shape
 	@tools/setup.sh check
