@@ -30,7 +30,7 @@ from cobblestone.service import passwords
 TESTS = Path(__file__).parent
 
 #: A test that runs longer hangs; by folder, in seconds.
-TIMEOUTS = {"unit": 60, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
+TIMEOUTS = {"unit": 120, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
 MARKED_FOLDERS = ("e2e", "browser", "bench")
 
 
