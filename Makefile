@@ -15,7 +15,7 @@ export PYTHON
 
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
-SLOW := tests/conformance tests/integration tests/browser
+SLOW := tests/programs tests/conformance tests/integration tests/browser
 # What a client or server may do depends on who starts it: these have tests of root alone, or run as root besides.
 ROOT = $(sort $(shell grep -rl 'mark\.root' tests --include='test_*.py') \
 	tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py)
@@ -53,7 +53,7 @@ test-root: ## the few tests that need root, or that root passes differently (by 
 nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, clients and servers killed 100 times, every Python
 	@tools/setup.sh test
 	@status=0; \
-	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/conformance tests/integration || status=1; \
+	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/programs tests/conformance tests/integration || status=1; \
 	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) $(KILLS) || status=1; \
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status

@@ -91,7 +91,7 @@ class LiveProject:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cobblestone", "run", str(self.folder)], stdout=log, stderr=log
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while time.monotonic() < end:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200:

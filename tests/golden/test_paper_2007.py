@@ -98,7 +98,7 @@ def _worlds() -> st.SearchStrategy[Scenario]:
     return st.one_of(mixes, slacks, buffers, rare)
 
 
-@settings(max_examples=times(8), deadline=None)
+@settings(max_examples=times(5), deadline=None)
 @example(
     # an endangered job takes the place on top of the heap, and the next on top has outlived its slice
     presets.mix(8, bound=30_000.0, compatibility=Compatibility.year_2007(literal=True)),

@@ -74,7 +74,7 @@ class OwnClient:
                 start_new_session=True,
             )  # fmt: skip
         self.wait_for(
-            lambda: (self.folder / "control.json").exists() and self._answers(), seconds=60, what="start"
+            lambda: (self.folder / "control.json").exists() and self._answers(), seconds=180, what="start"
         )
 
     def _answers(self) -> bool:
