@@ -11,9 +11,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from cobblestone.launcher.wasm import HEADER, NATIVE_FOLDER, SOURCES
-from cobblestone.sdk import wasm_toolchain as toolchain
-from cobblestone.sdk.wasm_sources import PYTHON_MODULE, fetch_python
+from cobblestone.launcher.packing import HEADER, NATIVE_FOLDER, SOURCES
+from cobblestone.sdk.packing.wasm_package import PYTHON_MODULE, fetch_python
+from cobblestone.sdk.wasm import toolchain
 
 
 def main(check: bool) -> int:

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cobblestone.domain.states import AssimilateState, BatchState, FileDeleteState, ValidateState
+from cobblestone.domain.work import AssimilateState, BatchState, FileDeleteState, ValidateState
 from cobblestone.policy.lifecycle import application, states
 from cobblestone.policy.lifecycle.states import Cause
 from cobblestone.store.operation import figures
 from cobblestone.store.work import batches, dispatch, lifecycle
-from cobblestone.store.work.steps import Step, Table
+from cobblestone.store.work.steps import StateStep, Table
 
 PAGE = Path(__file__).parents[1] / "docs" / "states.md"
 TABLES: Mapping[str, tuple[Table, Any]] = {
@@ -87,9 +87,9 @@ def taken() -> set[Cause]:
     }
 
 
-def _steps(values: Iterable[object]) -> Iterable[Step]:
+def _steps(values: Iterable[object]) -> Iterable[StateStep]:
     for each in values:
-        if isinstance(each, Step):
+        if isinstance(each, StateStep):
             yield each
         elif isinstance(each, dict):
             yield from _steps(each.values())

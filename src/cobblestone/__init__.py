@@ -1,4 +1,4 @@
-"""Volunteer computing in one ``pip install``: from a program to the answers of many computers.
+"""Volunteer computing in one ``pip install``: from a program to results of many computers.
 
 :func:`connect` gives a :class:`Project`; ``project.submit(app, inputs)`` gives a :class:`Batch`; its ``results()`` give
 a :class:`JobResult` for each :class:`Job` as it finishes.  Everything that can go wrong is a :class:`CobblestoneError`.
@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cobblestone.api_schema.batches import BatchStatus
     from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
-    from cobblestone.sdk.answers import JobResult
-    from cobblestone.sdk.app_definition import AppSpec
-    from cobblestone.sdk.batch import Batch
-    from cobblestone.sdk.errors import (
+    from cobblestone.sdk.api.batch import Batch, JobResult
+    from cobblestone.sdk.api.connection import (
         BusyError,
         ConflictError,
         JobFailed,
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
         RequestRefused,
         Unreachable,
     )
-    from cobblestone.sdk.jobs import Content, Job
+    from cobblestone.sdk.api.jobs import Content, Job
+    from cobblestone.sdk.app_definition import AppSpec
     from cobblestone.sdk.project import Project, connect
 
 __version__ = "0.1.0"

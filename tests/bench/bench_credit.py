@@ -23,7 +23,7 @@ from cobblestone.credit_lab.replay import replay_fast
 from cobblestone.credit_lab.vectorised import statements
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.claims import HostVersionStatistics, VersionStatistics
-from cobblestone.policy.credit.increments import host_version_after, version_after
+from cobblestone.policy.credit.host_records import host_version_after, version_after
 from cobblestone.policy.credit.rac import credited
 from cobblestone.policy.credit.registry import credit_system
 from cobblestone.policy.credit.system import grant_workunit

@@ -25,12 +25,11 @@ from tests.helpers.dispatch_world import (
 )
 
 from cobblestone.domain.apps import PlanClass
-from cobblestone.domain.ids import AppId, HostId, WorkunitId
+from cobblestone.domain.values import AppId, HostId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.quota import quota_day
+from cobblestone.policy.dispatch.limits import DispatchLimits, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, WorkRequest
 
 APPS = 10

@@ -27,7 +27,7 @@ from tests.bench.load import Messages, Volunteer
 from tests.bench.project import BenchProject, add_hosts, fill, make_project
 from tests.helpers.postgres_server import PostgresServer
 
-from cobblestone.domain.states import FileDeleteState
+from cobblestone.domain.work import FileDeleteState
 from cobblestone.ops.logging import configure_logging
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
@@ -35,7 +35,7 @@ from cobblestone.server.core.roles import ALL_ROLES
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import _daemons, open_project
 from cobblestone.service.context import ServiceContext
-from cobblestone.service.supervision import Daemon
+from cobblestone.service.supervision import DaemonTask
 from cobblestone.store.engine.database import Transaction
 
 HOSTS = 100  #: that call in the day that is played
@@ -183,7 +183,7 @@ class Day:
         return reply.content
 
 
-async def _steps(daemon: Daemon) -> None:
+async def _steps(daemon: DaemonTask) -> None:
     for _ in range(5):
         if not await daemon.step():
             return

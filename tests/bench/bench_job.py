@@ -31,7 +31,7 @@ from cobblestone.server.files.uploads import UploadHandler
 from cobblestone.server.run import _daemons, open_project
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
 from cobblestone.service.serving import tune_gc
-from cobblestone.wire.scheduler_request import parse_scheduler_request
+from cobblestone.wire.scheduler.request import parse_scheduler_request
 
 CONNECTIONS = 6
 DAEMONS = ("transitioner", "validator", "assimilator", "file_deleter")

@@ -37,7 +37,7 @@ from tests.bench.served import LoadProcess, Server, Usage, count_rows, drained, 
 from tests.helpers.nginx import Nginx
 from tests.helpers.postgres_server import PostgresServer
 
-from cobblestone.server.daemons.exporter import NICENESS
+from cobblestone.server.daemons.housekeeping import NICENESS
 from cobblestone.server.run import open_project
 from cobblestone.service.serving import tune_gc
 

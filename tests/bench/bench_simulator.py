@@ -10,12 +10,12 @@ import time
 from dataclasses import replace
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
-from cobblestone.simulator.host_tables import draw_hosts
-from cobblestone.simulator.population import run_population
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.population.run import run_population
+from cobblestone.simulator.world.host_tables import draw_hosts
+from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario
 
 CEILINGS = {
     "base scenario, 100 days": 0.35,
@@ -38,7 +38,7 @@ def population_seconds(hosts: int, days: int) -> float:
     """Return CPU seconds of a population with compiled hosts and jobs of a day, without compiling; the least of three."""
     size = 2.2e9 * DAY
     app = AppModel(latency_bound=9 * DAY, flops_estimate=size, sizes=JobSizes(mean=size, stdev=0.2 * size))
-    world = replace(presets.base(), duration=days * DAY, projects=(ProjectModel(name="P", apps=(app,)),))
+    world = replace(cells.base(), duration=days * DAY, projects=(ProjectModel(name="P", apps=(app,)),))
     best = float("inf")
     for duration in (DAY, world.duration, world.duration, world.duration):  # the first one compiles
         scenario = replace(world, duration=duration)
@@ -56,10 +56,10 @@ def figures() -> dict[str, float]:
     policy = PolicyChoice()
     modern = PolicyChoice(4, 4, 1, 2)
     return {
-        "base scenario, 100 days": cpu_seconds(presets.base(), policy),
-        "mix of 20 projects, 100 days": cpu_seconds(presets.mix(20), policy),
-        "tight mix of 20 projects, 100 days": cpu_seconds(presets.mix(20, bound=presets.TIGHT_BOUND), policy),
-        "base scenario, today's family": cpu_seconds(presets.base(), modern),
-        "mix of 20 projects, today's family": cpu_seconds(presets.mix(20), modern),
+        "base scenario, 100 days": cpu_seconds(cells.base(), policy),
+        "mix of 20 projects, 100 days": cpu_seconds(cells.mix(20), policy),
+        "tight mix of 20 projects, 100 days": cpu_seconds(cells.mix(20, bound=cells.TIGHT_BOUND), policy),
+        "base scenario, today's family": cpu_seconds(cells.base(), modern),
+        "mix of 20 projects, today's family": cpu_seconds(cells.mix(20), modern),
         "1,800 host-days of a population, jobs of a day": population_seconds(60, 30),
     }

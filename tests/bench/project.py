@@ -18,21 +18,22 @@ from tests.helpers.store_content import stage_bytes
 from cobblestone.demo.stock_client import free_port
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.domain.ids import AppId, AppVersionId, UserId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.people import Scope
+from cobblestone.domain.values import AppId, AppVersionId, UserId
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.ops.settings import settings_template
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.run import open_project
-from cobblestone.store.catalog import apps, keys
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog import apps as keys
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.people import hosts, tokens, users
-from cobblestone.store.work import batches, files
-from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
+from cobblestone.store.people import credentials, hosts, users
+from cobblestone.store.work import batches
+from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_md5
 
 T = TypeVar("T")
 
@@ -101,9 +102,9 @@ def make_project(
         rate = n / (time.perf_counter() - begin) if n else 0.0
         if n_finished:
             ctx.store.write(partial(_finish, n=n_finished, n_hosts=len(volunteers)))
-        token = tokens.new_secret()
+        token = credentials.new_secret()
         ctx.store.write(
-            lambda tx: tokens.create_token(tx, token, name="bench", scopes=tuple(Scope), now=time.time())
+            lambda tx: credentials.create_token(tx, token, name="bench", scopes=tuple(Scope), now=time.time())
         )
     return BenchProject(
         root=root,
@@ -304,7 +305,7 @@ def _add_volunteers(ctx: ServerContext, *, hosts_per_user: int) -> list[Voluntee
         authenticator = f"{number:032x}"
         user = users.create_user(
             tx,
-            users.NewUser(
+            users.NewUserRow(
                 name=f"user {number}",
                 email_addr=f"user{number}@example.org",
                 passwd_hash="x",

@@ -15,10 +15,10 @@ import pytest
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import OwnClient
 
-from cobblestone.client.state import State
+from cobblestone.client.records.state import ClientDatabase
 from cobblestone.demo.stock_client import StockClient
-from cobblestone.wire.client_records import JobRecord, JobState, ProjectContent, ProjectRecord
-from cobblestone.wire.job_description import AppBlock, AppVersionBlock, ResultBlock, WorkunitBlock
+from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent, ProjectRecord
+from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, ResultBlock, WorkunitBlock
 
 URL = "http://127.0.0.1:9/"
 PLATFORM = "x86_64-pc-linux-gnu"
@@ -70,7 +70,7 @@ def fill(folder: Path, *, computes: bool) -> None:
         program.write_text("#!/bin/sh\nexec sleep 100000\n")
         program.chmod(0o755)
         (program.parent / "app_info.xml").write_text(APP_INFO)
-    state = State(folder)
+    state = ClientDatabase(folder)
     project = ProjectRecord(
         master_url=URL, authenticator="0" * 32, project_name="Bench", scheduler_urls=(f"{URL}cgi",),
         master_url_fetch_pending=False, anonymous_platform=True, dont_request_more_work=True,
@@ -94,7 +94,9 @@ def fill(folder: Path, *, computes: bool) -> None:
             version_num=100,
             report_deadline=now + 1e6 + n,
         )
-        state.put_job(JobRecord(project=URL, result=result, received_time=now, state=JobState.DOWNLOADED))
+        state.put_job(
+            JobRecord(project=URL, result=result, received_time=now, state=ClientJobState.DOWNLOADED)
+        )
     state.notes.network_mode.permanent = 3  # never
     state.notes.run_mode.permanent = 1 if computes else 3
     state.keep_notes()

@@ -15,12 +15,11 @@ from tests.bench.figures import LOOP_MS, fixed_loop_ms
 from tests.helpers.statistics_exports import DAY, Export, cpid, next_day, population
 from tests.helpers.statistics_site import Client
 
-from cobblestone.domain.ids import HostId
-from cobblestone.statistics.context import StatisticsContext
+from cobblestone.domain.values import HostId
+from cobblestone.statistics.folder import CollectedProject, CollectedSource, SiteFolder, StatisticsSettings
 from cobblestone.statistics.ingest import Ingested, ingest
-from cobblestone.statistics.settings import Source, StatisticsSettings
-from cobblestone.statistics.state import ProjectState, SiteFolder
-from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.store.build import PublishedProject, build
+from cobblestone.statistics.web.site import StatisticsContext
 
 NOON = 20_000 * DAY + DAY / 2
 N_USERS = 60_000
@@ -80,16 +79,18 @@ def filled(root: Path) -> StatisticsContext:
     for _ in range(7):
         today.write(first.incoming)
         came = ingest(first, first.read_state().generation, now=today.time, max_rows=10**6)
-        first.write_state(ProjectState(generation=came.generation, exported=today.time, counts=came.counts))
+        first.write_state(
+            CollectedProject(generation=came.generation, exported=today.time, counts=came.counts)
+        )
         now, today = today.time, next_day(today)
     sources = tuple(
-        Source(name=f"p{number:02}", title=f"Project {number}", url=f"http://p{number}.example.org/")
+        CollectedSource(name=f"p{number:02}", title=f"Project {number}", url=f"http://p{number}.example.org/")
         for number in range(1, N_PROJECTS + 1)
     )
     for source in sources[1:]:
         shutil.copytree(first.root, folder.project(source.name).root, copy_function=os.link)
     members = [
-        Member(
+        PublishedProject(
             number=number,
             source=source,
             rows=folder.project(source.name).rows(first.read_state().generation),

@@ -11,7 +11,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.store.work import batches
 from cobblestone.store.work.batches import NewJob
-from cobblestone.wire.signatures import encode_private_key
+from cobblestone.wire.project.signatures import encode_private_key
 
 ROUNDS = 3
 

@@ -18,17 +18,15 @@ from tests.helpers.project_world import World, failed
 from tests.helpers.volunteers import PASSWORD, email, fetch, populate
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.values import AppVersionId
 from cobblestone.domain.work import ReplicationRules
-from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server.accounts.account_daemon import AppCreditFollower
+from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
-from cobblestone.server.daemons.badges import BadgeKeeper
-from cobblestone.server.daemons.history import HistoryKeeper
+from cobblestone.server.daemons.housekeeping import AppCreditFollower, BadgeKeeper, HistoryKeeper
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
-from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.server.operation.alerts import Watcher
 from cobblestone.server.web import web_routes
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction

@@ -17,7 +17,7 @@ from tests.browser.windows import LOOKS as WINDOWS
 from tests.browser.windows import OpenPage, RunningSite
 from tests.helpers.volunteers import PASSWORD, email
 
-from cobblestone.service.one_time_password import one_time_password, time_step
+from cobblestone.service.passwords import one_time_password, time_step
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 LOOKS = ("desktop", "dark", "phone", "dark-phone")

@@ -35,9 +35,9 @@ from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
 from cobblestone.demo.chromium import Tab
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits, OutputSpec
-from cobblestone.launcher.wasm import wasm_description
-from cobblestone.sdk.wasm_instrument import instrument
-from cobblestone.sdk.wasm_one_nan import with_one_nan
+from cobblestone.launcher.packing import wasm_description
+from cobblestone.sdk.wasm.instrument import instrument
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 from cobblestone.server.app import create_app
 from cobblestone.server.web import compute
 
@@ -245,8 +245,8 @@ def test_it_stands_still_when_asked_and_goes_on_where_it_was(computing: Computin
     start(page)
     computes(page)
     page.get_by_role("button", name="Pause").click()
-    expect(page.locator("[data-part=status]")).to_have_text("Stands still.")
-    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("[data-part=status]")).to_have_text("Paused.")
+    page.get_by_role("button", name="Continue").click()
     counted = page.locator("[data-part=instructions]")
     before = counted.inner_text()
     expect(counted).not_to_have_text(before, timeout=PATIENCE_MS)
@@ -313,7 +313,7 @@ def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_
         page = context.new_page()
         page.goto("compute")
         start(page)
-        expect(page.locator("[data-part=storage]")).to_contain_text("no room", timeout=PATIENCE_MS)
+        expect(page.locator("[data-part=storage]")).to_contain_text("no storage", timeout=PATIENCE_MS)
         done(page)
     finally:
         context.close()
@@ -331,7 +331,7 @@ def test_a_full_storage_is_said_and_loses_no_task(computing: Computing, monkeypa
     developer = page.context.new_cdp_session(page)
     developer.send("Storage.overrideQuotaForOrigin", {"origin": computing.url, "quotaSize": 1})
     start(page)
-    expect(page.locator("[data-part=storage]")).to_contain_text("no room", timeout=PATIENCE_MS)
+    expect(page.locator("[data-part=storage]")).to_contain_text("no storage", timeout=PATIENCE_MS)
     done(page)
     computing.compute_natively(computing.world.host(computing.world.user("alice")))
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
@@ -396,10 +396,10 @@ def test_on_battery_it_stands_still_as_chosen_and_a_second_tab_says_that_the_fir
     computes(page)
     status = page.locator("[data-part=status]")
     page.evaluate("plugIn(false)")
-    expect(status).to_have_text("Stands still: the computer runs on battery.")
-    page.get_by_label("Stand still on battery").uncheck()
+    expect(status).to_have_text("Paused: the computer runs on battery.")
+    page.get_by_label("Pause on battery").uncheck()
     expect(status).to_have_text("Computing.")
-    page.get_by_label("Stand still on battery").check()
+    page.get_by_label("Pause on battery").check()
     page.evaluate("plugIn(true)")
     expect(status).to_have_text("Computing.")
     second = page.context.new_page()

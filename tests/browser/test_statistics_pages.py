@@ -14,7 +14,7 @@ from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS, Watched
 from tests.helpers.statistics_site import ALICE, open_filled_site
 
-from cobblestone.statistics.web.app import create_app
+from cobblestone.statistics.run import create_app
 
 PAGES = (
     "",

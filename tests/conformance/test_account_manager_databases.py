@@ -12,14 +12,12 @@ from tests.helpers.eventually import eventually
 from tests.helpers.manager_world import CREDIT_SECOND, Caller, ManagerWorld
 from tests.helpers.postgres_server import PostgresServer
 
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.backup import make_backup, restore_backup
-from cobblestone.account_manager.doctor import CHECKS, Opened
-from cobblestone.account_manager.model import Choices
-from cobblestone.account_manager.move_to_postgres import move_manager
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.model import AccountChoices
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, figures, hosts, ledger, projects
 from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.account_manager.upkeep import CHECKS, Opened, make_backup, move_manager, restore_backup
 from cobblestone.domain.errors import Busy
 from cobblestone.store.maintenance.upgrade import current_revision
 
@@ -76,7 +74,7 @@ def test_everything_that_is_stored_is_read_again(
     for owner in owners:
         for read in (ledger.sum_of, ledger.replayed):
             assert world.read(lambda db, r=read, o=owner: r(db, *o)).credit == pytest.approx(earned)
-    world.write(lambda tx: accounts.set_choices(tx, account, Choices(kept_out=(first,), yes=(3,))))
+    world.write(lambda tx: accounts.set_choices(tx, account, AccountChoices(kept_out=(first,), yes=(3,))))
     world.write(lambda tx: projects.put_keywords(tx, {3: ("subject", "Stars")}))
     assert [each.name for each in world.read(projects.keywords)] == ["Stars"]
     assert world.read(lambda db: accounts.account_by_key(db, weak)).choices.kept_out == (first,)

@@ -7,14 +7,14 @@ import math
 
 import pytest
 
-from cobblestone.domain.ids import AppId
-from cobblestone.policy.credit import periods
+from cobblestone.domain.values import AppId
+from cobblestone.policy.credit import history
 from cobblestone.policy.credit.history import day_of
-from cobblestone.store.credit import credit_days
+from cobblestone.store.credit import history as credit_days
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Store
-from cobblestone.store.work import app_days
+from cobblestone.store.work import job_results
 
 DAY = 86400.0
 NOW = 20_000 * DAY
@@ -100,7 +100,7 @@ def test_a_damaged_amount_spoils_no_history(catalogue: Store) -> None:
 def test_computers_of_an_app_are_counted_once_a_day(catalogue: Store) -> None:
     enter(catalogue, (3, 1, 10.0), (2.9, 1, 5.0), (2.8, 2, 1.0), (1, 1, 7.0))
     follow(catalogue, limit=1)
-    days = catalogue.read(lambda db: app_days.app_days(db, AppId(5)))
+    days = catalogue.read(lambda db: job_results.app_days(db, AppId(5)))
     assert [(day.day - day_of(NOW), day.n_hosts, day.n_results, day.granted) for day in days] == [
         (-3, 2, 3, 16.0),
         (-1, 1, 1, 7.0),
@@ -112,15 +112,15 @@ def test_jobs_that_end_and_tasks_that_wait_stand_beside_the_credit_of_the_day(ca
     follow(catalogue)
     today = day_of(NOW)
     for counts in ((3, 1), (2, 0)):
-        catalogue.write(lambda tx, counts=counts: app_days.count_jobs(tx, {AppId(5): counts}, day=today))
+        catalogue.write(lambda tx, counts=counts: job_results.count_jobs(tx, {AppId(5): counts}, day=today))
     catalogue.write(
         lambda tx: tx.execute_many(
             "INSERT INTO result (id, name, app_id, server_state) VALUES (?, ?, 5, ?)",
             [(1, "a", 2), (2, "b", 2), (3, "c", 4)],
         )
     )
-    catalogue.write(lambda tx: app_days.note_tasks(tx, day=today))
-    (day,) = catalogue.read(lambda db: app_days.app_days(db, AppId(5)))
+    catalogue.write(lambda tx: job_results.note_tasks(tx, day=today))
+    (day,) = catalogue.read(lambda db: job_results.app_days(db, AppId(5)))
     assert (day.n_success, day.n_error, day.n_unsent, day.n_in_progress, day.granted) == (5, 1, 2, 1, 10.0)
 
 
@@ -164,7 +164,7 @@ def test_old_days_become_weeks_and_then_spans_of_four_with_all_their_credit(cata
 
 
 def test_days_that_come_late_to_a_week_that_is_thinned_already_are_added_to_it(catalogue: Store) -> None:
-    monday = 20_000 - periods.first_day(20_000 - 500, periods.WEEK)
+    monday = 20_000 - history.first_day(20_000 - 500, history.WEEK)
     enter(catalogue, (monday, 1, 1.0), (monday - 1, 1, 1.0))
     follow(catalogue)
     while catalogue.write(lambda tx: credit_days.thin(tx, now=NOW)):

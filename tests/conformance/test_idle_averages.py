@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.store.credit import idle_averages
-from cobblestone.store.credit.idle_averages import TABLES, AverageTable, IdleAverage, Key
+from cobblestone.store.credit import app_credit
+from cobblestone.store.credit.app_credit import AVERAGE_TABLES, AverageTable, IdleAverage, Key
 from cobblestone.store.engine.database import Store
 
 DAY = 86400.0
@@ -13,7 +13,7 @@ NOW = 20_000 * DAY
 
 
 def table(name: str) -> AverageTable:
-    return next(each for each in TABLES if each.name == name)
+    return next(each for each in AVERAGE_TABLES if each.name == name)
 
 
 def add_teams(store: Store, *averages: tuple[float, float]) -> None:
@@ -29,7 +29,7 @@ def add_teams(store: Store, *averages: tuple[float, float]) -> None:
 def look(store: Store, name: str, after: Key | None = None) -> tuple[list[IdleAverage], Key | None]:
     of_table = table(name)
     return store.read(
-        lambda db: idle_averages.look(db, of_table, after=after or of_table.before_all, now=NOW)
+        lambda db: app_credit.find_idle(db, of_table, after=after or of_table.before_all, now=NOW)
     )
 
 
@@ -45,7 +45,7 @@ def test_only_averages_that_count_and_were_not_touched_for_a_day_are_found(store
 
 
 def test_rows_are_looked_at_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(idle_averages, "PAGE", 2)
+    monkeypatch.setattr(app_credit, "PAGE", 2)
     add_teams(store, (10.0, 7), (0.0, 7), (10.0, 7), (10.0, 7), (10.0, 0))
     found: list[Key] = []
     after: Key | None = (0,)
@@ -61,9 +61,11 @@ def test_a_row_that_was_credited_since_the_look_is_left_alone(store: Store):
     store.write(
         lambda tx: tx.execute("UPDATE team SET expavg_credit = 99, expavg_time = ? WHERE id = 2", (NOW,))
     )
-    store.write(lambda tx: idle_averages.decay(tx, table("team"), idle, now=NOW))
+    store.write(lambda tx: app_credit.decay_idle(tx, table("team"), idle, now=NOW))
     assert averages(store) == [pytest.approx(5.0), 99]
-    store.write(lambda tx: idle_averages.decay(tx, table("team"), idle, now=NOW))  # once more changes nothing
+    store.write(
+        lambda tx: app_credit.decay_idle(tx, table("team"), idle, now=NOW)
+    )  # once more changes nothing
     assert averages(store) == [pytest.approx(5.0), 99]
 
 
@@ -77,7 +79,7 @@ def test_a_pass_is_noted_beside_the_ledger_for_its_averages_alone(store: Store):
     )
     for name in ("team", "app_credit"):
         idle, _ = look(store, name)
-        store.write(lambda tx, name=name, idle=idle: idle_averages.decay(tx, table(name), idle, now=NOW))
+        store.write(lambda tx, name=name, idle=idle: app_credit.decay_idle(tx, table(name), idle, now=NOW))
     passes = store.read(lambda db: db.query("SELECT table_name, first_id, last_id, time FROM credit_decay"))
     assert passes == [("team", 1, 2, NOW)]
     assert store.read(lambda db: db.one("SELECT expavg_credit, expavg_time FROM app_credit")) == (

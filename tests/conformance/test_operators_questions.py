@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 
-from cobblestone.domain.ids import AppVersionId, BatchId
-from cobblestone.domain.states import WorkunitError
+from cobblestone.domain.values import AppVersionId, BatchId
+from cobblestone.domain.work import WorkunitError
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.operation import failures, interventions
+from cobblestone.store.operation import figures, interventions
 
 
 def fill(tx: Transaction) -> None:
@@ -30,14 +30,14 @@ def fill(tx: Transaction) -> None:
 def test_failures_are_grouped_by_what_was_said(store: Store):
     store.write(fill)
     for found in (
-        store.read(lambda db: failures.version_failures(db, AppVersionId(4))),
-        store.read(lambda db: failures.batch_failures(db, BatchId(7))),
+        store.read(lambda db: figures.version_failures(db, AppVersionId(4))),
+        store.read(lambda db: figures.batch_failures(db, BatchId(7))),
     ):
         (group,) = found.groups
         assert (group.said, group.n_results, group.n_jobs, group.host_ids) == ("lost frame 3", 3, 2, (11, 12))
         assert [result.id for result in group.newest] == [3, 2, 1]
         assert not found.cut
-    reasons = store.read(lambda db: failures.job_errors(db, BatchId(7)))
+    reasons = store.read(lambda db: figures.job_errors(db, BatchId(7)))
     assert reasons == {WorkunitError(2): 1, WorkunitError.CANCELLED: 1}
 
 

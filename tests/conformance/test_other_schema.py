@@ -19,12 +19,12 @@ from cobblestone.store.maintenance.upgrade import check_revision, current_revisi
 
 ENVIRONMENT = """
 import sqlalchemy as sa
-from cobblestone.store.maintenance.environment import take_steps
+from cobblestone.store.maintenance.migration import take_steps
 
 take_steps(sa.MetaData())
 """
 FIRST = '''
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "a1"
 down_revision = None
@@ -42,7 +42,7 @@ CREATE INDEX visit_by_length ON visit (seconds);
 """)
 '''
 SECOND = """
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "a2"
 down_revision = "a1"

@@ -15,7 +15,7 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.postgres_programs import forget_program
+from cobblestone.store.engine.postgres_process_group import forget_program
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade, upgrade_plan

@@ -14,24 +14,24 @@ from tests.helpers.store_content import add_app
 
 import cobblestone.store
 from cobblestone.domain.errors import IllegalTransition, PolicyViolation
-from cobblestone.domain.ids import HostId, ResultId
-from cobblestone.domain.states import (
+from cobblestone.domain.values import HostId, ResultId
+from cobblestone.domain.work import (
     AssimilateState,
     BatchState,
-    ClientState,
     FileDeleteState,
     Outcome,
+    ResultClientState,
     ServerState,
     ValidateState,
     WorkunitError,
 )
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle import application, states
-from cobblestone.policy.lifecycle import effects as fx
-from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
-from cobblestone.policy.lifecycle.states import Cause
+from cobblestone.policy.lifecycle import states as fx
+from cobblestone.policy.lifecycle.states import Cause, Effect, Transition, WorkunitView
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.work import dispatch, lifecycle, view_changes
+from cobblestone.store.work import dispatch, lifecycle
+from cobblestone.store.work import lifecycle as view_changes
 from cobblestone.store.work.rows import result_text
 from cobblestone.store.work.steps import is_in, matching, step
 
@@ -146,7 +146,7 @@ def test_every_effect_changes_what_the_reference_changes(store: Store):
     done = {type(effect) for (_, effect), after in zip(chosen, expected, strict=True) if after}
     assert {type(effect) for _, effect in chosen} == done
     assert len(before) - len(possible) > CASES / 4
-    store.write(lambda tx: view_changes.save(tx, possible, now=NOW))
+    store.write(lambda tx: view_changes.save_changes(tx, possible, now=NOW))
     for old, after, found in zip(before, expected, all_views(store), strict=True):
         assert without_ids_of_new(found, old) == (after or old)
 
@@ -172,7 +172,7 @@ def test_reports_are_taken_in_the_states_of_the_table_only(store: Store, outcome
     store.write(lambda tx: fill(tx, app.id, random.Random(5), 300))
     validate = ValidateState.INIT if outcome is Outcome.SUCCESS else ValidateState.INVALID
     accepted = AcceptedReport(
-        client_state=ClientState.FILES_UPLOADED,
+        client_state=ResultClientState.FILES_UPLOADED,
         outcome=outcome,
         validate_state=validate,
         exit_status=0,

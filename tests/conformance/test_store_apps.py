@@ -8,12 +8,11 @@ from tests.helpers.store_content import NOW, add_app, add_file, add_version
 
 from cobblestone.domain.apps import App, ComparisonRule
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import InputSlot, JobForm
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps, files
 from cobblestone.store.engine.database import Store
-from cobblestone.store.work import files
 
 FULL = App(
     id=AppId(0),

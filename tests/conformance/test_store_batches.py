@@ -6,12 +6,12 @@ import pytest
 from tests.helpers.store_content import NOW, add_app, add_file, add_jobs, as_input, open_batch
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.states import BatchState, WorkunitError
-from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+from cobblestone.domain.work import BatchState, JobLimits, OutputSpec, ReplicationRules, WorkunitError
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.work import archive, batches, files, job_results, lifecycle
+from cobblestone.store.work import archive, batches, job_results, lifecycle
 from cobblestone.store.work import rows as work
-from cobblestone.store.work.archive_parts import Archive
+from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.batches import NewJob
 
 
@@ -21,11 +21,11 @@ def wakes_of(store: Store) -> list[set[str]]:
     return heard
 
 
-def close(store: Store, batch_id: int) -> batches.Batch:
+def close(store: Store, batch_id: int) -> batches.BatchRow:
     return store.write(lambda tx: batches.close_batch(tx, batch_id, now=NOW))
 
 
-def look(store: Store, batch_id: int) -> batches.Batch:
+def look(store: Store, batch_id: int) -> batches.BatchRow:
     return store.read(lambda db: batches.batch_by_id(db, batch_id))
 
 

@@ -8,8 +8,8 @@ import pytest
 from tests.helpers.store_content import NOW, add_file, stage_bytes
 
 from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Store
-from cobblestone.store.work import files
 
 
 def refs_of(store: Store, name: str) -> int:
@@ -180,7 +180,7 @@ def test_adding_a_file_that_is_being_deleted_waits_for_the_deletion(
     def deletion_finishes(seconds: float) -> None:
         files.delete_unused(store, tmp_path / "download", before=NOW + 1)
 
-    monkeypatch.setattr("cobblestone.store.work.files.time.sleep", deletion_finishes)
+    monkeypatch.setattr("cobblestone.store.catalog.files.time.sleep", deletion_finishes)
     assert add_file(store, tmp_path, b"x").name == name
     assert place(tmp_path, name).read_bytes() == b"x"
 

@@ -14,7 +14,7 @@ from tests.helpers.eventually import eventually
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
 
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.service.http.rate_limits import RateLimits
@@ -60,7 +60,7 @@ def add_people(tx: Transaction, n: int) -> None:
     for number in range(1, n + 1):
         users.create_user(
             tx,
-            users.NewUser(
+            users.NewUserRow(
                 name=f"u{number}",
                 email_addr=f"u{number}@example.org",
                 passwd_hash="x",

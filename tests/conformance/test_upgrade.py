@@ -188,7 +188,7 @@ def test_on_postgresql_there_is_no_upgrade_without_a_backup_unless_wanted(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     before = content_at(address)
-    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreError, match=r"No upgrade without a backup: pg_dump is not installed"):
         upgrade(address, steps(tmp_path, ""), keep=tmp_path)

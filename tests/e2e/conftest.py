@@ -26,7 +26,7 @@ import cobblestone
 from cobblestone.demo.stock_client import StockClient, free_port
 from cobblestone.sdk import Batch, Project
 from cobblestone.store.engine.database import Store
-from cobblestone.wire.identity import passwd_hash
+from cobblestone.wire.project.account import passwd_hash
 
 PASSWORD = "a long password"
 TEMPLATE_PORT = 18765

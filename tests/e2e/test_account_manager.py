@@ -16,7 +16,7 @@ from tests.helpers.own_client import OwnClient
 
 from cobblestone.account_manager.store import ledger
 from cobblestone.demo.stock_client import StockClient, free_port
-from cobblestone.policy.account_manager.amounts import Amounts
+from cobblestone.policy.account_manager.accounting import Amounts
 from cobblestone.store.engine.database import Store
 
 EMAIL = "ann@example.org"

@@ -15,11 +15,10 @@ from tests.e2e.test_account_manager_processes import ManagerProcess
 from tests.helpers.eventually import eventually
 
 from cobblestone.account_manager.store import granted, ledger
-from cobblestone.account_manager.store.granted import ProjectAccounting, Standing
+from cobblestone.account_manager.store.granted import AccountStanding, ProjectAccounting
 from cobblestone.demo.stock_client import StockClient, free_port
-from cobblestone.policy.account_manager.accounting_figure import DAY, KAPPA, STARTER_POOL
-from cobblestone.policy.account_manager.accounting_policies import CEILING
-from cobblestone.policy.account_manager.amounts import Amounts
+from cobblestone.policy.account_manager.accounting import Amounts
+from cobblestone.policy.account_manager.accounting_policies import CEILING, DAY, KAPPA, STARTER_POOL
 from cobblestone.store.engine.database import Store
 
 PATIENCE = 120.0
@@ -65,7 +64,7 @@ class LedManager:
         self.client.command("--acct_mgr", "sync")
         return self.database.read(lambda db: ledger.replayed(db, "all"))
 
-    def standing(self, later: float = 0.0) -> Standing:
+    def standing(self, later: float = 0.0) -> AccountStanding:
         """What the person is shown, or would be so many seconds later if nothing happened until then."""
         found = self.database.read(lambda db: granted.standing(db, 1, now=time.time() + later))
         assert found is not None

@@ -18,13 +18,13 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.server_process import Server
 from tests.helpers.wire_captures import recorded
 
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.doctor import CHECKS, Opened
-from cobblestone.account_manager.folder import ManagerFolder, create_manager
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.folder import ManagerFolder, create_manager
 from cobblestone.account_manager.store import ledger, projects
+from cobblestone.account_manager.upkeep import CHECKS, Opened
 from cobblestone.demo.stock_client import free_port
 from cobblestone.store.engine.database import Store
-from cobblestone.wire.identity import passwd_hash
+from cobblestone.wire.project.account import passwd_hash
 
 N_COMPUTERS = 6
 SECONDS = 8.0

@@ -22,8 +22,8 @@ from tests.helpers.wire_requests import written_request
 from cobblestone.demo.stock_client import free_port
 from cobblestone.ops.settings import parse_settings
 from cobblestone.server.systemd_units import ACCEL_LOCATION, first_port, plan_processes, unit_files
+from cobblestone.store.catalog.files import fan_out, place_of
 from cobblestone.store.engine.database import Store
-from cobblestone.store.work.files import fan_out, place_of
 
 MB = 10**6
 PLACES = 64  # for scheduler requests at once, as the documented site has them

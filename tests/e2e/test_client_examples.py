@@ -15,13 +15,13 @@ from cobblestone import launcher
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
-    InputFile,
-    OutputFile,
     ProcessState,
+    TaskInput,
+    TaskOutput,
     TaskSpec,
 )
-from cobblestone.policy.client.task_exit import Ending
-from cobblestone.wire.init_data import InitData
+from cobblestone.policy.client.host.tasks import Ending
+from cobblestone.wire.client.task_messages import InitData
 
 pytestmark = pytest.mark.anyio
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -49,11 +49,11 @@ def launcher_spec(world: World, program: str, name: str = "job_1_0") -> TaskSpec
         main_program="launcher",
         arguments=tuple(launcher.job_command_line(inputs={"main": "in"}, outputs={"main": "out"}).split()),
         inputs=(
-            InputFile(open_name=launcher.APP_FILE, physical_name="app_json", copy=True),
-            InputFile(open_name="program.py", physical_name="program_1.py", copy=True),
-            InputFile(open_name="in", physical_name="in_1", copy=True),
+            TaskInput(open_name=launcher.APP_FILE, physical_name="app_json", copy=True),
+            TaskInput(open_name="program.py", physical_name="program_1.py", copy=True),
+            TaskInput(open_name="in", physical_name="in_1", copy=True),
         ),
-        outputs=(OutputFile(open_name="out", physical_name=f"{name}_r0", copy=True),),
+        outputs=(TaskOutput(open_name="out", physical_name=f"{name}_r0", copy=True),),
         init=replace(InitData(), checkpoint_period=1.0, rsc_disk_bound=1e9, rsc_memory_bound=1e9),
     )
 
@@ -117,8 +117,8 @@ async def test_a_native_app_with_the_boinc_api_runs_unmodified(tmp_path: Path) -
             project_url="http://example.invalid/project/",
             project_dir=world.project_dir,
             main_program="gaps_1",
-            inputs=(InputFile(open_name="input", physical_name="in_1"),),
-            outputs=(OutputFile(open_name="output", physical_name="gaps_0_r0"),),
+            inputs=(TaskInput(open_name="input", physical_name="in_1"),),
+            outputs=(TaskOutput(open_name="output", physical_name="gaps_0_r0"),),
             init=replace(
                 InitData(), checkpoint_period=1.0, rsc_fpops_est=1e9, rsc_fpops_bound=1e15, rsc_disk_bound=1e9
             ),

@@ -11,13 +11,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cobblestone.client.host.gpus import find_gpus
-from cobblestone.client.host.information import hardware_key, read_host_info, usable_cpus, with_benchmarks
-from cobblestone.client.host.watch import EXCLUSIVE_HOLD_SECONDS, HostWatch, read_bus_properties
-from cobblestone.client.host.x11 import X11Idle
-from cobblestone.wire.host_report import read_host_info as read_back
-from cobblestone.wire.host_writer import write_host_info
-from cobblestone.wire.xml_reader import FieldReader, scan_fields
+from cobblestone.client.conditions.gpus import find_gpus
+from cobblestone.client.conditions.host import (
+    EXCLUSIVE_HOLD_SECONDS,
+    HostWatch,
+    X11Idle,
+    hardware_key,
+    read_bus_properties,
+    read_host_info,
+    usable_cpus,
+    with_benchmarks,
+)
+from cobblestone.wire.scheduler.host import read_host_info as read_back
+from cobblestone.wire.scheduler.host import write_host_info
+from cobblestone.wire.text.reader import FieldReader, scan_fields
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 

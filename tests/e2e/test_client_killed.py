@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.client_daemon import JOBS
 from tests.helpers.client_tasks import open_to_other_accounts, process_state
 
-from cobblestone.client.tasks.processes import marked_processes
+from cobblestone.client.sandbox.processes import marked_processes
 
 STEPS_PER_KILL = 16
 """So that no job is done before it has been interrupted often."""

@@ -10,12 +10,11 @@ import pytest
 from tests.helpers.client_tasks import ENVIRONMENT, open_to_other_accounts, open_world
 
 from cobblestone.cli import run_command
-from cobblestone.client.sandbox.bounds import Holder
-from cobblestone.client.sandbox.control_groups import find_control_groups
-from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
-from cobblestone.client.tasks.description import OutputFile
+from cobblestone.client.sandbox.processes import find_control_groups
+from cobblestone.client.sandbox.sandbox import Holder, SandboxChoice, detect_sandbox
+from cobblestone.client.tasks.description import TaskOutput
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client.task_exit import Ending
+from cobblestone.policy.client.host.tasks import Ending
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +100,7 @@ async def test_a_job_that_needs_the_network_gets_it(tmp_path: Path) -> None:
             socket.create_connection(("127.0.0.1", {port}), 5).close()
             finish()
             """,
-            outputs=(OutputFile(open_name="out", physical_name="r0", optional=True),),
+            outputs=(TaskOutput(open_name="out", physical_name="r0", optional=True),),
             needs_network=True,
         )
         assert (await world.run(spec)).ending is Ending.FINISHED

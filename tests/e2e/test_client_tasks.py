@@ -16,15 +16,15 @@ from cobblestone.client.sandbox.sandbox import SandboxChoice
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
-    InputFile,
-    Limits,
-    OutputFile,
     ProcessState,
     Started,
+    TaskInput,
+    TaskLimits,
+    TaskOutput,
     TrickleUp,
     UploadWanted,
 )
-from cobblestone.policy.client.task_exit import Ending
+from cobblestone.policy.client.host.tasks import Ending
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_a_job_reads_its_input_through_a_soft_link_and_its_output_arrives(
         print("hällo", file=sys.stderr)
         finish()
         """,
-        inputs=(InputFile(open_name="in", physical_name="in_phys"),),
+        inputs=(TaskInput(open_name="in", physical_name="in_phys"),),
     )
     ended = await world.run(spec)
     assert ended.ending is Ending.FINISHED, (ended, ended.stderr)
@@ -74,8 +74,8 @@ async def test_copied_files_lie_in_the_slot_itself(world: World) -> None:
         os.system("./bin/tool")
         finish()
         """,
-        inputs=(InputFile(open_name="bin/tool", physical_name="tool_phys", copy=True, executable=True),),
-        outputs=(OutputFile(open_name="sub/out", physical_name="r0", copy=True),),
+        inputs=(TaskInput(open_name="bin/tool", physical_name="tool_phys", copy=True, executable=True),),
+        outputs=(TaskOutput(open_name="sub/out", physical_name="r0", copy=True),),
     )
     ended = await world.run(spec)
     assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
@@ -301,7 +301,7 @@ async def test_a_crash_is_an_error_and_a_kill_from_outside_a_restart(world: Worl
 
 
 async def test_a_job_over_its_memory_limit_fails_with_the_family_s_number(world: World) -> None:
-    spec = world.spec("data = bytearray(400_000_000); time.sleep(600)", limits=Limits(memory_bytes=1e8))
+    spec = world.spec("data = bytearray(400_000_000); time.sleep(600)", limits=TaskLimits(memory_bytes=1e8))
     ended = await world.run(spec)
     assert (ended.exit_status, ended.ending) in ((198, Ending.FAILED), (198, Ending.ABORTED))
     assert "memory" in ended.text
@@ -319,7 +319,7 @@ async def test_files_that_a_sandbox_keeps_in_memory_count_as_the_job_s_memory(
                     file.write(bytes(1_000_000))
             time.sleep(600)
             """,
-            limits=Limits(memory_bytes=6e7),
+            limits=TaskLimits(memory_bytes=6e7),
         )
         ended = await world.run(spec)
         assert (ended.exit_status, ended.ending) == (198, Ending.ABORTED)
@@ -334,7 +334,7 @@ async def test_a_job_that_fills_the_disk_fails_with_the_family_s_number(world: W
             time.sleep(0.01)
         time.sleep(600)
         """,
-        limits=Limits(disk_bytes=2e7),
+        limits=TaskLimits(disk_bytes=2e7),
     )
     ended = await world.run(spec)
     assert (ended.exit_status, ended.ending) == (196, Ending.ABORTED)
@@ -353,14 +353,14 @@ async def test_no_single_file_grows_beyond_the_disk_bound(tmp_path: Path) -> Non
             except OSError as error:
                 sys.exit(error.errno)
             """,
-            limits=Limits(disk_bytes=2e7),
+            limits=TaskLimits(disk_bytes=2e7),
         )
         ended = await world.run(spec)
         assert ended.exit_status == 27, ended  # EFBIG
 
 
 async def test_a_job_over_its_time_limit_is_ended(world: World) -> None:
-    ended = await world.run(world.spec("time.sleep(600)", limits=Limits(elapsed_seconds=0.5)))
+    ended = await world.run(world.spec("time.sleep(600)", limits=TaskLimits(elapsed_seconds=0.5)))
     assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
 
 
@@ -393,7 +393,7 @@ async def test_a_fork_bomb_stays_below_its_number_of_processes(
             done.set()
             finish()
             """,
-            limits=Limits(processes=40),
+            limits=TaskLimits(processes=40),
         )
         ended = await world.run(spec)
         assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
@@ -411,7 +411,7 @@ async def test_a_fork_bomb_that_goes_on_is_ended_with_all_of_its_processes(world
                 pass
         time.sleep(600)
         """,
-        limits=Limits(processes=40, elapsed_seconds=2.0),
+        limits=TaskLimits(processes=40, elapsed_seconds=2.0),
     )
     await world.runner.start(spec, 0)
     await world.until_true(lambda: len(world.living()) > 20)
@@ -441,7 +441,7 @@ async def test_the_client_sees_too_many_processes_where_the_system_counts_none(t
                     sys.exit()
             time.sleep(600)
             """,
-            limits=Limits(processes=40),
+            limits=TaskLimits(processes=40),
         )
         ended = await world.run(spec)
         assert ended.ending is Ending.ABORTED
@@ -485,8 +485,8 @@ async def test_an_output_may_be_uploaded_while_the_job_runs(world: World) -> Non
         finish()
         """,
         outputs=(
-            OutputFile(open_name="early", physical_name="r1"),
-            OutputFile(open_name="out", physical_name="r0"),
+            TaskOutput(open_name="early", physical_name="r1"),
+            TaskOutput(open_name="out", physical_name="r0"),
         ),
     )
     await world.runner.start(spec, 0)
@@ -558,7 +558,7 @@ async def test_a_missing_main_program_is_said_in_words(world: World) -> None:
 )
 async def test_names_that_lead_out_of_the_slot_are_refused(world: World, name: str) -> None:
     (world.project_dir / "phys").write_text("x")
-    spec = world.spec("", inputs=(InputFile(open_name=name, physical_name="phys", copy=True),))
+    spec = world.spec("", inputs=(TaskInput(open_name=name, physical_name="phys", copy=True),))
     ended = await world.run(spec)
     assert (ended.ending, ended.exit_status) == (Ending.FAILED, -148)
     assert not world.living()

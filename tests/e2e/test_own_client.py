@@ -18,8 +18,8 @@ from tests.e2e.conftest import PASSWORD, LiveProject
 from tests.helpers.gui_rpc_peer import Peer, structure
 from tests.helpers.own_client import OwnClient
 
-from cobblestone.client.event_log import fresh_core, play
-from cobblestone.client.state import State
+from cobblestone.client.records.decisions import fresh_core, play
+from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import StoreError
 
 WORK = """
@@ -204,7 +204,7 @@ def test_its_log_of_inputs_gives_the_same_decisions_again(
     client.cli("attach", project.url, "--key", project.account("alice"))
     project.wait_for_batch(batch, client)
     client.stop()
-    state = State(client.folder)
+    state = ClientDatabase(client.folder)
     entries, seed = list(state.events()), state.note("seed", int)
     state.close()
     assert seed is not None
@@ -274,7 +274,7 @@ def test_a_second_client_stays_out_of_the_directory(own: Callable[..., OwnClient
 def test_a_damaged_state_file_is_refused_in_words(tmp_path: Path):
     (tmp_path / "cobblestone_client.sqlite").write_bytes(b"this is no database" * 100)
     with pytest.raises(StoreError, match="cannot be opened"):
-        State(tmp_path)
+        ClientDatabase(tmp_path)
 
 
 def test_a_file_that_is_kept_for_further_jobs_is_listed_asked_about_and_proven(

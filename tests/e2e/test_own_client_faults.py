@@ -14,8 +14,8 @@ from tests.e2e.conftest import LiveProject
 from tests.helpers.daemon_in_test import MovableClock, make_client, running, said, until
 from tests.helpers.faulty_proxy import Fault
 
-from cobblestone.client.daemon import Client
-from cobblestone.wire.client_records import JobRecord
+from cobblestone.client.daemon.daemon import Client
+from cobblestone.wire.client.records import JobRecord
 
 DAY = 86400.0
 LONG = """

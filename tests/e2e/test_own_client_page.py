@@ -17,9 +17,8 @@ from tests.helpers.daemon_in_test import until
 from tests.helpers.own_client import PREFERENCES, OwnClient
 from textual.widgets import DataTable, Static
 
-from cobblestone.client.remote import local_address
-from cobblestone.monitor.display import Display
-from cobblestone.monitor.timeline_text import PLANNED
+from cobblestone.client.remote.access import local_address
+from cobblestone.monitor.display import PLANNED, MonitorDisplay
 
 WAIT = 60_000
 """For what the page fetches after it is there, in milliseconds."""
@@ -128,7 +127,7 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
 
 def test_the_terminal_display_shows_the_same_and_its_keys_suspend_tasks(busy: OwnClient, tmp_path: Path):
     async def look() -> None:
-        display = Display(local_address(busy.folder))
+        display = MonitorDisplay(local_address(busy.folder))
         async with display.run_test(size=(120, 40)) as pilot:
             tasks = display.query_one("#tasks", DataTable)
             await until(lambda: tasks.row_count == 4, seconds=60, what="the tasks")

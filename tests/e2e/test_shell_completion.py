@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cobblestone.cli import run_command
-from cobblestone.ops.typed_line import VARIABLES, typed_noun
+from cobblestone.ops.environment import VARIABLES, typed_noun
 
 CONTROL = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]|[\x00-\x1f]")
 SHELLS = ("bash", "zsh", "fish")

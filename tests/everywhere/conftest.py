@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, wasm_description
-from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.launcher.packing import DESCRIPTION_FILE, wasm_description
+from cobblestone.sdk.wasm import toolchain
 
 HERE = Path(__file__).parent
 PLATFORM = "windows_x86_64"

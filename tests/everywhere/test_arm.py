@@ -10,8 +10,8 @@ import pytest
 from tests.everywhere.test_windows import MEMORY, TORTURE, count
 from tests.helpers.wasm_slot import STEPS, WasmSlot, open_wasm_slot
 
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
-from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.launcher.packing import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
+from cobblestone.sdk.wasm import toolchain
 
 PLATFORM = "aarch64-unknown-linux-gnu"
 ROOT = "/usr/aarch64-linux-gnu"

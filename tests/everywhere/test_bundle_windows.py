@@ -22,8 +22,8 @@ import pytest
 from tests.everywhere.conftest import PLATFORM, Windows
 
 from cobblestone.launcher import BUNDLE_FILE
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, bundle_description
-from cobblestone.sdk.bundle import make_archive
+from cobblestone.launcher.packing import DESCRIPTION_FILE, bundle_description
+from cobblestone.sdk.packing.bundle import make_archive
 
 PYTHON = "3.12.9"
 SOURCE = (

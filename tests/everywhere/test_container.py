@@ -20,9 +20,9 @@ from tests.helpers.client_tasks import open_to_other_accounts
 from tests.helpers.launcher_slot import CONTROL, Slot, open_slot, until
 from tests.helpers.own_client import CONFIG, OwnClient
 
-from cobblestone.launcher.container import IMAGE_FILE, Image, pack_image
+from cobblestone.launcher.packing import IMAGE_FILE, Image, pack_image
 from cobblestone.sdk import Job
-from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.sdk.wasm import toolchain
 
 HERE = Path(__file__).parent
 COMMAND = ["/count", "{input}", "{output}"]

@@ -14,11 +14,10 @@ import pytest
 from tests.everywhere.conftest import Windows
 from tests.helpers.wasm_slot import open_wasm_slot
 
-from cobblestone.launcher.wasm import GUEST_FOLDER
-from cobblestone.sdk.app_package import read_files
-from cobblestone.sdk.wasm_one_nan import with_one_nan
-from cobblestone.sdk.wasm_package import portable_command
-from cobblestone.sdk.wasm_sources import PACKAGES_FILE, compile_source
+from cobblestone.launcher.packing import GUEST_FOLDER
+from cobblestone.sdk.packing.app_package import read_files
+from cobblestone.sdk.packing.wasm_package import PACKAGES_FILE, compile_source, portable_command
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIONS = ("--input", "input=input", "--output", "output=output")

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.sdk.wasm import toolchain
 
 MACH_O, EXECUTE = 0xFEEDFACF, 2
 SYMTAB, LOAD_DYLIB, MAIN, BUILD_VERSION, CODE_SIGNATURE = 0x2, 0xC, 0x80000028, 0x32, 0x1D

@@ -25,9 +25,9 @@ from tests.helpers.store_content import as_input
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import App, ComparisonRule
 from cobblestone.domain.work import JobLimits, OutputSpec
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
-from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.pyodide import packages_archive, pyodide_description, read_pyodide
+from cobblestone.launcher.packing import PYODIDE_DESCRIPTION_FILE
+from cobblestone.sdk.packing.app_package import Command
+from cobblestone.sdk.packing.pyodide import packages_archive, pyodide_description, read_pyodide
 from cobblestone.server.web import compute
 
 pytestmark = pytest.mark.timeout(3600)
@@ -256,8 +256,8 @@ def test_it_stands_still_and_goes_on_and_the_page_looks_well(computing: Computin
     start(page)
     computes(page)
     page.get_by_role("button", name="Pause").click()
-    expect(page.locator("[data-part=status]")).to_have_text("Stands still.")
-    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("[data-part=status]")).to_have_text("Paused.")
+    page.get_by_role("button", name="Continue").click()
     expect(page.locator("[data-part=state]")).to_have_text("25.0 %", timeout=PATIENCE_MS)
     shown(page)
     assert findings(page) == []

@@ -18,8 +18,8 @@ from tests.helpers.float_torture import float_torture
 from tests.helpers.launcher_slot import until
 from tests.helpers.wasm_slot import COPY, FOREVER, STEPS, WasmSlot, module, open_wasm_slot, steps
 
-from cobblestone.sdk import wasm_toolchain as toolchain
-from cobblestone.sdk.wasm_one_nan import with_one_nan
+from cobblestone.sdk.wasm import toolchain
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 
 #: Some seconds.
 LONG = steps(2_500_000_000)

@@ -15,7 +15,7 @@ import pytest
 from cobblestone.credit_lab.figures import MODES, Replay, ReplayOptions
 from cobblestone.credit_lab.joblog import ERROR, INVALID, SENT, TRICKLE, job_log
 from cobblestone.credit_lab.replay import replay, replay_fast
-from cobblestone.policy.credit.cobblestone import DESIGNED
+from cobblestone.policy.credit.claims import DESIGNED
 from cobblestone.policy.credit.registry import credit_system
 
 CREDIT = 4.32e11  # operations that are worth one credit

@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.statistics import HOST_VERSION_RULE, RunningAverage
-from cobblestone.policy.estimate.speed import HOST_SAMPLES, job_seconds, projected_flops
+from cobblestone.domain.values import AppVersionId, HostId
+from cobblestone.policy.dispatch.catalogue import HOST_SAMPLES, job_seconds, projected_flops
 
 LOGS = sorted((Path(__file__).parent / "job_logs").glob("*.txt"))
 QUIET = ("long-jobs-3",)

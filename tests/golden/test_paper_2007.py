@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.helpers.effort import times
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
-from cobblestone.simulator.metrics import Metrics
+from cobblestone.simulator.host.books import FiguresOfMerit
+from cobblestone.simulator.host.client_2007 import PollingClient
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
 from cobblestone.simulator.paper.cells import Cell, other_mode
-from cobblestone.simulator.paper.client_2007 import PollingClient
 from cobblestone.simulator.paper.golden import Golden, golden
-from cobblestone.simulator.paper.whole_runs import knows, metrics_of
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, Compatibility, Scenario
+from cobblestone.simulator.population.compiled_runs import knows_whole_run, metrics_of
+from cobblestone.simulator.world.scenario import DAY, Compatibility, Scenario
 
 #: A part of the cells is enough here: those with the most to them.  `cobblestone paper` compares all.
 QUICK = (
@@ -45,7 +45,7 @@ def _figures(where: str) -> list[Golden]:
     return [g for g in golden() if g.where == where]
 
 
-def _differences(where: str, metrics: Metrics) -> list[str]:
+def _differences(where: str, metrics: FiguresOfMerit) -> list[str]:
     right = [pytest.approx(each.value, abs=0.0006) for each in _figures(where)]
     return [
         f"{each.metric}: {getattr(metrics, each.metric)}"
@@ -58,7 +58,7 @@ def _differences(where: str, metrics: Metrics) -> list[str]:
 def test_every_figure_of_a_cell_is_what_the_code_of_2007_says(where: str) -> None:
     cell = _figures(where)[0].cell
     scenario, policy = cell.scenario(), PolicyChoice.parse(cell.policy)
-    assert knows(scenario, policy)
+    assert knows_whole_run(scenario, policy)
     assert _differences(where, metrics_of(scenario, policy, 1)) == []
 
 
@@ -78,22 +78,22 @@ def test_the_corrected_admission_test_gives_half_at_slack_two() -> None:
 def _worlds() -> st.SearchStrategy[Scenario]:
     literal = Compatibility.year_2007(literal=True)
     mixes = st.builds(
-        lambda count, bound: presets.mix(count, bound=bound, compatibility=literal),
+        lambda count, bound: cells.mix(count, bound=bound, compatibility=literal),
         st.integers(1, 8),
-        st.sampled_from([presets.TIGHT_BOUND, presets.PRINTED_BOUND, 30_000.0]),
+        st.sampled_from([cells.TIGHT_BOUND, cells.PRINTED_BOUND, 30_000.0]),
     )
     slacks = st.builds(
-        lambda slack, error: presets.slack(slack, error=error, compatibility=literal),
+        lambda slack, error: cells.slack(slack, error=error, compatibility=literal),
         st.floats(1.0, 6.0),
         st.sampled_from([0.5, 1.0, 3.0]),
     )
     buffers = st.builds(
-        lambda slack, hours: presets.buffer(slack, hours, compatibility=literal),
+        lambda slack, hours: cells.buffer(slack, hours, compatibility=literal),
         st.floats(1.0, 3.0),
         st.floats(1.0, 12.0),
     )
     rare = st.builds(
-        lambda stdev: presets.variance(stdev, compatibility=literal), st.sampled_from([0.5, 3.0, 100.0])
+        lambda stdev: cells.variance(stdev, compatibility=literal), st.sampled_from([0.5, 3.0, 100.0])
     )
     return st.one_of(mixes, slacks, buffers, rare)
 
@@ -101,7 +101,7 @@ def _worlds() -> st.SearchStrategy[Scenario]:
 @settings(max_examples=times(5), deadline=None)
 @example(
     # an endangered job takes the place on top of the heap, and the next on top has outlived its slice
-    presets.mix(8, bound=30_000.0, compatibility=Compatibility.year_2007(literal=True)),
+    cells.mix(8, bound=30_000.0, compatibility=Compatibility.year_2007(literal=True)),
     "CS1_WF2_WS2_JC2",
     69,
 )
@@ -113,7 +113,7 @@ def test_foreseen_polls_give_the_same_run_as_made_ones(world: Scenario, policy: 
     choice = PolicyChoice.parse(policy)
     compiled = load_compiled()
 
-    def run() -> Metrics:
+    def run() -> FiguresOfMerit:
         return simulate(world, choice, seed=seed, backends=compiled).metrics
 
     foreseen = run()

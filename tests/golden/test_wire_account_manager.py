@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from tests.helpers.wire_captures import recorded
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.account_manager import (
+from cobblestone.wire.client.account_manager import (
     ManagerRequest,
     ProjectReport,
     parse_manager_reply,
     write_manager_request,
 )
-from cobblestone.wire.client_records import EstimatedCredit, ProjectRecord
-from cobblestone.wire.host_report import (
+from cobblestone.wire.client.records import EstimatedCredit, ProjectRecord
+from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
+from cobblestone.wire.scheduler.host import (
     HostInfo,
     NetStats,
     TimeStats,
@@ -25,9 +26,8 @@ from cobblestone.wire.host_report import (
     read_net_stats,
     read_time_stats,
 )
-from cobblestone.wire.scheduler_reply import HostBlock
-from cobblestone.wire.signatures import decode_public_key, verify_bytes
-from cobblestone.wire.tag_tree import Node, read_tree
+from cobblestone.wire.scheduler.reply import HostBlock
+from cobblestone.wire.text.tree import Node, read_tree
 
 
 def part(body: bytes, tag: str) -> Node:

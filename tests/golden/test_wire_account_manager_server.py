@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from tests.helpers.wire_captures import recorded
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire import account_manager_server
-from cobblestone.wire.account_manager import ManagedAccount, ManagerReply, parse_manager_reply
-from cobblestone.wire.account_manager_server import (
+from cobblestone.wire.client import account_manager
+from cobblestone.wire.client.account_manager import (
+    ManagedAccount,
+    ManagerReply,
     key_of_address,
+    parse_manager_reply,
     parse_manager_request,
     write_manager_reply,
 )
-from cobblestone.wire.client_records import EstimatedCredit
-from cobblestone.wire.signatures import encode_public_key, generate_key
+from cobblestone.wire.client.records import EstimatedCredit
+from cobblestone.wire.project.signatures import encode_public_key, generate_key
 
 
 def test_a_recorded_request_is_read():
@@ -134,10 +136,10 @@ def test_a_request_of_too_many_parts_is_cut_and_one_too_long_is_refused():
         + b"</project>"
     )
     read = parse_manager_request(b"<acct_mgr_request>" + project * 300 + b"</acct_mgr_request>")
-    assert len(read.projects) == account_manager_server.MAX_PROJECTS
-    assert len(read.projects[0].no_work) == account_manager_server.MAX_DEVICES
+    assert len(read.projects) == account_manager.MAX_PROJECTS
+    assert len(read.projects[0].no_work) == account_manager.MAX_DEVICES
     with pytest.raises(RemoteProtocolError, match="at most"):
-        parse_manager_request(b"<acct_mgr_request>" + b" " * account_manager_server.MAX_REQUEST)
+        parse_manager_request(b"<acct_mgr_request>" + b" " * account_manager.MAX_REQUEST)
     with pytest.raises(RemoteProtocolError, match="deep"):
         parse_manager_request(b"<acct_mgr_request>" + b"<a>" * 100)
 
@@ -149,4 +151,4 @@ def test_any_bytes_give_a_value_or_a_protocol_error(inner: bytes):
     except RemoteProtocolError:
         return
     for project in request.projects:
-        assert all(0 <= each <= account_manager_server.MAX_CREDIT or each < 2**31 for each in project.totals)
+        assert all(0 <= each <= account_manager.MAX_CREDIT or each < 2**31 for each in project.totals)

@@ -9,19 +9,7 @@ import pytest
 from tests.helpers.wire_captures import Recorded, messages, recorded, scheduler_replies, scheduler_requests
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.reply_reader import parse_scheduler_reply
-from cobblestone.wire.request_writer import write_scheduler_request
-from cobblestone.wire.scheduler_reply import MessagePriority, write_scheduler_reply
-from cobblestone.wire.scheduler_request import parse_scheduler_request
-from cobblestone.wire.upload import (
-    FileSizeQuery,
-    FileUpload,
-    UploadHeaderParser,
-    parse_upload_reply,
-    write_file_size_query,
-    write_upload_header,
-)
-from cobblestone.wire.web_rpc_client import (
+from cobblestone.wire.project.pages import (
     WebRpcRefused,
     create_account_url,
     lookup_account_hash_url,
@@ -29,6 +17,18 @@ from cobblestone.wire.web_rpc_client import (
     parse_project_config,
     scheduler_urls,
 )
+from cobblestone.wire.project.upload import (
+    FileSizeQuery,
+    FileUpload,
+    UploadHeaderParser,
+    parse_upload_reply,
+    write_file_size_query,
+    write_upload_header,
+)
+from cobblestone.wire.scheduler.reply import MessagePriority, write_scheduler_reply
+from cobblestone.wire.scheduler.reply_reader import parse_scheduler_reply
+from cobblestone.wire.scheduler.request import parse_scheduler_request
+from cobblestone.wire.scheduler.request_writer import write_scheduler_request
 
 REQUESTS = scheduler_requests()
 REPLIES = scheduler_replies()

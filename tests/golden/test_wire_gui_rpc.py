@@ -12,9 +12,17 @@ from tests.helpers.wire_elements import read_elements
 
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire import gui_rpc_answers as answers
-from cobblestone.wire.client_records import DailyCredit, ProjectRecord
-from cobblestone.wire.gui_rpc import END, MAX_REQUEST, Call, GuiRpcConnection, Reply, write_error, write_reply
+from cobblestone.wire.client import gui_rpc as answers
+from cobblestone.wire.client.gui_rpc import (
+    END,
+    MAX_REQUEST,
+    GuiRpcCall,
+    GuiRpcConnection,
+    GuiRpcReply,
+    write_error,
+    write_reply,
+)
+from cobblestone.wire.client.records import DailyCredit, ProjectRecord
 
 RECORDED = Path(__file__).parent / "gui_rpc"
 NONCE = "1795344493.768609"
@@ -107,13 +115,13 @@ def test_messages_are_written_as_recorded():
 def test_the_right_password_opens_everything():
     peer = connection()
     (nonce,) = peer.receive_data(request("<auth1/>"))
-    assert nonce == Reply(recorded("auth1").encode() + END)
+    assert nonce == GuiRpcReply(recorded("auth1").encode() + END)
     (welcome,) = peer.receive_data(proof())
-    assert welcome == Reply(recorded("auth2").encode() + END)
+    assert welcome == GuiRpcReply(recorded("auth2").encode() + END)
     (call,) = peer.receive_data(
         request("<project_update>\n<project_url>http://x/</project_url>\n</project_update>")
     )
-    assert isinstance(call, Call)
+    assert isinstance(call, GuiRpcCall)
     assert (call.operation, call.arguments.text("project_url")) == ("project_update", "http://x/")
 
 
@@ -121,35 +129,37 @@ def test_the_wrong_password_closes_the_connection():
     peer = connection()
     peer.receive_data(request("<auth1/>"))
     (answer,) = peer.receive_data(proof("guess"))
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, GuiRpcReply)
     assert b"unauthorized" in answer.data
     assert answer.close
 
 
 def test_the_answer_without_the_question_is_worth_nothing():
     (answer,) = connection().receive_data(proof())
-    assert answer == Reply(write_reply("<unauthorized/>\n"), close=True)
+    assert answer == GuiRpcReply(write_reply("<unauthorized/>\n"), close=True)
 
 
 @pytest.mark.parametrize("operation", ["quit", "project_detach", "set_run_mode", "get_global_prefs_working"])
 def test_control_needs_the_password_and_the_second_try_ends_it(operation: str):
     peer = connection()
     first, second = (peer.receive_data(request(f"<{operation}/>"))[0] for _ in range(2))
-    assert first == Reply(write_reply("<unauthorized/>\n"))
-    assert second == Reply(write_reply("<unauthorized/>\n"), close=True)
+    assert first == GuiRpcReply(write_reply("<unauthorized/>\n"))
+    assert second == GuiRpcReply(write_reply("<unauthorized/>\n"), close=True)
 
 
 def test_looking_is_free_on_this_computer_only():
-    assert isinstance(connection().receive_data(request("<get_state/>"))[0], Call)
-    assert isinstance(connection(local=False).receive_data(request("<get_state/>"))[0], Reply)
+    assert isinstance(connection().receive_data(request("<get_state/>"))[0], GuiRpcCall)
+    assert isinstance(connection(local=False).receive_data(request("<get_state/>"))[0], GuiRpcReply)
 
 
 def test_requests_may_come_in_pieces_and_several_at_once():
     peer = connection()
     data = request("<get_state/>") + request("<get_messages>\n<seqno>5</seqno>\n</get_messages>")
     found = [each for byte in data for each in peer.receive_data(bytes([byte]))]
-    assert [each.operation for each in found if isinstance(each, Call)] == ["get_state", "get_messages"]
-    assert [c.arguments.integer("seqno") for c in connection().receive_data(data) if isinstance(c, Call)] == [
+    assert [each.operation for each in found if isinstance(each, GuiRpcCall)] == ["get_state", "get_messages"]
+    assert [
+        c.arguments.integer("seqno") for c in connection().receive_data(data) if isinstance(c, GuiRpcCall)
+    ] == [
         0,
         5,
     ]
@@ -170,5 +180,5 @@ def test_any_bytes_give_calls_that_are_open_or_answers(pieces: list[bytes]):
     peer = connection("a password that nobody guesses")
     for piece in pieces:
         for found in peer.receive_data(piece):
-            if isinstance(found, Call):
+            if isinstance(found, GuiRpcCall):
                 assert found.operation.startswith(("get_", "exchange_"))

@@ -8,15 +8,18 @@ import pytest
 from tests.helpers.wire_captures import Recorded, messages, recorded, scheduler_replies
 from tests.helpers.wire_elements import Element, read_elements
 
-from cobblestone.wire.account import WebRpcError, write_account_out, write_web_rpc_error
-from cobblestone.wire.project_pages import (
+from cobblestone.wire.project.account import WebRpcError, write_account_out, write_web_rpc_error
+from cobblestone.wire.project.pages import (
     PlatformEntry,
     ProjectConfig,
+    RssChannel,
+    RssItem,
     scheduler_link_tags,
     write_project_config,
+    write_rss,
 )
-from cobblestone.wire.rss import RssChannel, RssItem, write_rss
-from cobblestone.wire.scheduler_reply import (
+from cobblestone.wire.project.upload import UploadStatus, write_upload_reply
+from cobblestone.wire.scheduler.reply import (
     AppBlock,
     AppVersionBlock,
     FileInfo,
@@ -34,7 +37,6 @@ from cobblestone.wire.scheduler_reply import (
     WorkunitBlock,
     write_scheduler_reply,
 )
-from cobblestone.wire.upload import UploadStatus, write_upload_reply
 
 #: Sent by the recorded server, not by us: no client needs them.
 LEGACY = {"generated_locally", "upload_when_present", "max_ncpus", "trickle_up_urls"}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.helpers.wire_captures import Recorded, scheduler_requests
 
-from cobblestone.wire.lenience import LenienceKind
-from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
+from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
+from cobblestone.wire.text.reader import LenienceKind
 
 EXPECTED = Path(__file__).parent / "requests"
 REQUESTS = scheduler_requests()

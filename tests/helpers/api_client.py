@@ -10,7 +10,7 @@ import httpx
 from tests.helpers.project_world import World
 
 from cobblestone.domain.people import Scope
-from cobblestone.store.people import tokens
+from cobblestone.store.people import credentials
 
 API = "/api/v1"
 
@@ -22,9 +22,9 @@ class ApiClient:
         self, world: World, scopes: Sequence[Scope] = tuple(Scope), *, expire_time: float | None = None
     ) -> None:
         self.world = world
-        secret = tokens.new_secret()
-        self.token: tokens.ApiToken = world.write(
-            lambda tx: tokens.create_token(
+        secret = credentials.new_secret()
+        self.token: credentials.ApiToken = world.write(
+            lambda tx: credentials.create_token(
                 tx, secret, name="tester", scopes=scopes, now=world.now, expire_time=expire_time
             )
         )

@@ -9,9 +9,9 @@ import httpx
 from tests.helpers.project_world import World, plain
 
 from cobblestone.domain.apps import BROWSER_PLATFORM, App, AppFile, AppVersion
-from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.values import AppVersionId
 from cobblestone.store.catalog import apps
-from cobblestone.wire.signatures import sign_md5
+from cobblestone.wire.project.signatures import sign_md5
 
 API = "/api/v1/browsers"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.helpers.client_tasks import open_world
 
 from cobblestone.client.tasks.description import Ended
-from cobblestone.policy.client.task_exit import Ending
+from cobblestone.policy.client.host.tasks import Ending
 
 JOBS = ("a", "b", "c", "d")
 PROGRAM = """

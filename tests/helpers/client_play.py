@@ -8,26 +8,24 @@ from dataclasses import dataclass, field
 
 from cobblestone.policy.client.core.events import (
     ContactFailed,
+    ContactProject,
     DevicesChanged,
     Event,
+    GiveUp,
     HostOn,
+    Instruction,
     JobFailed,
     JobFinished,
     JobProgressed,
     PermissionChanged,
     PreferencesChanged,
     ProjectAttached,
-    ReplyReceived,
-    TaskStopped,
-    TimePassed,
-)
-from cobblestone.policy.client.core.instructions import (
-    ContactProject,
-    GiveUp,
-    Instruction,
     QuitTask,
+    ReplyReceived,
     StartTask,
     SuspendTask,
+    TaskStopped,
+    TimePassed,
 )
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import NEVER
@@ -37,13 +35,13 @@ from cobblestone.policy.client.core.values import (
     Permission,
     ProjectDescription,
     Reading,
+    ResourceRequest,
     SchedulingPreferences,
-    WorkRequest,
 )
 
 HOUR = 3600.0
 DAY = 86400.0
-Requests = Mapping[str, WorkRequest]
+Requests = Mapping[str, ResourceRequest]
 Server = Callable[[Requests, float], Sequence[JobDescription] | None]
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tests.helpers.daemon_in_test import make_client
 
-from cobblestone.client.daemon import Client
-from cobblestone.client.task_specs import make_task_spec
+from cobblestone.client.daemon.daemon import Client
+from cobblestone.client.projects.task_specs import make_task_spec
 from cobblestone.client.tasks.description import TaskSpec
 from cobblestone.policy.client.core.events import HostOn
-from cobblestone.policy.client.core.state import Job
-from cobblestone.wire.client_records import JobRecord, JobState, ProjectContent
-from cobblestone.wire.job_description import AppBlock, AppVersionBlock, FileRef, ResultBlock, WorkunitBlock
+from cobblestone.policy.client.core.state import ClientJob
+from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
+from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, FileRef, ResultBlock, WorkunitBlock
 
 URL = "https://project.example.org/"
 APP_CONFIG = "projects/project.example.org/app_config.xml"
@@ -52,7 +52,10 @@ def add_job(content: ProjectContent, version: AppVersionBlock, name: str, receiv
         report_deadline=FAR,
     )
     job = JobRecord(
-        project=content.project.master_url, result=result, received_time=received, state=JobState.DOWNLOADED
+        project=content.project.master_url,
+        result=result,
+        received_time=received,
+        state=ClientJobState.DOWNLOADED,
     )
     content.jobs[job.name] = job
     return job
@@ -100,7 +103,7 @@ class World:
         (self.client.folders.root / name).unlink()
         self.look()
 
-    def known(self, name: str) -> Job:
+    def known(self, name: str) -> ClientJob:
         return self.client.decisions.core.state.by_id[f"{URL}|{name}"]
 
     def spec(self, name: str) -> TaskSpec:

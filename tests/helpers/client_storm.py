@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core import events as ev
-from cobblestone.policy.client.core.instructions import (
+from cobblestone.policy.client.core.events import (
     ContactProject,
     GiveUp,
     Instruction,
@@ -23,15 +22,16 @@ from cobblestone.policy.client.core.instructions import (
     SetAlarm,
     StartTask,
     SuspendTask,
+    to_plain,
 )
 from cobblestone.policy.client.core.machine import ClientCore
-from cobblestone.policy.client.core.plain import to_plain
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.policy.client.core.values import (
     Gpu,
     GpuExclusion,
     HostDevices,
+    HostTimes,
     JobDescription,
     Permission,
     ProjectDescription,

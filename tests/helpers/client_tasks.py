@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cobblestone.client.sandbox.processes import marked_processes
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
-from cobblestone.client.tasks.description import Ended, Limits, OutputFile, TaskEvent, TaskSpec
-from cobblestone.client.tasks.processes import marked_processes
+from cobblestone.client.tasks.description import Ended, TaskEvent, TaskLimits, TaskOutput, TaskSpec
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.client.tasks.task import Timing
-from cobblestone.wire.init_data import InitData
+from cobblestone.wire.client.task_messages import InitData
 
 E = TypeVar("E")
 FAST = Timing(poll=0.05, measure=0.3, grace=3.0, linger=1.0, deaf=0.6)
@@ -73,14 +73,14 @@ class World:
         self._news.set()
 
     def spec(
-        self, program: str, name: str = "job_1_0", *, limits: Limits | None = None, **more: Any
+        self, program: str, name: str = "job_1_0", *, limits: TaskLimits | None = None, **more: Any
     ) -> TaskSpec:
         """A job whose main program is Python that speaks the segment; its output is ``out``."""
         main = f"app_{name}"
         path = self.project_dir / main
         path.write_text(APP + textwrap.dedent(program))
         outputs = more.pop(
-            "outputs", (OutputFile(open_name="out", physical_name=f"{name}_r0", max_nbytes=1e6),)
+            "outputs", (TaskOutput(open_name="out", physical_name=f"{name}_r0", max_nbytes=1e6),)
         )
         return TaskSpec(
             name=name,
@@ -89,7 +89,7 @@ class World:
             main_program=main,
             outputs=outputs,
             init=replace(InitData(), authenticator="secret", wu_name="job_1", checkpoint_period=1.0),
-            limits=limits or Limits(),
+            limits=limits or TaskLimits(),
             **more,
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import AppVersionId, HostId, ResultId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,

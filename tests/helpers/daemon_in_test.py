@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.helpers.client_tasks import open_to_other_accounts
 from tests.helpers.own_client import CONFIG, PREFERENCES
 
-from cobblestone.client.daemon import Client
+from cobblestone.client.daemon.daemon import Client
 
 
 class MovableClock:

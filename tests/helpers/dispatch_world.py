@@ -9,11 +9,10 @@ from typing import Any
 
 from cobblestone.domain.apps import App, AppFile, AppVersion, PlanClass
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import DispatchDecision
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 

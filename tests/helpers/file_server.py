@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.helpers.small_server import serving
 
-from cobblestone.wire.upload import FileSizeQuery, FileUpload, UploadHeaderParser
+from cobblestone.wire.project.upload import FileSizeQuery, FileUpload, UploadHeaderParser
 
 SMALL = 4096
 

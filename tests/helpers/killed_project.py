@@ -17,7 +17,7 @@ from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store
 from cobblestone.store.work import lifecycle
-from cobblestone.wire.scheduler_request import MsgFromHost
+from cobblestone.wire.scheduler.request import MsgFromHost
 
 
 def make_project(root: Path, *, url: str, port: int, n_jobs: int, database: str = "") -> list[str]:

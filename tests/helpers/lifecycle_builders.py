@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.domain.ids import AppId, HostId, ResultId, WorkunitId
-from cobblestone.domain.states import FileDeleteState, Outcome, ServerState, ValidateState
-from cobblestone.domain.work import DAY, JobLimits, ReplicationRules, Result, Workunit, result_name
-from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.domain.values import AppId, HostId, ResultId, WorkunitId
+from cobblestone.domain.work import (
+    DAY,
+    FileDeleteState,
+    JobLimits,
+    Outcome,
+    ReplicationRules,
+    Result,
+    ServerState,
+    ValidateState,
+    Workunit,
+    result_name,
+)
+from cobblestone.policy.lifecycle.states import WorkunitView
 
 NOW = 1_000_000.0
 DELAY_BOUND = 7 * DAY

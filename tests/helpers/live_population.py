@@ -14,19 +14,18 @@ from typing import Any
 
 from tests.helpers.project_world import START, SimHost, World, failed, succeeded
 
-from cobblestone.domain.ids import WorkunitId
-from cobblestone.domain.states import Outcome, ServerState
-from cobblestone.domain.work import JobLimits, ReplicationRules
+from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.work import JobLimits, Outcome, ReplicationRules, ServerState
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
-from cobblestone.server.daemons.statistics import ScaleUpdater
+from cobblestone.server.daemons.housekeeping import ScaleUpdater
 from cobblestone.server.run import SCALE_SWEEP_SECONDS
-from cobblestone.simulator.crowd import Crowd
-from cobblestone.simulator.population import PopulationRun
-from cobblestone.simulator.population_report import view_of
-from cobblestone.simulator.scenario import DAY, HostModel, ProjectModel, Scenario
-from cobblestone.simulator.server import draw_luck, job_peak, job_speed
-from cobblestone.simulator.streams import Streams
-from cobblestone.simulator.task import Task
+from cobblestone.simulator.host.books import SimTask
+from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
+from cobblestone.simulator.population.crowd import Crowd
+from cobblestone.simulator.population.run import PopulationRun
+from cobblestone.simulator.report.population import view_of
+from cobblestone.simulator.world.distributions import Streams
+from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +76,13 @@ class LiveDoor:
         stats = replace(request.time_stats, on_frac=host.availability.part_on)
         self._computer.request = replace(request, time_stats=stats)
         self._names: dict[int, str] = {}
-        self._ended: list[Task] = []
+        self._ended: list[SimTask] = []
 
     def contacted(self, now: float) -> None:
         self.flush()  # what an earlier contact of this moment reported
         self._live.turn_to(now)
 
-    def reported(self, task: Task, now: float) -> None:
+    def reported(self, task: SimTask, now: float) -> None:
         self._ended.append(task)
         self._live.waiting.add(self)
 
@@ -96,11 +95,11 @@ class LiveDoor:
         workload: Iterable[Any] | None,
         buffer_min: float,
         faults: Faults2007,
-    ) -> tuple[list[Task], bool]:
+    ) -> tuple[list[SimTask], bool]:
         assert workload is None  # WS1: the request of the published family tells no workload
         return [self._take(name, now) for name in self._rpc(seconds / dcf)], False
 
-    def answer_devices(self, requests: Mapping[str, Any], **others: Any) -> list[Task]:
+    def answer_devices(self, requests: Mapping[str, Any], **others: Any) -> list[SimTask]:
         raise NotImplementedError("only clients of the published family are compared")
 
     def flush(self) -> None:
@@ -123,7 +122,7 @@ class LiveDoor:
         self._live.world.settle()
         return self._computer.new_results() if seconds else []
 
-    def _take(self, name: str, now: float) -> Task:
+    def _take(self, name: str, now: float) -> SimTask:
         reply = self._computer.reply
         result = self._computer.held[name]
         workunit = next(w for w in reply.all("workunit") if w.get("name") == result.get("wu_name"))
@@ -134,7 +133,7 @@ class LiveDoor:
         flops = self._live.size_of(
             int(self._live.world.value("SELECT workunit_id FROM result WHERE name = ?", name))
         )
-        task = Task(
+        task = SimTask(
             project=0,
             app=app,
             number=number,

@@ -9,10 +9,10 @@ from cobblestone.domain.values import changed
 from cobblestone.policy.account_manager.selection import (
     DAY,
     Balance,
-    Candidate,
-    Computer,
+    CandidateProject,
+    OfferedVersion,
+    SelectedFor,
     Selection,
-    Version,
     Wishes,
     expected_work,
     next_dryness,
@@ -27,7 +27,7 @@ SCIENCES = (1, 2, 3)
 class Machine:
     """A computer, what it works for, and what of that is expected."""
 
-    computer: Computer
+    computer: SelectedFor
     wishes: Wishes
     rates: dict[str, float]
     selection: Selection | None = None
@@ -38,7 +38,7 @@ class Machine:
 class World:
     """Projects and computers; `run` lets them meet."""
 
-    projects: list[Candidate]
+    projects: list[CandidateProject]
     machines: list[Machine]
     rng: random.Random
     dry_part: float = 0.15
@@ -119,10 +119,10 @@ def make_world(n_machines: int, seed: int, *, shares: tuple[float, ...] = (5, 3,
     """Machines of different speeds and choices, projects for some platforms and devices."""
     rng = random.Random(seed)
     everywhere = frozenset(
-        Version(platform, device) for platform in (LINUX, WINDOWS) for device in ("CPU", "NVIDIA")
+        OfferedVersion(platform, device) for platform in (LINUX, WINDOWS) for device in ("CPU", "NVIDIA")
     )
     projects = [
-        Candidate(
+        CandidateProject(
             id=number,
             name=f"project {number}",
             share=share,
@@ -145,7 +145,7 @@ def _machine(rng: random.Random) -> Machine:
         rates["NVIDIA"] = 5 * rng.lognormvariate(0.0, 1.0)
     liked = rng.random()
     return Machine(
-        computer=Computer(platforms=frozenset({rng.choice((LINUX, WINDOWS))}), devices=devices),
+        computer=SelectedFor(platforms=frozenset({rng.choice((LINUX, WINDOWS))}), devices=devices),
         wishes=Wishes(
             yes=frozenset({rng.choice(SCIENCES)}) if liked < 0.1 else frozenset(),
             no=frozenset({rng.choice(SCIENCES)}) if liked > 0.9 else frozenset(),

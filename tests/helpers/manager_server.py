@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from cobblestone.wire.signatures import encode_public_key, generate_key, sign_bytes
+from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_bytes
 
 
 class ManagerServer:

@@ -12,16 +12,15 @@ from typing import Any
 
 import httpx
 
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.app import create_app
 from cobblestone.account_manager.collector import CreditCollector
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.folder import create_manager
 from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
-from cobblestone.account_manager.folder import create_manager
-from cobblestone.account_manager.run import open_manager
+from cobblestone.account_manager.run import create_app, open_manager
 from cobblestone.account_manager.store import accounts, projects
-from cobblestone.policy.account_manager.selection import Version
-from cobblestone.wire.account_manager import ManagerReply, parse_manager_reply
-from cobblestone.wire.identity import passwd_hash
+from cobblestone.policy.account_manager.selection import OfferedVersion
+from cobblestone.wire.client.account_manager import ManagerReply, parse_manager_reply
+from cobblestone.wire.project.account import passwd_hash
 
 URL = "http://127.0.0.1:8180/"
 START = 1_790_000_000.0
@@ -106,7 +105,7 @@ class ManagerWorld:
             project = projects.project_by_id(tx, id_)
             ready = {
                 "problem": "",
-                "versions": frozenset({Version(LINUX), Version(LINUX, "NVIDIA")}),
+                "versions": frozenset({OfferedVersion(LINUX), OfferedVersion(LINUX, "NVIDIA")}),
                 "name": f"P{number}",
             }
             projects.put_project(

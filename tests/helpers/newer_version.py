@@ -17,7 +17,7 @@ STEP = '''"""{what}."""
 
 from __future__ import annotations
 
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "{revision}"
 down_revision = "{before}"

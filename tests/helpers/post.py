@@ -8,7 +8,7 @@ from email.message import Message
 
 from tests.helpers.project_world import World
 
-from cobblestone.service.mailer import Mailer, outbox
+from cobblestone.service.mail import Mailer, outbox
 
 
 def post_office(world: World) -> list[Message]:

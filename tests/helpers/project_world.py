@@ -25,10 +25,10 @@ from tests.helpers.wire_elements import Element, read_elements
 from tests.helpers.wire_requests import written_request
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppDispatch, AppFile, AppVersion, ComparisonRule
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.ops.settings import settings_template
 from cobblestone.server.app import create_app
 from cobblestone.server.core.project import ProjectFolder
@@ -38,19 +38,20 @@ from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import open_project
-from cobblestone.store.catalog import apps, keys
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog import apps as keys
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import batches, files
-from cobblestone.wire.host_report import HostInfo
-from cobblestone.wire.scheduler_request import (
+from cobblestone.store.work import batches
+from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_md5
+from cobblestone.wire.scheduler.host import HostInfo
+from cobblestone.wire.scheduler.request import (
     MsgFromHost,
     OtherResult,
     ReportedFile,
     ReportedResult,
     SchedulerRequest,
 )
-from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:8080/"
@@ -89,45 +90,10 @@ class Poster(Protocol):
 class World:
     """One project."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        database: str = "",
-        made_with: rsa.RSAPrivateKey | None = None,
-        **settings: dict[str, object],
-    ) -> None:
-        """``database``: the address of an empty PostgreSQL database; else SQLite.
-
-        ``made_with``: the signing key of a project that lies in the folder already.
-        """
+    def __init__(self, root: Path, *, database: str = "", **settings: dict[str, object]) -> None:
+        """``database``: the address of an empty PostgreSQL database; else SQLite."""
         self.now = START
         self._stack = ExitStack()
-        if made_with is None:
-            self._make(root, database, settings)
-        self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
-        self.loop = asyncio.new_event_loop()
-        self._stack.callback(self.loop.close)
-        # Of a body that is refused its sender's generator is left in the middle.
-        self._stack.callback(lambda: self.loop.run_until_complete(self.loop.shutdown_asyncgens()))
-        self.workers = Workers(self.ctx.settings.checks)
-        self._stack.callback(self.workers.close)
-        self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
-        self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
-        self.key: rsa.RSAPrivateKey = made_with or some_key()
-        if made_with is None:
-            self.write(
-                lambda tx: keys.set_current_key(
-                    tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now
-                )
-            )
-        self.transitioner = Transitioner(self.ctx)
-        self.validator = Validator(self.ctx, self.workers)
-        self.assimilator = Assimilator(self.ctx, self.workers)
-        self.deleter = FileDeleter(self.ctx)
-        self.purger = Purger(self.ctx)
-
-    def _make(self, root: Path, database: str, settings: dict[str, dict[str, object]]) -> None:
         root.mkdir(parents=True, exist_ok=True)
         # Who joins by a client in a test shows computers, and gets no mail: what tests look at is their own doing.
         accounts = {"computers": "shown", "confirmed_email": "off", **settings.pop("accounts", {})}
@@ -138,6 +104,26 @@ class World:
         write_private(folder.secret_file, os.urandom(32))
         if not database:
             folder.database.write_bytes(empty_database())
+        self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
+        self.loop = asyncio.new_event_loop()
+        self._stack.callback(self.loop.close)
+        # Of a body that is refused its sender's generator is left in the middle.
+        self._stack.callback(lambda: self.loop.run_until_complete(self.loop.shutdown_asyncgens()))
+        self.workers = Workers(self.ctx.settings.checks)
+        self._stack.callback(self.workers.close)
+        self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
+        self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
+        self.key: rsa.RSAPrivateKey = some_key()
+        self.write(
+            lambda tx: keys.set_current_key(
+                tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now
+            )
+        )
+        self.transitioner = Transitioner(self.ctx)
+        self.validator = Validator(self.ctx, self.workers)
+        self.assimilator = Assimilator(self.ctx, self.workers)
+        self.deleter = FileDeleter(self.ctx)
+        self.purger = Purger(self.ctx)
 
     def close(self) -> None:
         self.run(self.http.aclose())
@@ -181,7 +167,7 @@ class World:
 
     # -- content ------------------------------------------------------------------------------------------
 
-    def store_file(self, name: str, content: bytes, *, compress: bool = False) -> files.StoredFile:
+    def store_file(self, name: str, content: bytes, *, compress: bool = False) -> files.FileRow:
         staged = stage_bytes(self.ctx.folder.staging, content)
         physical = files.app_file_name(name, staged.sha256)
         return files.add_file(
@@ -246,8 +232,8 @@ class World:
         token_id: int | None = None,
         priority: int = 0,
         **job_changes: Any,
-    ) -> batches.Batch:
-        def submit(tx: Any) -> batches.Batch:
+    ) -> batches.BatchRow:
+        def submit(tx: Any) -> batches.BatchRow:
             batch = batches.create_batch(
                 tx, name="batch", app_id=app.id, token_id=token_id, priority=priority, now=self.now
             )

@@ -11,10 +11,10 @@ import httpx
 from tests.helpers.project_world import World
 
 from cobblestone.sdk import Project
-from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.api.connection import Connection
 from cobblestone.server.app import create_app
-from cobblestone.store.people import tokens
-from cobblestone.wire.signatures import encode_private_key
+from cobblestone.store.people import credentials
+from cobblestone.wire.project.signatures import encode_private_key
 
 
 class LoopThread:
@@ -58,9 +58,11 @@ class WorldTransport(httpx.BaseTransport):
 def connect(world: World, *, running: bool = True) -> Project:
     """Connect to a world's application; inside of a :class:`LoopThread`."""
     world.ctx.folder.code_sign_private.write_text(encode_private_key(world.key))
-    secret = tokens.new_secret()
+    secret = credentials.new_secret()
     world.write(
-        lambda tx: tokens.create_token(tx, secret, name="sdk", scopes=list(tokens.Scope), now=world.now)
+        lambda tx: credentials.create_token(
+            tx, secret, name="sdk", scopes=list(credentials.Scope), now=world.now
+        )
     )
     client = httpx.Client(
         transport=WorldTransport(world),
@@ -107,7 +109,7 @@ class Volunteers:
     def _input_of(self, result_name: str) -> tuple[str, bytes]:
         import msgspec
 
-        from cobblestone.store.work.files import place_of
+        from cobblestone.store.catalog.files import place_of
 
         label, inputs = self._world.query(
             "SELECT w.label, w.input_files FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?",

@@ -22,9 +22,9 @@ from cobblestone.domain.exports import (
     ExportSummary,
 )
 from cobblestone.domain.hosts import Coprocessor
-from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.wire.statistics_export import (
+from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.wire.project.statistics_export import (
     write_badge_holder,
     write_head,
     write_host,

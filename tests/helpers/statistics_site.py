@@ -10,12 +10,11 @@ import httpx
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
 from cobblestone.domain.exports import BadgeHolder, ExportedBadge
-from cobblestone.statistics.context import StatisticsContext
+from cobblestone.statistics.folder import CollectedProject, CollectedSource, SiteFolder, StatisticsSettings
 from cobblestone.statistics.ingest import ingest
-from cobblestone.statistics.settings import Source, StatisticsSettings
-from cobblestone.statistics.state import ProjectState, SiteFolder
-from cobblestone.statistics.store.build import Member, build
-from cobblestone.statistics.web.app import create_app
+from cobblestone.statistics.run import create_app
+from cobblestone.statistics.store.build import PublishedProject, build
+from cobblestone.statistics.web.site import StatisticsContext
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE = cpid("alice")
@@ -69,7 +68,7 @@ def open_filled_site(root: Path, url: str) -> StatisticsContext:
     """Alice has accounts at both projects and computers; the two projects have 60 others."""
     folder = SiteFolder(root)
     sources = tuple(
-        Source(name=name, title=f"{name.title()}@home", url=f"http://{name}.example.org/")
+        CollectedSource(name=name, title=f"{name.title()}@home", url=f"http://{name}.example.org/")
         for name in two_exports()
     )
     now = NOON
@@ -87,11 +86,15 @@ def open_filled_site(root: Path, url: str) -> StatisticsContext:
                 url=f"http://{name}.example.org/stats/",
             )
             project.write_state(
-                ProjectState(generation=came.generation, exported=export.time, counts=came.counts, tried=1.0)
+                CollectedProject(
+                    generation=came.generation, exported=export.time, counts=came.counts, tried=1.0
+                )
             )
             now, export = export.time, next_day(export)
     members = [
-        Member(number=n, source=source, rows=project.rows(project.read_state().generation), exported=now)
+        PublishedProject(
+            number=n, source=source, rows=project.rows(project.read_state().generation), exported=now
+        )
         for n, source in enumerate(sources, 1)
         for project in [folder.project(source.name)]
     ]

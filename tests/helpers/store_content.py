@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobblestone.domain.apps import App, AppFile, AppVersion
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import InputFile, OutputSpec
-from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog.files import FileRow, StagedFile, StagingWriter
 from cobblestone.store.engine.database import Store
-from cobblestone.store.work import batches, files
-from cobblestone.store.work.batches import Batch, NewJob
-from cobblestone.store.work.files import StagedFile, StagingWriter, StoredFile
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import BatchRow, NewJob
 
 NOW = 1_800_000_000.0
 
@@ -26,14 +26,14 @@ def stage_bytes(staging: Path, data: bytes) -> StagedFile:
 
 def add_file(
     store: Store, folder: Path, content: bytes, *, now: float = NOW, compress: bool = False
-) -> StoredFile:
+) -> FileRow:
     """An input file in ``folder/download``."""
     staged = stage_bytes(folder / "staging", content)
     name = files.input_name(staged.sha256)
     return files.add_file(store, folder / "download", staged, name, now=now, compress=compress)
 
 
-def as_input(file: StoredFile, open_name: str = "in") -> InputFile:
+def as_input(file: FileRow, open_name: str = "in") -> InputFile:
     """A stored file as a job's input."""
     return InputFile(name=file.name, open_name=open_name, nbytes=file.nbytes, md5=file.md5)
 
@@ -45,7 +45,7 @@ def add_app(store: Store, name: str = "demo", *, form: JobForm | None = None) ->
 
 
 def add_version(
-    store: Store, app: App, file: StoredFile, *, platform: str = "any", signature: str = ""
+    store: Store, app: App, file: FileRow, *, platform: str = "any", signature: str = ""
 ) -> AppVersion:
     """A version with one file."""
     version = AppVersion(
@@ -67,14 +67,14 @@ def add_version(
     return store.write(lambda tx: apps.add_version(tx, version, now=NOW))
 
 
-def open_batch(store: Store, app: App, *, key: str | None = None) -> Batch:
+def open_batch(store: Store, app: App, *, key: str | None = None) -> BatchRow:
     """A batch that takes jobs."""
     return store.write(
         lambda tx: batches.create_batch(tx, name="a batch", app_id=app.id, request_key=key, now=NOW)
     )
 
 
-def add_jobs(store: Store, batch: Batch, app: App, jobs: list[NewJob], *, now: float = NOW) -> Batch:
+def add_jobs(store: Store, batch: BatchRow, app: App, jobs: list[NewJob], *, now: float = NOW) -> BatchRow:
     """Add jobs, having read the batch in the same transaction."""
     return store.write(
         lambda tx: batches.add_jobs(tx, batches.batch_by_id(tx, batch.id), app.name, jobs, now=now)

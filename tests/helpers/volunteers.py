@@ -13,8 +13,8 @@ from typing import Any
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.ids import HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import reason
+from cobblestone.domain.values import HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger

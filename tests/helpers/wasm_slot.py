@@ -14,7 +14,7 @@ from pathlib import Path
 import wasmtime
 from tests.helpers.launcher_slot import Slot
 
-from cobblestone.launcher.wasm import (
+from cobblestone.launcher.packing import (
     COMPILED_FOLDER,
     DESCRIPTION_FILE,
     LIBRARY_NAME,

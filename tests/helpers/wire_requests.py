@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cobblestone.wire.host_report import CoprocRequest
-from cobblestone.wire.scheduler_request import (
+from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     MsgFromHost,
     ReportedFile,

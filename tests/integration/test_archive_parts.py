@@ -19,9 +19,9 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.core.storage import SharedFolder
-from cobblestone.server.operation.archive_export import export_archive
+from cobblestone.server.operation.export_files import export_archive
 from cobblestone.store.work import archive
-from cobblestone.store.work.archive_parts import Archive, ArchiveParts, packed, unpacked
+from cobblestone.store.work.archive import Archive, ArchiveParts, packed, unpacked
 
 WORDS = "written on the computer of"
 SQL = "SELECT r.name, t.stderr FROM result r JOIN result_text t ON t.result_id = r.id ORDER BY r.id"

@@ -14,28 +14,28 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.cli import run_command
-from cobblestone.domain.backups import KeysInBackup
 from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.work import InputFile
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.backup import (
+    BackupManifest,
     BackupWish,
-    Manifest,
     make_backup,
     restore_backup,
     verify_backup,
 )
 from cobblestone.server.run import open_project
-from cobblestone.store.maintenance import postgres_dump
+from cobblestone.store.catalog import files
+from cobblestone.store.catalog.files import place_of
+from cobblestone.store.maintenance import postgres as postgres_dump
 from cobblestone.store.people import users
-from cobblestone.store.work import files
-from cobblestone.store.work.files import place_of
 
 pytestmark = pytest.mark.both_databases
 
 LARGE = 200_000
 
-Restore = Callable[[Path, Path], Manifest]
+Restore = Callable[[Path, Path], BackupManifest]
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def _newer(root: Path) -> None:
         (_lose, "keys/secret is missing"),
         (_add, "evil.py is not in the manifest"),
         (_link_folder, "results is a link"),
-        (_damage, "outside of the backup"),
+        (_damage, "outside the backup"),
         (_newer, "newer cobblestone"),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_tar_file_with_a_link_is_no_backup_and_leaves_nothing(
 
 
 def test_a_backup_without_its_end_is_no_backup(world: World, tmp_path: Path):
-    made: Manifest = make_backup(world.ctx.folder, tmp_path / "copy.tar")
+    made: BackupManifest = make_backup(world.ctx.folder, tmp_path / "copy.tar")
     assert made.nbytes > 0
     whole = (tmp_path / "copy.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(whole[: len(whole) // 2])
@@ -286,7 +286,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 ):
     old = tmp_path / "bin"
     old.mkdir()
-    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(old))
     with pytest.raises(StoreError, match=r"pg_dump is not installed.*apt install postgresql-client-"):
         make_backup(on_postgres.ctx.folder, tmp_path / "copy")
@@ -300,7 +300,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 
 def test_the_tool_nearest_to_the_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres.DEBIAN", tmp_path)
     for version in (14, 16, 18):
         tool = tmp_path / str(version) / "bin" / "pg_restore"
         tool.parent.mkdir(parents=True)

@@ -21,10 +21,10 @@ from tests.helpers.project_world import SimHost, World
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.ops.settings import StorageSection, parse_settings
-from cobblestone.server.core.bucket import Bucket, trim_cache
+from cobblestone.server.core.bucket import StorageBucket, trim_cache
 from cobblestone.server.operation.backup import make_backup
 from cobblestone.server.operation.doctor import CHECKS, diagnose
-from cobblestone.store.work.files import fan_out, input_name, place_of
+from cobblestone.store.catalog.files import fan_out, input_name, place_of
 
 CONTENT = os.urandom(300_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -43,8 +43,10 @@ def world(make_world: Callable[..., World], server: BucketServer) -> Iterator[Wo
     server.empty()
 
 
-def bucket(root: Path, **settings: object) -> Bucket:
-    return Bucket(root, StorageSection.model_validate({"bucket": BUCKET, "timeout": 1, **KEYS, **settings}))
+def bucket(root: Path, **settings: object) -> StorageBucket:
+    return StorageBucket(
+        root, StorageSection.model_validate({"bucket": BUCKET, "timeout": 1, **KEYS, **settings})
+    )
 
 
 def lose_cache(world: World) -> None:
@@ -135,7 +137,7 @@ def test_the_storage_takes_only_what_the_projects_key_signed_and_links_open_one_
     with pytest.raises(StoreError, match="did not keep"):
         asyncio.run(stranger.keep(tmp_path / "upload" / "1a" / "x", source))
     settings = StorageSection.model_validate(server.settings())
-    hasty = Bucket(world.ctx.folder.root, settings.model_copy(update={"link_seconds": 1}))
+    hasty = StorageBucket(world.ctx.folder.root, settings.model_copy(update={"link_seconds": 1}))
     link = hasty.link(world.ctx.folder.root / place)
     eventually(lambda: httpx.get(link).status_code == 403)
 

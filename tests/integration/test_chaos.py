@@ -15,7 +15,7 @@ from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.store.catalog import apps
 from cobblestone.store.work import lifecycle
-from cobblestone.wire.scheduler_request import ReportedResult
+from cobblestone.wire.scheduler.request import ReportedResult
 
 DAY = 86_400.0
 N_JOBS = 25

@@ -13,10 +13,10 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone.cli import run_command
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import OutputSpec
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store
-from cobblestone.store.people.tokens import create_token, new_secret
+from cobblestone.store.people.credentials import create_token, new_secret
 
 Run = Callable[..., tuple[int, str]]
 
@@ -62,7 +62,7 @@ def test_explain_prints_the_whole_derivation_with_numbers(run: Run, project: tup
     )
     _, as_json = run("explain", project[1], "--json")
     found = json.loads(as_json)
-    assert f"Granted in all: {found['granted']!r}" in text
+    assert f"Granted in total: {found['granted']!r}" in text
 
 
 def test_recompute_ends_with_0_when_all_agrees_and_1_when_not(run: Run, project: tuple[Path, str]):

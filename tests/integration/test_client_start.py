@@ -52,6 +52,6 @@ def test_a_starting_client_loads_nothing_that_it_does_not_need(
     if config:
         (tmp_path / "cc_config.xml").write_text(config)
     loaded = loaded_by_a_start(tmp_path)
-    assert "cobblestone.client.daemon" in loaded
+    assert "cobblestone.client.daemon.daemon" in loaded
     assert ("httpx" in loaded) == bool(config)
     assert loaded & unwanted == set()

@@ -12,8 +12,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.validation.agreement import kind_named, parse_comparison
-from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS
+from cobblestone.policy.validation.comparison import COMPARISON_KINDS, kind_named, parse_comparison
 from cobblestone.server.core.comparisons import comparison_kinds
 
 MODULE = '''
@@ -24,7 +23,7 @@ from itertools import chain
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs, differences_of_files
+from cobblestone.policy.validation.comparison import ReadsOutputs, differences_of_files
 
 
 class Words(ReadsOutputs):

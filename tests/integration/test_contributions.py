@@ -8,17 +8,17 @@ from collections.abc import Callable
 import pytest
 from tests.helpers.project_world import START, SimHost, World
 
-from cobblestone.domain.contributions import Contribution
-from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
+from cobblestone.domain.statistics import Contribution
+from cobblestone.domain.values import HostId, UserId
 from cobblestone.domain.work import InputFile
-from cobblestone.policy.contribution.storage import answer_of
+from cobblestone.policy.storage import answer_of
+from cobblestone.server.daemons.housekeeping import TransferCounter
 from cobblestone.server.daemons.storage_proofs import StorageKeeper
-from cobblestone.server.daemons.transfer_counter import TransferCounter
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
-from cobblestone.store.operation.merged_computers import merge_computers
-from cobblestone.wire.scheduler_request import StickyFile
+from cobblestone.store.operation.interventions import merge_computers
+from cobblestone.wire.scheduler.request import StickyFile
 
 CONTENT = random.Random(7).randbytes(200_000)
 Answer = Callable[[bytes], bytes]

@@ -17,26 +17,24 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import HostId, float_sum
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
-from cobblestone.server.credit.audit_report import LedgerAudit
-from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
+from cobblestone.server.credit.scales import update_scales
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
-from cobblestone.server.credit.version_scales import update_scales
-from cobblestone.server.daemons.statistics import StatisticsUpdater
+from cobblestone.server.daemons.housekeeping import StatisticsUpdater
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import app_credit
 from cobblestone.store.credit import ledger as credit
-from cobblestone.store.credit.idle_averages import PORTION
+from cobblestone.store.credit.app_credit import IDLE_PORTION
 from cobblestone.store.credit.ledger import LedgerLine
-from cobblestone.store.operation.merged_computers import merge_computers
+from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.people import users
-from cobblestone.store.people.tokens import create_token, new_secret
-from cobblestone.wire.scheduler_request import MsgFromHost
+from cobblestone.store.people.credentials import create_token, new_secret
+from cobblestone.wire.scheduler.request import MsgFromHost
 
 pytestmark = pytest.mark.both_databases
 
@@ -258,15 +256,15 @@ def test_no_write_of_the_daily_decay_changes_more_than_a_portion(world: World):
     world.write(
         lambda tx: tx.execute_many(
             "INSERT INTO team (name, name_lc, expavg_credit, expavg_time) VALUES (?, ?, 10, ?)",
-            [(str(i), str(i), long_ago) for i in range(2 * PORTION + 50)],
+            [(str(i), str(i), long_ago) for i in range(2 * IDLE_PORTION + 50)],
         )
     )
     updater = StatisticsUpdater(world.ctx)
     done = [0]
     while world.run(updater.step()):
         done.append(world.value("SELECT COUNT(*) FROM team WHERE expavg_time = ?", world.now))
-    assert max(after - before for before, after in pairwise(done)) == PORTION
-    assert done[-1] == 2 * PORTION + 50
+    assert max(after - before for before, after in pairwise(done)) == IDLE_PORTION
+    assert done[-1] == 2 * IDLE_PORTION + 50
 
 
 def test_a_correction_is_a_further_entry_and_takes_no_more_than_was_granted(world: World):

@@ -10,16 +10,15 @@ import pytest
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App, AppDispatch
-from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.people import ProjectPreferences, Scope
-from cobblestone.domain.states import HomogeneousRedundancy
-from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules, Target
-from cobblestone.policy.dispatch.quota import wasted_at_most
+from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
+from cobblestone.policy.dispatch.limits import wasted_at_most
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
-from cobblestone.store.people import tokens, users
-from cobblestone.wire.preferences import write_project_preferences
-from cobblestone.wire.scheduler_request import InProgressResult, StickyFile
+from cobblestone.store.people import credentials, users
+from cobblestone.wire.project.preferences import write_project_preferences
+from cobblestone.wire.scheduler.request import InProgressResult, StickyFile
 
 PATIENT = ReplicationRules(max_error_results=900, max_total_results=999, max_success_results=900)
 INTEL = {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i7-8550U"}
@@ -202,9 +201,9 @@ def test_a_job_for_one_host_user_or_team_is_sent_there_first_and_nowhere_else(wo
         host.rpc()
     team = world.write(lambda tx: users.create_team(tx, "Team", UserId(3), now=world.now))
     wanted = {
-        alice: world.add_jobs(app, target=Target(host_id=HostId(alice.id))),
-        bob: world.add_jobs(app, target=Target(user_id=UserId(2))),
-        carol: world.add_jobs(app, target=Target(team_id=TeamId(team.id))),
+        alice: world.add_jobs(app, target=Recipients(host_id=HostId(alice.id))),
+        bob: world.add_jobs(app, target=Recipients(user_id=UserId(2))),
+        carol: world.add_jobs(app, target=Recipients(team_id=TeamId(team.id))),
     }
     for host, batch in wanted.items():
         host.rpc(ask=1)
@@ -221,7 +220,7 @@ def test_targeted_jobs_are_found_behind_more_jobs_than_memory_holds(world: World
     world.add_jobs(app, n=40)
     host = world.host(world.user("alice"), p_ncpus=1)
     host.rpc()
-    world.add_jobs(app, target=Target(host_id=HostId(host.id)))
+    world.add_jobs(app, target=Recipients(host_id=HostId(host.id)))
     host.rpc(ask=1)
     assert host.new_results() == ["demo_2_0_0"]
 
@@ -233,7 +232,7 @@ def test_computers_are_divided_among_submitters_by_their_shares(world: World):
     app = world.add_app()
     for name, share in (("one", 3.0), ("other", 1.0)):
         world.write(
-            lambda tx, name=name, share=share: tokens.create_token(
+            lambda tx, name=name, share=share: credentials.create_token(
                 tx, name, name=name, scopes=[Scope.SUBMIT], share=share, now=world.now
             )
         )
@@ -269,7 +268,7 @@ def test_the_work_that_a_client_holds_counts_for_the_deadline(world: World):
     )
     host.rpc(ask=1, in_progress_results=busy, cpu_estimated_delay=60.0)
     assert host.new_results() == []
-    assert any("holds already" in text for text in host.messages())
+    assert any("already holds" in text for text in host.messages())
     host.rpc(ask=1, cpu_estimated_delay=60.0)
     assert len(host.new_results()) == 1
 
@@ -436,7 +435,7 @@ def test_a_retry_is_kept_for_reliable_hosts_for_the_time_set(make_world):
     world.settle()
     other.rpc(ask=1)
     assert other.new_results() == []
-    assert any("kept for a while" in text for text in other.messages())
+    assert any("reserved for a while" in text for text in other.messages())
     world.now += 3601
     other.rpc(ask=1)
     assert len(other.new_results()) == 1
@@ -483,8 +482,8 @@ def test_a_waiting_workunit_says_how_many_computers_could_take_it(world: World):
 
 @pytest.mark.parametrize("path", ["hosts/99", "workunits/nothing", "results/nothing"])
 def test_what_is_not_there_cannot_be_explained(world: World, path: str):
-    secret = tokens.new_secret()
-    world.write(lambda tx: tokens.create_token(tx, secret, name="x", scopes=[Scope.READ], now=world.now))
+    secret = credentials.new_secret()
+    world.write(lambda tx: credentials.create_token(tx, secret, name="x", scopes=[Scope.READ], now=world.now))
     reply = world.get(f"/api/v1/explain/{path}", headers={"Authorization": f"Bearer {secret}"})
     assert reply.status_code == 404
     assert "There is no" in reply.text

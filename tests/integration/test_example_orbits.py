@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.eventually import eventually
 
-from cobblestone.launcher.wasm import GUEST_FOLDER
+from cobblestone.launcher.packing import GUEST_FOLDER
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wasm"
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")

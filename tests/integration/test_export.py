@@ -20,18 +20,16 @@ from tests.helpers.project_world import URL, World
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.domain.exports import ExportOrder
-from cobblestone.domain.ids import UserId
-from cobblestone.policy.exports import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
-from cobblestone.server.accounts.account_daemon import AccountKeeper
-from cobblestone.server.daemons.badges import BadgeKeeper
-from cobblestone.server.daemons.exporter import Exporter
+from cobblestone.domain.values import UserId
+from cobblestone.policy.credit.history import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
+from cobblestone.server.daemons.housekeeping import AccountKeeper, BadgeKeeper, Exporter
 from cobblestone.server.files.exports import ExportReport, last_export
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.alerts import export_warnings
 from cobblestone.server.operation.export import make_export
 from cobblestone.store.operation import exports
 from cobblestone.store.people import account_changes, users
-from cobblestone.wire.identity import external_cpid
+from cobblestone.wire.project.account import external_cpid
 
 pytestmark = pytest.mark.both_databases
 

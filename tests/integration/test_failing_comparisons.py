@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 MENDED = Path(__file__).with_name("mended")
 
@@ -148,7 +148,7 @@ def test_whatever_a_comparison_raises_holds_its_own_jobs_until_it_is_mended(
         assert cases[name] in problem
         explained = str(ApiClient(world).get(f"/explain/workunits/{id_}")["reasons"])
         assert cases[name] in explained
-        assert "Nothing is to be done" not in explained
+        assert "Nothing to do" not in explained
     unjudged = "FROM result r JOIN app a ON a.id = r.app_id WHERE a.name <> 'good'"
     assert world.query(f"SELECT DISTINCT validate_state, outcome, granted_credit {unjudged}") == [(0, 1, 0.0)]
     figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))
@@ -219,7 +219,7 @@ KILLED = '''
 import os
 from pathlib import Path
 
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 
 class Killed(ReadsOutputs):
@@ -256,7 +256,7 @@ ODD = '''
 """A kind whose reasons are nothing that a database takes."""
 
 from cobblestone.domain.reasons import phrase, reason
-from cobblestone.policy.validation.comparisons.kind import ReadsOutputs
+from cobblestone.policy.validation.comparison import ReadsOutputs
 
 
 class Odd(ReadsOutputs):

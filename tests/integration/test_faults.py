@@ -12,7 +12,7 @@ from tests.helpers.project_world import SimHost, World, post_upload
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.credit.ledger_audit import recompute
-from cobblestone.service.cached_read import CachedRead
+from cobblestone.service.context import CachedRead
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.helpers.project_world import World, failed, succeeded
 
-from cobblestone.domain.states import Outcome, ValidateState
-from cobblestone.domain.work import InputFile
-from cobblestone.server.daemons import finisher, transitioner
+from cobblestone.domain.work import InputFile, Outcome, ValidateState
+from cobblestone.server.daemons import transitioner
+from cobblestone.server.daemons import transitioner as finisher
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.store.operation.invariants import assimilated_once, credited_once, workunit_states
 

@@ -12,13 +12,13 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.api_schema import project as schema
-from cobblestone.cli.status import status_lines
+from cobblestone.cli.project.server import status_lines
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
 from cobblestone.server.run import open_project
-from cobblestone.server.web.status import ProjectStatus
-from cobblestone.service.processes import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
-from cobblestone.wire.project_pages import DaemonState
+from cobblestone.server.web.presentation.status import StatusPage
+from cobblestone.service.supervision import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
+from cobblestone.wire.project.pages import FamilyDaemonState
 
 DAEMONS = frozenset({Role.TRANSITIONER, Role.VALIDATOR, Role.ASSIMILATOR, Role.FILE_DELETER})
 
@@ -63,9 +63,9 @@ def divided(postgres: PostgresServer, tmp_path: Path) -> Iterator[Divided]:
 
 
 def test_every_process_shows_the_daemons_of_all(divided: Divided):
-    states = {each.command: each.status for each in ProjectStatus(divided.world.ctx).daemons()}
-    assert {states[name] for name in DAEMONS} == {DaemonState.RUNNING}
-    assert states["purger"] is DaemonState.NOT_RUNNING
+    states = {each.command: each.status for each in StatusPage(divided.world.ctx).daemons()}
+    assert {states[name] for name in DAEMONS} == {FamilyDaemonState.RUNNING}
+    assert states["purger"] is FamilyDaemonState.NOT_RUNNING
     found = divided.status()
     assert {each.name: each.state for each in found.daemons if each.name in DAEMONS} == dict.fromkeys(
         DAEMONS, "running"
@@ -83,9 +83,9 @@ def test_a_process_that_falls_silent_is_told_and_its_roles_are_missed(divided: D
     assert divided.codes() == set()
     world.now += SILENT_SECONDS + 1
     divided.beat(back=False)
-    assert "NOT HEARD OF" in "\n".join(status_lines(divided.status(), running=True))
-    states = {each.command: each.status for each in ProjectStatus(world.ctx).daemons()}
-    assert states["validator"] is DaemonState.NOT_RUNNING
+    assert "NO SIGN OF LIFE" in "\n".join(status_lines(divided.status(), running=True))
+    states = {each.command: each.status for each in StatusPage(world.ctx).daemons()}
+    assert states["validator"] is FamilyDaemonState.NOT_RUNNING
     assert divided.codes() == set(), "a restart takes a while"
     world.now += world.ctx.settings.watch.max_silent_seconds
     divided.beat(back=False)
@@ -99,7 +99,7 @@ def test_a_process_that_was_told_to_stop_is_not_taken_for_dead(divided: Divided)
     world = divided.world
     world.run(divided.back.end())
     divided.beat(back=False)
-    assert "NOT HEARD OF" not in "\n".join(status_lines(divided.status(), running=True))
+    assert "NO SIGN OF LIFE" not in "\n".join(status_lines(divided.status(), running=True))
     world.now += world.ctx.settings.watch.max_silent_seconds + 1
     divided.beat(back=False)
     assert divided.codes() == {f"no_{role}" for role in DAEMONS}, "but somebody must do its work"

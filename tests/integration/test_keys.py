@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.helpers.project_world import World
 
-from cobblestone.store.catalog import apps, keys
-from cobblestone.wire.signatures import (
+from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps as keys
+from cobblestone.wire.project.signatures import (
     decode_public_key,
     encode_public_key,
     generate_key,

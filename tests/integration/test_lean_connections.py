@@ -11,9 +11,9 @@ import uvicorn
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from cobblestone.service.http.bodies import answer, read_all
 from cobblestone.service.http.connections import MAX_HEAD_BYTES, close_silent_connections, connection_class
 from cobblestone.service.http.lean import lean_connection_class
+from cobblestone.service.http.requests import answer, read_all
 
 pytestmark = pytest.mark.anyio
 

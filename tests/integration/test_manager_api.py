@@ -12,8 +12,8 @@ import httpx
 import pytest
 from tests.helpers.manager_world import Caller, ManagerWorld
 
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.store import tokens
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.store import accounts
 from cobblestone.cli import run_command
 
 HOUR, DAY = 3600.0, 86400.0
@@ -115,8 +115,8 @@ def test_a_token_that_is_not_good_opens_nothing_and_says_why(world: ManagerWorld
     assert ask(world, "status", brief).status_code == 200
     world.now += DAY
     assert refused(ask(world, "status", brief)) == (401, "token_expired")
-    found = world.read(lambda db: tokens.token_by_secret(db, good))
-    world.write(lambda tx: tokens.revoke_token(tx, found.id, now=world.now))
+    found = world.read(lambda db: accounts.token_by_secret(db, good))
+    world.write(lambda tx: accounts.revoke_token(tx, found.id, now=world.now))
     assert refused(ask(world, "status", good)) == (401, "token_revoked")
     stored = world.read(lambda db: db.query("SELECT * FROM api_token"))
     assert good not in str(stored)
@@ -150,7 +150,7 @@ def test_a_token_asks_so_often_and_its_use_is_noted(world: ManagerWorld):
     one, other = token(world), token(world)
 
     def used() -> float | None:
-        return world.read(lambda db: tokens.token_by_secret(db, one)).used_time
+        return world.read(lambda db: accounts.token_by_secret(db, one)).used_time
 
     assert used() is None
     first = world.now
@@ -161,7 +161,7 @@ def test_a_token_asks_so_often_and_its_use_is_noted(world: ManagerWorld):
     world.now += 40.0
     ask(world, "status", one)
     assert used() == world.now
-    number = world.read(lambda db: tokens.token_by_secret(db, one)).id
+    number = world.read(lambda db: accounts.token_by_secret(db, one)).id
     for _ in range(world.ctx.settings.limits.accounting_per_token):
         world.ctx.limits.accounting.take(str(number), now=world.now)
     response = ask(world, "status", one)

@@ -16,19 +16,19 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import URL as PROJECT_URL
 from tests.helpers.project_world import World, succeeded
 
-from cobblestone.account_manager import collector, operation
-from cobblestone.account_manager.granted_web import check_address
-from cobblestone.account_manager.settings import AccountingSection
+from cobblestone.account_manager import collector
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.folder import AccountingSection
+from cobblestone.account_manager.core.projects_web import check_address
 from cobblestone.account_manager.store import accounts, granted
-from cobblestone.account_manager.store.granted import Standing
+from cobblestone.account_manager.store.granted import AccountStanding
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.account_manager.accounting_figure import HOLD, KAPPA, STARTER_POOL
-from cobblestone.policy.account_manager.accounting_policies import CEILING
+from cobblestone.policy.account_manager.accounting_policies import CEILING, HOLD, KAPPA, STARTER_POOL
 from cobblestone.store.people import users
-from cobblestone.wire.account_manager_server import MAX_JOBS, parse_manager_request
-from cobblestone.wire.reply_signature import HEADER, SignedExchange, sign_reply
+from cobblestone.wire.client.account_manager import MAX_JOBS, parse_manager_request
+from cobblestone.wire.project.signatures import HEADER, SignedExchange, sign_reply
 
 DAY = 86400.0
 TOKEN = "cob_" + "t" * 40
@@ -89,7 +89,7 @@ class Family:
         reply = self.caller.call()
         assert (reply.send_tasks == "all") is (self.manager.ctx.settings.accounting.policy == "jobs")
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> AccountStanding | None:
         return standing_of(self.manager, self.account)
 
 
@@ -98,7 +98,7 @@ def set_policy(manager: ManagerWorld, policy: str) -> None:
     manager.ctx.settings = manager.ctx.settings.model_copy(update={"accounting": section})
 
 
-def standing_of(manager: ManagerWorld, account: int) -> Standing | None:
+def standing_of(manager: ManagerWorld, account: int) -> AccountStanding | None:
     return manager.read(lambda db: granted.standing(db, account, now=manager.now))
 
 
@@ -294,7 +294,7 @@ def test_what_an_unvouched_project_grants_is_worth_no_more_than_a_claim(deceived
     for _ in range(6):
         assert deceived.day() == ""
     assert deceived.figure()[0] <= (1 + HOLD) * STARTER_POOL
-    assert "Nobody vouches for it" in deceived.manager.get("ops.php").text
+    assert "not trusted to grant credit" in deceived.manager.get("ops.php").text
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from tests.helpers.manager_world import PASSWORD, Caller, ManagerWorld
 from tests.integration.test_account_manager import WEAK, add, project_site, settle
 
-from cobblestone.account_manager.folder import create_manager
+from cobblestone.account_manager.core.folder import create_manager
 from cobblestone.account_manager.store import accounts
-from cobblestone.service.mailer import Mailer, outbox
-from cobblestone.wire.rss import read_rss
+from cobblestone.service.mail import Mailer, outbox
+from cobblestone.wire.project.pages import read_rss
 
 EMAIL = "ann@example.org"
 HOUR = 3600.0

@@ -13,14 +13,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.helpers.manager_world import CREDIT_SECOND, Caller, ManagerWorld
 
-from cobblestone.account_manager.backup import make_backup, restore_backup, verify_backup
-from cobblestone.account_manager.doctor import CHECKS
-from cobblestone.account_manager.monitoring import METRICS
+from cobblestone.account_manager.api import METRICS
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.upkeep import CHECKS, make_backup, restore_backup, verify_backup
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import StoreError
-from cobblestone.wire.signatures import encode_private_key, generate_key
+from cobblestone.wire.project.signatures import encode_private_key, generate_key
 
 SECONDS = 3600.0
 

@@ -14,9 +14,9 @@ from tests.helpers.project_world import World
 
 from cobblestone.ops.logging import configure_logging
 from cobblestone.ops.metrics import METRICS
-from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.server.operation.alerts import Watcher
 from cobblestone.service.health import DaemonBeat, DaemonHealth
-from cobblestone.service.supervision import Daemon, run_daemon
+from cobblestone.service.supervision import DaemonTask, run_daemon
 from cobblestone.store.operation.figures import samples
 
 
@@ -101,7 +101,7 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
 
     async def rounds() -> None:
         task = asyncio.create_task(
-            run_daemon(world.ctx, Daemon(name="broken", step=fail, sweep_seconds=0.01))
+            run_daemon(world.ctx, DaemonTask(name="broken", step=fail, sweep_seconds=0.01))
         )
         async with asyncio.timeout(10):
             await tried.wait()
@@ -222,7 +222,7 @@ def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFacto
             ("ann@example.org", "My project: disk full"),
             ("bob@example.org", "My project: disk full"),
         ]
-        assert "uploads and submissions are put off" in world.value("SELECT body FROM mail LIMIT 1")
+        assert "uploads and submissions are deferred" in world.value("SELECT body FROM mail LIMIT 1")
         world.now += 3600
         world.run(watcher.step())
         assert world.value("SELECT COUNT(*) FROM mail") == 4

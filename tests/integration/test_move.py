@@ -18,9 +18,9 @@ from tests.helpers.project_world import World
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.ops.settings import load_settings
 from cobblestone.server.credit.ledger_audit import recompute
-from cobblestone.server.operation.move_to_postgres import move_project
+from cobblestone.server.operation.backup import move_project
 from cobblestone.server.run import open_project
-from cobblestone.service.database_settings import settings_mode, with_database
+from cobblestone.service.settings import settings_mode, with_database
 from cobblestone.store.maintenance import copy_to_postgres
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import users

@@ -13,7 +13,7 @@ from tests.helpers.wire_requests import written_request
 from cobblestone.server.app import create_app
 from cobblestone.server.files import download, uploads
 from cobblestone.server.scheduler import endpoint
-from cobblestone.store.work.files import fan_out
+from cobblestone.store.catalog.files import fan_out
 
 
 @pytest.mark.both_databases

@@ -10,9 +10,17 @@ from tests.helpers.live_population import Record, run_live
 from tests.helpers.project_world import World
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.host_tables import draw_hosts
-from cobblestone.simulator.population import run_population
-from cobblestone.simulator.scenario import DAY, HOUR, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
+from cobblestone.simulator.population.run import run_population
+from cobblestone.simulator.world.host_tables import draw_hosts
+from cobblestone.simulator.world.scenario import (
+    DAY,
+    HOUR,
+    AppModel,
+    JobSizes,
+    ProjectModel,
+    Scenario,
+    ServerModel,
+)
 
 JOB = 2.2e9 * 9 * HOUR
 

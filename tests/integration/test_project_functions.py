@@ -13,7 +13,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision, ValidationReport
 from cobblestone.server.daemons import verdicts
 from cobblestone.server.daemons.project_work import ValidationTask

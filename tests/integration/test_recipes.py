@@ -19,14 +19,14 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone import cli
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import parse_comparison
+from cobblestone.policy.validation.comparison import parse_comparison
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core import comparisons
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit import systems
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.web import web_routes
-from cobblestone.server.web.site import Site
+from cobblestone.server.web.presentation.site import ProjectSite
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 
@@ -135,7 +135,7 @@ def test_the_command_prints_in_each_form(
     file = tmp_path / Path(path).name
     file.write_text(code)
     load(f"cobblestone.cli.{file.stem}", file, monkeypatch)
-    monkeypatch.setattr(cli, "NOUNS", (*cli.NOUNS, file.stem))
+    monkeypatch.setitem(cli.COMMANDS, file.stem, file.stem)
     monkeypatch.chdir(tmp_path)
     assert cli.run_command(["project", "create", "sky", "--name", "The sky", "--port", "18996"]) == 0
     capfd.readouterr()
@@ -157,7 +157,7 @@ def test_the_page_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module: Any = load("cobblestone.server.web.greetings", tmp_path / "greetings.py", monkeypatch)
 
     def with_the_page(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
-        site = Site(ctx)
+        site = ProjectSite(ctx)
         assert isinstance(site._environment.loader, ChoiceLoader)
         site._environment.loader.loaders = [
             *site._environment.loader.loaders,

@@ -12,13 +12,13 @@ from tests.helpers.project_world import World
 
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.exports import PublishedScale
 from cobblestone.domain.people import Scope
-from cobblestone.domain.scales import PublishedScale
-from cobblestone.server.credit.cross_project_scales import KEPT_FILE, kept_scales
-from cobblestone.server.daemons.statistics import ScaleUpdater
-from cobblestone.store.credit import scales
-from cobblestone.store.people import tokens
-from cobblestone.wire.scales import parse_project_scales, write_published_scales_json
+from cobblestone.server.credit.scales import KEPT_FILE, kept_scales
+from cobblestone.server.daemons.housekeeping import ScaleUpdater
+from cobblestone.store.credit import credit_statistics
+from cobblestone.store.people import credentials
+from cobblestone.wire.project.scales import parse_project_scales, write_published_scales_json
 
 PLAN_CLASSES = """
 [cuda]
@@ -54,8 +54,10 @@ def gpus(world: World) -> World:
 
 
 def token_of(world: World) -> str:
-    secret = tokens.new_secret()
-    world.write(lambda tx: tokens.create_token(tx, secret, name="t", scopes=[Scope.MANAGE], now=world.now))
+    secret = credentials.new_secret()
+    world.write(
+        lambda tx: credentials.create_token(tx, secret, name="t", scopes=[Scope.MANAGE], now=world.now)
+    )
     return secret
 
 
@@ -64,7 +66,7 @@ def apply(world: World, body: object) -> httpx.Response:
 
 
 def stored(world: World) -> dict[tuple[str, str, int], float]:
-    found = world.ctx.store.read(scales.scales_in_use)
+    found = world.ctx.store.read(credit_statistics.scales_in_use)
     return {(item.app_name, item.plan_class, item.version_num): item.scale for item in found}
 
 

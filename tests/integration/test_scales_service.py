@@ -21,10 +21,14 @@ from tests.helpers.export_servers import ExportServer, answers, closed_port, exp
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.cross_project import MAX_AGE
 from cobblestone.scales import collector as collector_module
-from cobblestone.scales.collector import Collector, read_sources
-from cobblestone.scales.fetch import FetchFailed, read_document
+from cobblestone.scales.collector import DocumentUnreadable, ScalesCollector, read_document, read_sources
 from cobblestone.scales.service import ScalesService, bind
-from cobblestone.wire.scales import MAX_BYTES, ParsedProject, parse_project_scales, parse_published_scales
+from cobblestone.wire.project.scales import (
+    MAX_BYTES,
+    ParsedProject,
+    parse_project_scales,
+    parse_published_scales,
+)
 
 HONEST = [answers(export(0.10)), answers(export(0.10)), answers(export(0.12))]
 WITHOUT_A_LIE = (0.10 + 0.10 + 0.12) / 3
@@ -45,7 +49,7 @@ def honest() -> Iterator[list[ExportServer]]:
         yield servers
 
 
-def collect(collector: Collector) -> dict[str, float]:
+def collect(collector: ScalesCollector) -> dict[str, float]:
     asyncio.run(collector.collect())
     return {item.plan_class: item.scale for item in collector.publication().scales}
 
@@ -55,7 +59,7 @@ def sources_of(servers: list[ExportServer], *more: str) -> list[str]:
 
 
 def test_the_average_of_projects_is_published(honest: list[ExportServer]) -> None:
-    collector = Collector(sources_of(honest))
+    collector = ScalesCollector(sources_of(honest))
     assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
     assert [server.asked for server in honest] == [["/scales.json"]] * 3
     assert all(source.problem == "" for source in collector.sources)
@@ -65,12 +69,12 @@ def test_what_projects_said_survives_a_restart_of_the_service(
     honest: list[ExportServer], tmp_path: Path
 ) -> None:
     state = tmp_path / "deep" / "state.json"
-    first = Collector(sources_of(honest), state=state)
+    first = ScalesCollector(sources_of(honest), state=state)
     assert collect(first) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
     urls = [source.url for source in first.sources]
     for server in honest:
         server.asked.clear()
-    again = Collector([*urls[1:], "http://127.0.0.1:1/new/scales.json", urls[0]], state=state)
+    again = ScalesCollector([*urls[1:], "http://127.0.0.1:1/new/scales.json", urls[0]], state=state)
     # published before anybody was asked
     assert [(item.plan_class, item.n_projects) for item in again.publication().scales] == [("cuda", 3)]
     assert [server.asked for server in honest] == [[], [], []]
@@ -82,7 +86,7 @@ def test_a_silent_project_keeps_its_last_word_over_restarts_until_it_is_too_old(
     honest: list[ExportServer], tmp_path: Path
 ) -> None:
     clock = Watch()
-    collect(Collector(sources_of(honest), clock=clock, state=tmp_path / "state"))
+    collect(ScalesCollector(sources_of(honest), clock=clock, state=tmp_path / "state"))
     dead = [f"http://127.0.0.1:{closed_port()}/scales.json" for _ in honest]
     state = (tmp_path / "state").read_text()
     for alive, gone in zip(sources_of(honest), dead, strict=True):
@@ -91,11 +95,11 @@ def test_a_silent_project_keeps_its_last_word_over_restarts_until_it_is_too_old(
     for age in (0.0, MAX_AGE - 60.0):
         later = Watch()
         later.now = clock.now + age
-        silent = Collector(read_sources(dead), clock=later, state=tmp_path / "state")
+        silent = ScalesCollector(read_sources(dead), clock=later, state=tmp_path / "state")
         assert [source.last is not None for source in silent.sources] == [True, True, True]
         assert collect(silent) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
     later.now = clock.now + MAX_AGE + 60.0
-    assert collect(Collector(read_sources(dead), clock=later, state=tmp_path / "state")) == {}
+    assert collect(ScalesCollector(read_sources(dead), clock=later, state=tmp_path / "state")) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,8 @@ def test_a_silent_project_keeps_its_last_word_over_restarts_until_it_is_too_old(
 )
 def test_a_file_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state").write_bytes(content)
-    with pytest.raises(ConfigError, match="remove it to begin anew"):
-        Collector(["http://127.0.0.1:1/scales.json"], state=tmp_path / "state")
+    with pytest.raises(ConfigError, match="remove it to start again"):
+        ScalesCollector(["http://127.0.0.1:1/scales.json"], state=tmp_path / "state")
     assert (tmp_path / "state").read_bytes() == content
 
 
@@ -112,7 +116,7 @@ def test_a_disk_that_takes_nothing_does_not_stop_the_service(
     honest: list[ExportServer], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert collect(Collector(sources_of(honest), state=tmp_path / "file" / "state"))
+    assert collect(ScalesCollector(sources_of(honest), state=tmp_path / "file" / "state"))
 
 
 BAD = {
@@ -136,7 +140,7 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_project_moves_nothing_beyond_the_bound(honest: list[ExportServer], kind: str) -> None:
     with export_servers(BAD[kind]) as (bad,):
-        collector = Collector(sources_of([*honest, bad]))
+        collector = ScalesCollector(sources_of([*honest, bad]))
         (found,) = collect(collector).values()
         assert 0.8 * 0.10 <= found <= 1.4 * 0.12
         if not kind.startswith("lie"):
@@ -149,7 +153,7 @@ def test_a_bad_project_moves_nothing_beyond_the_bound(honest: list[ExportServer]
 def test_a_project_that_dawdles_or_floods_is_left(honest: list[ExportServer], habit: str) -> None:
     with export_servers(answers(b"")) as (bad,):
         bad.behave = getattr(bad, habit)
-        collector = Collector(sources_of([*honest, bad]), timeout_seconds=0.5)
+        collector = ScalesCollector(sources_of([*honest, bad]), timeout_seconds=0.5)
         assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
         problem = collector.sources[-1].problem
         assert ("did not answer within 0.5 s" in problem) == (habit != "endless")
@@ -158,14 +162,14 @@ def test_a_project_that_dawdles_or_floods_is_left(honest: list[ExportServer], ha
 
 def test_nobody_listening_is_said_with_the_address(honest: list[ExportServer]) -> None:
     down = f"http://127.0.0.1:{closed_port()}/"
-    collector = Collector(sources_of(honest, down))
+    collector = ScalesCollector(sources_of(honest, down))
     collect(collector)
     assert f"{down}scales.json cannot be read" in collector.sources[-1].problem
 
 
 def test_a_project_that_goes_down_keeps_its_say_for_a_while(honest: list[ExportServer]) -> None:
     clock = Watch()
-    collector = Collector(sources_of(honest), clock=clock)
+    collector = ScalesCollector(sources_of(honest), clock=clock)
     before = collect(collector)
     honest[0].behave = answers(b"", 500)
     clock.now += 86400
@@ -186,7 +190,7 @@ def test_a_project_may_answer_in_xml(honest: list[ExportServer]) -> None:
         b"<expavg_credit>1000</expavg_credit><pfc_scale>0.16</pfc_scale></app_version></version_scales>"
     )
     with export_servers(answers(body)) as (other,):
-        found = collect(Collector(sources_of(honest, f"{other.url}scales.xml")))
+        found = collect(ScalesCollector(sources_of(honest, f"{other.url}scales.xml")))
         assert other.asked == ["/scales.xml"]
     assert found["cuda"] == pytest.approx((0.10 + 0.10 + 0.12 + 0.16) / 4)
 
@@ -201,9 +205,9 @@ def test_a_mistake_of_ours_with_one_answer_does_not_end_the_round(
 
     monkeypatch.setattr(collector_module, "parse_project_scales", careless)
     with export_servers(answers(export(0.66))) as (odd,):
-        collector = Collector(sources_of([*honest, odd]))
+        collector = ScalesCollector(sources_of([*honest, odd]))
         assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
-        assert "mistake of this service" in collector.sources[-1].problem
+        assert "bug in this service" in collector.sources[-1].problem
 
 
 # -- the list ----------------------------------------------------------------------------------------------
@@ -240,7 +244,7 @@ def test_an_empty_list_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def service(honest: list[ExportServer]) -> Iterator[str]:
     """Address of a running service that has collected once."""
-    collector = Collector(sources_of(honest, f"http://127.0.0.1:{closed_port()}/<b>"))
+    collector = ScalesCollector(sources_of(honest, f"http://127.0.0.1:{closed_port()}/<b>"))
     asyncio.run(collector.collect())
     with bind("127.0.0.1", 0) as listener:
         config = uvicorn.Config(ScalesService(collector).app(), log_level="warning", lifespan="off")
@@ -292,7 +296,7 @@ def test_the_command_collects_answers_and_ends_on_an_interrupt(
 
 
 def test_published_scales_that_cannot_be_fetched_are_said(tmp_path: Path) -> None:
-    with pytest.raises(FetchFailed, match="cannot be read"):
+    with pytest.raises(DocumentUnreadable, match="cannot be read"):
         read_document(str(tmp_path / "nothing.json"))
-    with pytest.raises(FetchFailed, match="cannot be read"):
+    with pytest.raises(DocumentUnreadable, match="cannot be read"):
         read_document(f"http://127.0.0.1:{closed_port()}/")

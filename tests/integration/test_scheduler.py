@@ -10,7 +10,7 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.store.people import users
 from cobblestone.store.work import messages
-from cobblestone.wire.scheduler_request import MsgFromHost, ReportedFile
+from cobblestone.wire.scheduler.request import MsgFromHost, ReportedFile
 
 pytestmark = pytest.mark.both_databases
 
@@ -334,7 +334,7 @@ def test_a_failing_host_soon_gets_one_job_a_day(make_world):
 
 
 def test_a_blocked_host_gets_no_work_but_may_report(world: World):
-    from cobblestone.domain.ids import HostId
+    from cobblestone.domain.values import HostId
     from cobblestone.store.people import hosts
 
     world.add_jobs(world.add_app(), n=2)
@@ -359,7 +359,7 @@ def test_trickles_are_stored_once_and_acknowledged(world: World):
 
 
 def test_a_trickle_down_goes_out_with_the_job_running_and_only_once(world: World):
-    from cobblestone.domain.ids import HostId
+    from cobblestone.domain.values import HostId
 
     world.add_jobs(world.add_app())
     host = world.host(world.user("alice"))
@@ -405,7 +405,7 @@ def test_who_has_the_key_of_an_account_may_say_who_is_behind_it_and_nobody_else(
 
 
 def test_preferences_changed_on_the_site_reach_the_client_once(world: World):
-    from cobblestone.domain.ids import UserId
+    from cobblestone.domain.values import UserId
 
     host = world.host(world.user("alice"))
     host.rpc()

@@ -14,11 +14,11 @@ from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.api_schema.apps import AppChanges, RulesBody
-from cobblestone.cli.app import deadline_lines
+from cobblestone.cli.work.app import deadline_lines
+from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
-from cobblestone.domain.platforms import POSIX
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
-from cobblestone.wire.signatures import decode_private_key, encode_public_key, verify_md5
+from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
 
 @pytest.fixture
@@ -331,7 +331,8 @@ def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_wha
         good, bad = pool.submit(1), pool.submit(Job(inputs=[b"3"], name="bad"))
         assert good.result(60).json() == {"got": 1}
         with pytest.raises(
-            JobFailed, match=r"nobody at hand could take it but people who had it already.*[Ee]xit status"
+            JobFailed,
+            match=r"no one available could take it except people who had it already.*[Ee]xit status",
         ):
             bad.result(60)
     status = pool.batch.status()
@@ -377,7 +378,7 @@ def test_leaving_an_executor_says_what_is_open(
     leaving.start()
     eventually(lambda: "1 of 1 jobs" in caplog.text)
     assert "(third); 0 are on computers now" in caplog.text
-    assert "No volunteer's computer called" in caplog.text
+    assert "No volunteer's computer was in contact" in caplog.text
     volunteers = Volunteers(world)
     while leaving.is_alive():
         volunteers.work()
@@ -521,8 +522,8 @@ def test_the_operator_s_part(project: Project):
 
 
 def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: World):
-    from cobblestone.api_schema.signing import KeyList
-    from cobblestone.sdk.key_rotation import rotate_key
+    from cobblestone.api_schema.project import KeyList
+    from cobblestone.sdk.api.signing import rotate_key
 
     keys = world.ctx.folder.keys
     first = (keys / "code_sign_private").read_text()
@@ -546,7 +547,7 @@ def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: Wo
 
 
 def test_an_interrupted_rotation_is_finished(project: Project, world: World, monkeypatch):
-    from cobblestone.sdk import key_rotation
+    from cobblestone.sdk.api import signing as key_rotation
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -569,8 +570,8 @@ def test_an_interrupted_rotation_is_finished(project: Project, world: World, mon
 
 
 def test_signing_on_another_machine(project: Project, world: World, tmp_path: Path):
-    from cobblestone.sdk import signing
-    from cobblestone.sdk.key_files import read_private_key, write_key_pair
+    from cobblestone.sdk.api import signing
+    from cobblestone.sdk.api.signing import read_private_key, write_key_pair
 
     private_file = world.ctx.folder.code_sign_private
     offline = tmp_path / "offline.key"
@@ -595,11 +596,11 @@ def test_signing_on_another_machine(project: Project, world: World, tmp_path: Pa
 
 
 def test_a_changed_file_is_not_signed(project: Project, world: World, tmp_path: Path):
-    from cobblestone.sdk import signing
+    from cobblestone.sdk.api import signing
 
     manifest = signing.export_manifest(project.connection, tmp_path / "m", everything=True)
     (tmp_path / "m" / "files" / manifest.files[0].file).write_bytes(b"evil")
-    with pytest.raises(JobError, match="not the file that the manifest describes"):
+    with pytest.raises(JobError, match="not the file described in the manifest"):
         signing.sign_manifest(tmp_path / "m", world.key)
 
 

@@ -24,7 +24,10 @@ from cobblestone.server.operation.create_project import NewProject, create_proje
 
 MODULES = (
     "cobblestone",
-    *(f"cobblestone.sdk.{name}" for name in ("app_definition", "batch", "errors", "jobs", "project")),
+    *(
+        f"cobblestone.sdk.{name}"
+        for name in ("api.batch", "api.connection", "api.jobs", "app_definition", "project")
+    ),
 )
 PUBLIC = sorted(set(cobblestone.__all__) - {"__version__"})
 

@@ -17,12 +17,17 @@ import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
 from cobblestone.domain.exports import ExportedUser
-from cobblestone.statistics.collector import Collector, run_apart
-from cobblestone.statistics.fetch import FetchFailed, fetch, new_client
+from cobblestone.statistics.collector import ExportCollector, ExportUnreadable, fetch, new_client, run_apart
+from cobblestone.statistics.folder import (
+    CollectedProject,
+    CollectSection,
+    FetchedFile,
+    SiteFolder,
+    StatisticsSettings,
+    create_site,
+)
 from cobblestone.statistics.run import open_site
-from cobblestone.statistics.settings import CollectSection, StatisticsSettings, create_site
-from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
-from cobblestone.statistics.store.queries import Published
+from cobblestone.statistics.store.queries import PublishedFile
 
 NOON = 20_000 * DAY + DAY / 2
 EVERY = 86400.0
@@ -101,7 +106,9 @@ class Site:
         sources = [{"name": name, "title": name.title(), "url": f"{projects.url}{name}/"} for name in names]
         settings = {"pause_seconds": 0, "timeout_seconds": 1, "max_seconds_per_file": 3, **collect}
         self.settings = StatisticsSettings.model_validate({"project": sources, "collect": settings})
-        self.collector = Collector(self.folder, self.settings, clock=lambda: self.now, run=asyncio.to_thread)
+        self.collector = ExportCollector(
+            self.folder, self.settings, clock=lambda: self.now, run=asyncio.to_thread
+        )
 
     def round(self) -> None:
         async def steps() -> None:
@@ -110,13 +117,13 @@ class Site:
 
         asyncio.run(steps())
 
-    def state(self, name: str) -> ProjectState:
+    def state(self, name: str) -> CollectedProject:
         return self.folder.project(name).read_state()
 
-    def published(self) -> Published:
+    def published(self) -> PublishedFile:
         path = self.collector.published()
         assert path is not None
-        return Published(self.folder, path)
+        return PublishedFile(self.folder, path)
 
 
 def small(total: float, time: float = NOON) -> Export:
@@ -133,7 +140,7 @@ def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "main.py"), raising=False)
     projects.put("one", small(100))
     site = Site(tmp_path, projects, "one")
-    site.collector = Collector(
+    site.collector = ExportCollector(
         site.folder, site.settings, clock=lambda: site.now
     )  # in processes of their own, as when it runs
     site.round()
@@ -285,7 +292,7 @@ def test_who_sends_byte_by_byte_is_given_up_before_the_time_for_a_file_is_over(
     projects.special["/one/user.gz"] = trickle
     site = Site(tmp_path, projects, "one", max_seconds_per_file=600)
     site.round()
-    assert "user.gz comes slower than 10000 bytes a second" in site.state("one").problem
+    assert "user.gz is slower than 10000 bytes per second" in site.state("one").problem
 
 
 def test_who_exports_parts_without_end_is_given_up(tmp_path: Path, projects: Projects):
@@ -365,7 +372,7 @@ def get(projects: Projects, path: str, target: Path, known: FetchedFile | None =
 def test_a_file_whose_connection_broke_is_continued(tmp_path: Path, projects: Projects):
     projects.files["/a"] = data = bytes(range(256)) * 1000
     projects.cut["/a"] = 100_000
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ExportUnreadable):
         get(projects, "a", tmp_path / "a")
     came = get(projects, "a", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == data
@@ -376,7 +383,7 @@ def test_a_file_whose_connection_broke_is_continued(tmp_path: Path, projects: Pr
 def test_a_file_that_changed_meanwhile_is_fetched_from_the_begin(tmp_path: Path, projects: Projects):
     projects.files["/a"] = b"old" * 50_000
     projects.cut["/a"] = 100_000
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ExportUnreadable):
         get(projects, "a", tmp_path / "a")
     projects.files["/a"] = b"new" * 50_000
     get(projects, "a", tmp_path / "a")
@@ -387,7 +394,7 @@ def test_a_server_that_does_not_say_which_file_it_is_sends_it_whole_again(tmp_pa
     projects.files["/a"] = b"abc" * 50_000
     projects.etags = False
     projects.cut["/a"] = 100_000
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ExportUnreadable):
         get(projects, "a", tmp_path / "a")
     get(projects, "a", tmp_path / "a")
     assert "Range" not in projects.asked[-1][1]

@@ -15,12 +15,11 @@ from tests.integration.test_export import add_host, add_user, export, say
 
 from cobblestone.account_manager.store import accounts
 from cobblestone.server.app import create_app as project_app
-from cobblestone.statistics.collector import Collector
-from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.settings import CollectSection, StatisticsSettings
-from cobblestone.statistics.state import SiteFolder
-from cobblestone.statistics.web.app import create_app
-from cobblestone.wire.identity import external_cpid
+from cobblestone.statistics.collector import ExportCollector
+from cobblestone.statistics.folder import CollectSection, SiteFolder, StatisticsSettings
+from cobblestone.statistics.run import create_app
+from cobblestone.statistics.web.site import StatisticsContext
+from cobblestone.wire.project.account import external_cpid
 
 ANA = external_cpid("c" * 32, "ana@example.org")
 
@@ -60,7 +59,7 @@ class Site:
             clock=lambda: self.now,
         )
         self.transport = ProjectsByHost(worlds)
-        self._collector = Collector(
+        self._collector = ExportCollector(
             self.ctx.folder, settings, clock=self.ctx.clock, run=asyncio.to_thread, connect=self._connect
         )
 

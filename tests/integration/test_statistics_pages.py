@@ -18,9 +18,8 @@ from tests.helpers.statistics_exports import DAY
 from tests.helpers.statistics_site import ALICE, MARKUP, N_DAYS, NOON, Client, open_filled_site
 
 from cobblestone.demo.family import read_curve
-from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.settings import StatisticsSettings
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.statistics.folder import SiteFolder, StatisticsSettings
+from cobblestone.statistics.web.site import StatisticsContext
 
 
 class Links(HTMLParser):
@@ -194,7 +193,7 @@ def test_a_site_that_has_collected_nothing_says_so(tmp_path: Path):
         master_url="http://s.example.org/",
     )
     client = Client(ctx)
-    assert "come in yet" in client.get("").text
+    assert "come in from any project yet" in client.get("").text
     assert client.get("ranking/user").status_code == 503
     assert client.get("collection").status_code == 200
 

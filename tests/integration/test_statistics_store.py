@@ -12,17 +12,15 @@ from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, 
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import BadgeHolder, Deletion, ExportedBadge
+from cobblestone.statistics.folder import CollectedProject, CollectedSource, Join, SiteFolder
 from cobblestone.statistics.ingest import ingest
-from cobblestone.statistics.settings import Join, Source
-from cobblestone.statistics.state import ProjectState, SiteFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.store.build import PublishedProject, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
-from cobblestone.statistics.store.merges import MOST_INTO_ONE, merged_file
-from cobblestone.statistics.store.queries import Entity, Published, added_up
-from cobblestone.statistics.store.rows import badge_file
+from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
+from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import curves, round_levels
-from cobblestone.wire.statistics_import import MOST_BADGES, parse_tables, picture_address
+from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE, BOB = cpid("alice"), cpid("bob")
@@ -36,10 +34,12 @@ class Site:
 
     def __init__(self, root: Path) -> None:
         self.folder = SiteFolder(root)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, CollectedSource] = {}
 
-    def take(self, name: str, export: Export, *, join: Join = Join.NAME, step: float = DAY) -> ProjectState:
-        self.sources[name] = Source(
+    def take(
+        self, name: str, export: Export, *, join: Join = Join.NAME, step: float = DAY
+    ) -> CollectedProject:
+        self.sources[name] = CollectedSource(
             name=name, title=name.title(), url=f"http://{name}.example.org/", join=join
         )
         project = self.folder.project(name)
@@ -47,7 +47,7 @@ class Site:
         before = project.read_state()
         url = self.sources[name].url
         came = ingest(project, before.generation, now=export.time, max_rows=10**6, step=step, url=url)
-        state = ProjectState(
+        state = CollectedProject(
             generation=came.generation, exported=came.exported, counts=came.counts, tried=export.time
         )
         project.write_state(state)
@@ -56,15 +56,15 @@ class Site:
     def generation(self, name: str) -> str:
         return self.folder.project(name).read_state().generation
 
-    def publish(self, *, now: float = NOON, step: float = DAY) -> Published:
+    def publish(self, *, now: float = NOON, step: float = DAY) -> PublishedFile:
         members = [
-            Member(
+            PublishedProject(
                 number=number, source=source, rows=project.rows(project.read_state().generation), exported=now
             )
             for number, (name, source) in enumerate(self.sources.items(), 1)
             for project in [self.folder.project(name)]
         ]
-        return Published(self.folder, build(self.folder, members, now=now, step=step), step=step)
+        return PublishedFile(self.folder, build(self.folder, members, now=now, step=step), step=step)
 
 
 @pytest.fixture
@@ -72,13 +72,13 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def accounts_of(published: Published, key: str) -> set[tuple[str, str]]:
+def accounts_of(published: PublishedFile, key: str) -> set[tuple[str, str]]:
     person = published.find("user", 0, key)
     assert person is not None
     return {(published.projects[each.project].name, each.key) for each in published.members(person)}
 
 
-def found(published: Published, kind: str, project: int, key: str) -> Entity:
+def found(published: PublishedFile, kind: str, project: int, key: str) -> Entity:
     entity = published.find(kind, project, key)
     assert entity is not None
     return entity
@@ -190,8 +190,10 @@ def test_hostile_records_are_refused_and_counted_and_the_others_stay_as_they_are
     (project.incoming / "user.gz").write_bytes(gzip.compress((HOSTILE % (rows, "x" * 190_000)).encode()))
     came = ingest(project, "", now=NOON, max_rows=10**6)
     assert (came.counts.users, came.counts.refused) == (102, 6)
-    project.write_state(ProjectState(generation=came.generation, exported=came.exported, counts=came.counts))
-    site.sources["one"] = Source(name="one", title="One", url="http://one.example.org/")
+    project.write_state(
+        CollectedProject(generation=came.generation, exported=came.exported, counts=came.counts)
+    )
+    site.sources["one"] = CollectedSource(name="one", title="One", url="http://one.example.org/")
     published = site.publish()
     assert found(published, "user", 1, "1").name == "&b;&c;<b>", "no entity means anything"
     assert len(found(published, "user", 1, "7").name) == 255
@@ -439,7 +441,7 @@ def test_a_computer_whose_credit_went_to_another_one_was_merged(site: Site):
         ]
 
 
-def totals_of(published: Published, project: int, key: str) -> list[tuple[float, float]]:
+def totals_of(published: PublishedFile, project: int, key: str) -> list[tuple[float, float]]:
     days = published.history(found(published, "user", project, key))
     return [(each.day - 20_000, each.total) for each in days]
 

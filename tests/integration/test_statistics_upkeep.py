@@ -17,15 +17,12 @@ from cobblestone.cli import run_command
 from cobblestone.domain.errors import StoreError
 from cobblestone.statistics import backup
 from cobblestone.statistics.backup import make_backup, restore_backup
-from cobblestone.statistics.collector import Collector
+from cobblestone.statistics.collector import ExportCollector
 from cobblestone.statistics.doctor import CHECKS
+from cobblestone.statistics.folder import CollectedProject, SiteFolder, create_site
 from cobblestone.statistics.ingest import ingest
-from cobblestone.statistics.monitoring import METRICS
-from cobblestone.statistics.run import open_site
-from cobblestone.statistics.settings import create_site
-from cobblestone.statistics.state import ProjectState, SiteFolder
+from cobblestone.statistics.run import METRICS, create_app, open_site
 from cobblestone.statistics.store.build import published
-from cobblestone.statistics.web.app import create_app
 
 NOON = 20_000 * DAY + DAY / 2
 
@@ -39,7 +36,7 @@ def take(site: SiteFolder, day: int) -> None:
     export.write(project.incoming)
     before, now = project.read_state(), NOON + day * DAY
     came = ingest(project, before.generation, now=now, max_rows=10**6)
-    state = ProjectState(
+    state = CollectedProject(
         generation=came.generation, exported=came.exported, collected=now, tried=now, counts=came.counts
     )
     project.write_state(state)
@@ -50,7 +47,7 @@ def publish(site: SiteFolder, now: float) -> None:
         return work()  # type: ignore[operator]  # given by the test
 
     with open_site(site.root, clock=lambda: now) as ctx:
-        asyncio.run(Collector(site, ctx.settings, clock=lambda: now, run=here).publish())
+        asyncio.run(ExportCollector(site, ctx.settings, clock=lambda: now, run=here).publish())
 
 
 @pytest.fixture
@@ -95,7 +92,10 @@ def test_a_site_is_ready_once_there_is_something_to_show_and_says_how_collecting
 ):
     create_site(tmp_path / "new")
     empty = ask(SiteFolder(tmp_path / "new"), "readyz")
-    assert (empty.status_code, empty.json()["database"]) == (503, "no project's figures have come in yet")
+    assert (empty.status_code, empty.json()["database"]) == (
+        503,
+        "no figures have come in from any project yet",
+    )
     assert ask(site, "readyz").status_code == 200
     assert ask(site, "healthz").text == "ok\n"
     found = {

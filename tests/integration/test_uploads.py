@@ -24,10 +24,10 @@ from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.server.app import create_app
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog.apps import to_json
-from cobblestone.store.work.archive_parts import Archive
-from cobblestone.store.work.files import fan_out, place_of
+from cobblestone.store.catalog.files import fan_out, place_of
+from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.uploads import output_content, outputs_of_results
-from cobblestone.wire.signatures import sign_md5, upload_signature
+from cobblestone.wire.project.signatures import sign_md5, upload_signature
 
 pytestmark = pytest.mark.both_databases
 
@@ -315,8 +315,8 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
 
 
 def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
-    from cobblestone.domain.ids import UserId
-    from cobblestone.server.accounts.account_daemon import AccountKeeper
+    from cobblestone.domain.values import UserId
+    from cobblestone.server.daemons.housekeeping import AccountKeeper
     from cobblestone.store.people import account_changes
     from cobblestone.store.work import archive
 

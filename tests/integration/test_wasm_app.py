@@ -11,13 +11,15 @@ from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, connect
 from tests.helpers.wasm_slot import COPY, FOREVER, module
 
-from cobblestone.cli.app import app_lines
+from cobblestone.cli.work.app import app_lines
 from cobblestone.domain import pyodide as known
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.launcher.wasm import PYODIDE_DESCRIPTION_FILE
-from cobblestone.sdk import Project, RequestRefused, bundle, pyodide, wasm_package, wasm_toolchain
+from cobblestone.launcher.packing import PYODIDE_DESCRIPTION_FILE
+from cobblestone.sdk import Project, RequestRefused
 from cobblestone.sdk.app_definition import AppSpec
+from cobblestone.sdk.packing import bundle, pyodide, wasm_package
+from cobblestone.sdk.wasm import toolchain
 
 COMMAND = "program {input} {output}"
 OWN = "x86_64-pc-linux-gnu"
@@ -28,9 +30,9 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     """A project, and a module; launchers and libraries are stood in for, since they are not fetched for a test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
-    for platform in wasm_toolchain.TARGETS:
-        Path(wasm_toolchain.launcher_name(platform)).write_text(f"launcher for {platform}")
-    monkeypatch.setattr(wasm_toolchain, "library", lambda platform: f"library for {platform}".encode())
+    for platform in toolchain.TARGETS:
+        Path(toolchain.launcher_name(platform)).write_text(f"launcher for {platform}")
+    monkeypatch.setattr(toolchain, "library", lambda platform: f"library for {platform}".encode())
     monkeypatch.setattr(wasm_package, "compiled_modules", lambda name, module, platforms: {OWN: b"compiled"})
     Path("program.wasm").write_bytes(COPY)
     Path("table.txt").write_text("1 2 3\n")
@@ -43,7 +45,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 def test_versions_for_all_platforms_are_made_and_signed_in_one_go_and_share_what_they_can(project: Project):
     app = project.create_app("copy", COMMAND, ["table.txt"], wasm="program.wasm")
-    assert {version.platform for version in app.versions} == set(wasm_toolchain.TARGETS)
+    assert {version.platform for version in app.versions} == set(toolchain.TARGETS)
     assert {version.version_num for version in app.versions} == {100}
     assert all(version.signed for version in app.versions)
     files = [[file.file for file in version.files if not file.executable] for version in app.versions]
@@ -71,7 +73,7 @@ def test_a_new_module_is_a_new_version_everywhere_and_cannot_be_forgotten(projec
     Path("program.wasm").write_bytes(FOREVER)
     assert project.update_app("copy", [], wasm="program.wasm").version_num == 101
     assert sorted(v.platform for v in project.versions("copy") if v.version_num == 101) == sorted(
-        wasm_toolchain.TARGETS
+        toolchain.TARGETS
     )
 
 
@@ -102,7 +104,7 @@ def test_a_portable_python_program_stays_one_when_it_changes(project: Project):
     Path("double.py").write_text("import sys\n")
     words = "python3 double.py {input} {output}"
     app = project.create_app("double", words, ["double.py"], portable=True)
-    assert len(app.versions) == len(wasm_toolchain.TARGETS)
+    assert len(app.versions) == len(toolchain.TARGETS)
     assert app.command == ["python", "double.py", "{input}", "{output}"]
     names = [file.open_name for file in app.versions[0].files if not file.executable]
     assert names == ["python.wasm", "cobblestone_wasm.txt", "double.py", "packages.zip"]

@@ -15,9 +15,9 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
-from cobblestone.server.accounts.account_daemon import AccountKeeper
-from cobblestone.service.mailer import Mailer, outbox
-from cobblestone.service.one_time_password import one_time_password, time_step
+from cobblestone.server.daemons.housekeeping import AccountKeeper
+from cobblestone.service.mail import Mailer, outbox
+from cobblestone.service.passwords import one_time_password, time_step
 from cobblestone.store.people import mails
 
 NEW_PASSWORD = "a longer secret"

@@ -10,11 +10,11 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import RecentAverage
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.service.pages.wording import credit
-from cobblestone.store.credit import credit_history
+from cobblestone.store.credit import history
 from cobblestone.store.people import users
 
 DAY = 86400.0
@@ -148,7 +148,7 @@ def test_long_ledgers_are_summed_with_nearly_the_same_result(
         )
     )
     exact = rows(world, "userid=1")
-    monkeypatch.setattr(credit_history, "MAX_SINGLE", 2999)
+    monkeypatch.setattr(history, "MAX_SINGLE", 2999)
     summed = rows(world, "userid=1")
     assert [row["tasks"] for row in summed] == [row["tasks"] for row in exact]
     for name in ("credit", "recent_average"):

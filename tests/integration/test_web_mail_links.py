@@ -11,9 +11,9 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
-from cobblestone.domain.ids import UserId
+from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.security import LOG_IN_SECONDS
-from cobblestone.service.account_mails import CONFIRM_SECONDS
+from cobblestone.service.mail import CONFIRM_SECONDS
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, users
 

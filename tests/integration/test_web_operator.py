@@ -14,11 +14,11 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import Volunteers, email, fetch, populate
 
 from cobblestone.domain.work import ReplicationRules
-from cobblestone.server.operation.alert_daemon import Watcher
-from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
+from cobblestone.server.operation.alerts import Watcher
+from cobblestone.server.web.presentation.plots import rate_per_hour, sparkline, thinned
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import failures, interventions
-from cobblestone.store.operation.figures import Sample
+from cobblestone.store.operation import figures, interventions
+from cobblestone.store.operation.figures import FigureSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +220,10 @@ def test_only_the_newest_failures_are_looked_at_and_the_page_says_so(
     )
     address = f"/ops_errors.php?version={version_id}"
     assert "There are more failures" not in text_of(village.operator.get(address))
-    monkeypatch.setattr(failures, "FAILURES_READ", 1)
+    monkeypatch.setattr(figures, "FAILURES_READ", 1)
     assert [row[2] for row in rows_of_failures(village, address)] == ["1"]
     assert "There are more failures" in text_of(village.operator.get(address))
-    monkeypatch.setattr(failures, "RATE_WINDOW", 1)
+    monkeypatch.setattr(figures, "RATE_WINDOW", 1)
     assert "No task failed." in text_of(village.operator.get(address))
 
 
@@ -396,7 +396,7 @@ def test_the_overview_draws_what_was_sampled(village: Village):
 
 
 def test_rates_are_differences_of_counters_and_a_restart_begins_at_zero():
-    samples = [Sample(t * 3600.0, {"n": value}) for t, value in enumerate([100, 250, 20, 20])]
+    samples = [FigureSample(t * 3600.0, {"n": value}) for t, value in enumerate([100, 250, 20, 20])]
     assert rate_per_hour(samples, "n") == [(3600, 150), (7200, 20), (10800, 0)]
     assert rate_per_hour(samples, "missing") == []
 
@@ -412,7 +412,7 @@ def test_a_line_stays_inside_of_its_drawing():
 
 
 def test_many_samples_are_thinned_and_the_newest_is_kept():
-    samples = [Sample(float(t), {}) for t in range(1000)]
+    samples = [FigureSample(float(t), {}) for t in range(1000)]
     chosen = thinned(samples)
     assert len(chosen) <= 140
     assert chosen[-1].time == 999

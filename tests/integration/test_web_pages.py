@@ -13,11 +13,11 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
-from cobblestone.domain.states import Outcome, ServerState, TaskState, ValidateState
+from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.work import Outcome, ServerState, TaskState, ValidateState
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.credit.credit_history import CreditOwner, ledger_marks
+from cobblestone.store.credit.history import CreditOwner, ledger_marks
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries, ranking
 from cobblestone.store.operation.page_queries import TaskOwner, task_state
@@ -243,7 +243,7 @@ def test_a_mistake_of_the_server_becomes_a_page_and_a_log_line(
     monkeypatch.setattr(users, "list_news", broken)
     answer = world.get("/news.php")
     assert answer.status_code == 500
-    assert "The project's server made a mistake" in text_of(answer)
+    assert "There was an error in the project's server" in text_of(answer)
     assert "disk on fire" not in answer.text
 
 

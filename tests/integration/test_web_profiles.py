@@ -11,7 +11,7 @@ from PIL import Image
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import UserId
+from cobblestone.domain.values import UserId
 from cobblestone.store.people import account_changes
 
 PAGE = "/profile_edit.php"

@@ -9,7 +9,7 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.server.daemons.badges import BadgeKeeper
+from cobblestone.server.daemons.housekeeping import BadgeKeeper
 
 
 def give(world: World) -> None:
@@ -89,7 +89,7 @@ def test_a_project_without_levels_gives_none(make_world: Callable[..., World]) -
 def test_a_round_that_is_broken_off_is_made_up_for_by_the_next(
     crowd: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cobblestone.server.daemons.badges.CHUNK", 3)
+    monkeypatch.setattr("cobblestone.server.daemons.housekeeping.BADGE_CHUNK", 3)
     crowd.run(BadgeKeeper(crowd.ctx).step())  # of three users, then killed
     assert crowd.value("SELECT count(DISTINCT owner_id) FROM badge_owner") == 3
     give(crowd)
@@ -122,7 +122,7 @@ def test_hidden_computers_stand_in_the_neighbourhood_without_a_name(crowd: World
 
 def test_without_credit_there_is_no_rank(world: World) -> None:
     world.user("ada")
-    assert "Without credit there is no rank yet." in text_of(world.get("/rank.php?userid=1"))
+    assert "There is no rank without credit." in text_of(world.get("/rank.php?userid=1"))
     assert world.get("/rank.php?userid=2").status_code == 404
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor
 
-from cobblestone.domain.states import AssimilateState, FileDeleteState, Outcome, ServerState, ValidateState
+from cobblestone.domain.work import AssimilateState, FileDeleteState, Outcome, ServerState, ValidateState
 
 PAGES = (
     "result.php?resultid=1", "workunit.php?wuid=1", "results.php?hostid=1", "results.php?userid=1", "hosts_user.php",

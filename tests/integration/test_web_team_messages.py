@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.people import users
 
 PAGE = "/team_messages.php?teamid=1"
@@ -114,7 +114,7 @@ def test_operators_withdraw_what_should_not_stand_there_and_it_is_recorded(team:
 
 
 def test_only_the_newest_messages_are_kept(team: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cobblestone.store.people.team_messages.KEPT", 2)
+    monkeypatch.setattr("cobblestone.store.people.teams.KEPT_MESSAGES", 2)
     ada = Visitor(team).log_in("ada")
     for number in range(4):
         team.now += DAY

@@ -10,7 +10,7 @@ import wasmtime
 from tests.helpers.wasm_slot import WasmSlot, compile_native_launcher, module, open_wasm_slot
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.wasm_compiled import compiled_modules
+from cobblestone.sdk.packing.wasm_package import compiled_modules
 
 OWN = "x86_64-pc-linux-gnu"
 FLOOD = "(loop $more (call $put (i32.const {file}) (i32.const 0) (i32.const 65536)) (br $more))"

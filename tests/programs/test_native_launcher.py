@@ -484,7 +484,7 @@ def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
 
 
 def test_the_library_of_the_tests_is_the_pinned_one():
-    from cobblestone.sdk.wasm_toolchain import expected_hashes, library, library_name
+    from cobblestone.sdk.wasm.toolchain import expected_hashes, library, library_name
 
     assert expected_hashes()[library_name("x86_64-pc-linux-gnu")]
     assert library("x86_64-pc-linux-gnu") == LIBRARY.read_bytes()

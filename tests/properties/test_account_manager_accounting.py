@@ -13,15 +13,17 @@ from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,
     DAY,
     MAX_CPUS,
-    Accounting,
+    NOTHING,
+    Amounts,
+    ContactAccounting,
     HostLimits,
     Meter,
     ReportRecord,
     count_contact,
     settled,
     speed_limit,
+    total,
 )
-from cobblestone.policy.account_manager.amounts import NOTHING, Amounts, total
 
 FLOPS = 1e10
 LIMITS = HostLimits(ncpus=4, ngpus=1, cpu_flops=FLOPS, gpu_flops=1e12)
@@ -38,7 +40,7 @@ class Host:
     ledger: list[tuple[int, Amounts, Amounts]] = field(default_factory=list[tuple[int, Amounts, Amounts]])
     limited: list[str] = field(default_factory=list[str])
 
-    def contact(self, now: float, **reports: Amounts) -> Accounting:
+    def contact(self, now: float, **reports: Amounts) -> ContactAccounting:
         by_id = {int(name[1:]): amounts for name, amounts in reports.items()}
         found = count_contact(self.meter, self.records, by_id, self.limits, now=now)
         self.meter = found.meter

@@ -9,37 +9,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.domain.accounting import JobState
-from cobblestone.policy.account_manager.accounting_figure import (
+from cobblestone.domain.exports import CountedJobState
+from cobblestone.policy.account_manager.accounting_policies import (
+    CEILING,
     DAY,
     HOLD,
     KAPPA,
-    STARTER_POOL,
-    Figure,
-    Target,
-    follow,
-    shown_at,
-    starter_of_new,
-    target_of,
-)
-from cobblestone.policy.account_manager.accounting_policies import (
-    CEILING,
     LARGEST_CREDIT,
+    STARTER_POOL,
     ByJobs,
     BySums,
     ByTotals,
     Confirmation,
-    DaySums,
+    FigureGoal,
     JobAnswer,
     JobAnswers,
+    ReportedDay,
+    ShownFigure,
     Statement,
     TotalAnswer,
     claim,
     confirm,
+    follow,
+    shown_at,
+    starter_of_new,
     sums_for_figure,
+    target_of,
 )
 
-NOTHING_YET = Target(final=0.0, provisional=0.0, waiting=0.0)
+NOTHING_YET = FigureGoal(final=0.0, provisional=0.0, waiting=0.0)
 credit = st.floats(0, 1e9)
 anything = st.floats(allow_nan=True, allow_infinity=True)
 steps = st.lists(st.tuples(st.floats(0, 5 * DAY), credit, credit), max_size=30)  #: seconds, final, pending
@@ -49,7 +47,7 @@ steps = st.lists(st.tuples(st.floats(0, 5 * DAY), credit, credit), max_size=30) 
 def test_whatever_is_claimed_the_figure_stays_within_its_bound(
     given_steps: list[tuple[float, float, float]], starter: float
 ) -> None:
-    figure, target, now = Figure(starter=starter), NOTHING_YET, 0.0
+    figure, target, now = ShownFigure(starter=starter), NOTHING_YET, 0.0
     for seconds, final, pending in given_steps:
         now += seconds
         after = target_of(final, pending, starter=starter)
@@ -64,7 +62,7 @@ def test_a_figure_whose_claims_vanish_falls_by_less_than_three_in_a_hundred(
     final: float, pending: float, left: float, seconds: float
 ) -> None:
     before = target_of(final, pending, starter=0.0)
-    figure = Figure(shown=before.whole)
+    figure = ShownFigure(shown=before.whole)
     after = target_of(final, min(left, pending), starter=0.0)
     figure = follow(figure, before, after, seconds)
     assert figure.shown >= before.whole * (1 + HOLD) / (1 + KAPPA) * (1 - 1e-9)
@@ -72,7 +70,7 @@ def test_a_figure_whose_claims_vanish_falls_by_less_than_three_in_a_hundred(
 
 @given(st.lists(st.tuples(st.floats(0, 5 * DAY), credit), max_size=20))
 def test_a_figure_never_falls_while_more_and_more_is_granted(given_steps: list[tuple[float, float]]) -> None:
-    figure, target, now, final = Figure(starter=10.0), NOTHING_YET, 0.0, 0.0
+    figure, target, now, final = ShownFigure(starter=10.0), NOTHING_YET, 0.0, 0.0
     for seconds, more in given_steps:
         before = figure.shown
         now, final = now + seconds, final + more
@@ -86,7 +84,7 @@ def test_a_figure_has_no_steps_between_answers(
     shown: float, final: float, pending: float, now: float
 ) -> None:
     target = target_of(final, pending, starter=10.0)
-    figure = follow(Figure(shown=shown), target, target, 0.0)
+    figure = follow(ShownFigure(shown=shown), target, target, 0.0)
     one, other = shown_at(figure, target, now), shown_at(figure, target, now + 1.0)
     assert abs(other - one) <= 1e-4 * max(abs(target.whole - figure.shown), 1e-6) + 1e-9 * max(one, other)
 
@@ -99,11 +97,11 @@ def test_more_claims_are_never_worth_less(final: float, pending: float, more: fl
 
 
 def test_a_figure_comes_to_what_was_granted_when_nothing_is_pending_any_more() -> None:
-    figure = Figure(shown=1020.0)
+    figure = ShownFigure(shown=1020.0)
     target = target_of(1000.0, 0.0, starter=0.0)
     assert shown_at(figure, target, 0.0) == pytest.approx(1020.0)
     assert shown_at(figure, target, 300 * DAY) == pytest.approx(1000.0, abs=0.1)
-    assert shown_at(Figure(shown=10.0), target, 30 * DAY) == pytest.approx(1000.0)
+    assert shown_at(ShownFigure(shown=10.0), target, 30 * DAY) == pytest.approx(1000.0)
 
 
 @given(st.integers(1, 200))
@@ -118,7 +116,7 @@ def test_starters_of_one_address_block_add_up_to_the_pool_at_most(accounts: int)
 
 def test_a_clock_that_goes_back_moves_nothing() -> None:
     target = target_of(100.0, 0.0, starter=0.0)
-    figure = Figure(shown=50.0, time=1000.0)
+    figure = ShownFigure(shown=50.0, time=1000.0)
     assert shown_at(figure, target, 0.0) == 50.0
     assert follow(figure, target, target, 0.0) == figure
 
@@ -152,14 +150,18 @@ def test_final_credit_by_totals_is_what_the_total_rose_since_the_first_answer(to
 
 day_rows = st.lists(
     st.builds(
-        DaySums, day=st.integers(100, 110), final=anything, provisional=st.none() | anything, revoked=anything
+        ReportedDay,
+        day=st.integers(100, 110),
+        final=anything,
+        provisional=st.none() | anything,
+        revoked=anything,
     ),
     max_size=12,
 )
 
 
 @given(st.lists(day_rows, max_size=6))
-def test_sums_of_a_hostile_project_stay_within_bounds(answers: list[list[DaySums]]) -> None:
+def test_sums_of_a_hostile_project_stay_within_bounds(answers: list[list[ReportedDay]]) -> None:
     known, way = Confirmation(), BySums()
     for number, rows in enumerate(answers):
         known = claim(known, 100.0 * number, now=number * DAY)
@@ -180,13 +182,13 @@ def test_sums_are_counted_once_however_often_days_are_asked_for(
         by_day[day] = by_day.get(day, 0.0) + amount
         for _ in range(data.draw(st.integers(0, 2))):
             rows = [
-                DaySums(day=each, final=by_day[each], provisional=0.0, revoked=0.0)
+                ReportedDay(day=each, final=by_day[each], provisional=0.0, revoked=0.0)
                 for each in sorted(by_day)
                 if each > known.day
             ]
             known = confirm(*way.read(known, rows))
     rows = [
-        DaySums(day=each, final=by_day[each], provisional=0.0, revoked=0.0)
+        ReportedDay(day=each, final=by_day[each], provisional=0.0, revoked=0.0)
         for each in by_day
         if each > known.day
     ]
@@ -195,24 +197,26 @@ def test_sums_are_counted_once_however_often_days_are_asked_for(
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(list(JobState)), anything), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(list(CountedJobState)), anything), max_size=12
+    ),
     st.sets(st.sampled_from("abc")),
 )
 def test_a_job_counts_once_and_only_if_it_was_asked_for(
-    answers: list[tuple[str, JobState, float]], asked: set[str]
+    answers: list[tuple[str, CountedJobState, float]], asked: set[str]
 ) -> None:
     given_answers = tuple(JobAnswer(name=name, state=state, credit=amount) for name, state, amount in answers)
     _, statement = ByJobs().read(
         Confirmation(), JobAnswers(answers=given_answers, granted_before=dict.fromkeys(asked, 0.0))
     )
     first = {name: (state, amount) for name, state, amount in reversed(answers) if name in asked}
-    granted = [amount for state, amount in first.values() if state is JobState.GRANTED and amount > 0]
+    granted = [amount for state, amount in first.values() if state is CountedJobState.GRANTED and amount > 0]
     assert statement.final == pytest.approx(sum(min(each, LARGEST_CREDIT) for each in granted))
 
 
 def test_a_grant_that_is_taken_back_is_revoked_once() -> None:
     way, known = ByJobs(), Confirmation(final=70.0, estimate=100.0)
-    refused = (JobAnswer(name="a", state=JobState.REFUSED),)
+    refused = (JobAnswer(name="a", state=CountedJobState.REFUSED),)
     known = confirm(*way.read(known, JobAnswers(answers=refused, granted_before={"a": 50.0})))
     assert (known.final, known.revoked) == (20.0, 50.0)
     known = confirm(*way.read(known, JobAnswers(answers=refused, granted_before={"a": 0.0})))

@@ -16,8 +16,8 @@ from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.routing import Endpoint
-from cobblestone.wire.signatures import encode_private_key
+from cobblestone.server.api.endpoints.routing import Endpoint
+from cobblestone.wire.project.signatures import encode_private_key
 
 NAMES = [
     "period",

@@ -19,8 +19,8 @@ from tests.helpers.dispatch_world import (
 )
 from tests.helpers.effort import times
 
-from cobblestone.domain.ids import AppId
-from cobblestone.policy.dispatch import quota
+from cobblestone.domain.values import AppId
+from cobblestone.policy.dispatch import limits as quota
 from cobblestone.policy.dispatch.limits import DispatchLimits
 
 HOUR = 3600.0

@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.values import value
-from cobblestone.wire.block_reader import Flag, Kind, Number, Text, Whole, block_reader
-from cobblestone.wire.lenience import Lenience
-from cobblestone.wire.xml_reader import FieldReader
+from cobblestone.wire.text.reader import (
+    FieldReader,
+    FlagField,
+    Kind,
+    Lenience,
+    Number,
+    Text,
+    Whole,
+    block_reader,
+)
 
 
 @value(kw_only=True)
@@ -29,7 +36,7 @@ TABLE: dict[str, Kind] = {
     "share": Number(1.0, -1.0, 1.0, element="fraction"),
     "whole": Whole(-1, -1, 100_000),
     "large": Whole(high=2**62),
-    "flag": Flag(),
+    "flag": FlagField(),
     "text": Text(8),
 }
 read = block_reader(Block, TABLE)

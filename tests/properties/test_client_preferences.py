@@ -9,19 +9,21 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences, Hours, Mode
 from cobblestone.domain.values import changed
-from cobblestone.policy.client.hours import day_window, is_within, next_change
-from cobblestone.policy.client.preferences import (
+from cobblestone.policy.client.host.preferences import (
     LOAD_HOLD_SECONDS,
     MIN_THROTTLE,
     LoadGate,
     Situation,
     SuspendReason,
     allowed_disk,
+    day_window,
     decide_allowance,
+    is_within,
+    next_change,
     to_core,
     update_load,
 )
-from cobblestone.wire.client_preferences import override_preferences, read_preferences, write_preferences
+from cobblestone.wire.client.config import override_preferences, read_preferences, write_preferences
 
 quarters = st.integers(0, 96).map(lambda n: n / 4)
 hours = st.builds(Hours, quarters, quarters)

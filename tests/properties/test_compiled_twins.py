@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from tests.helpers.effort import times
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.round_robin import ProjectQueue
-from cobblestone.policy.client.round_robin_backends import PURE
-from cobblestone.simulator import presets
+from cobblestone.policy.client.published.round_robin import PURE, ProjectQueue
 from cobblestone.simulator.compiled import load_compiled
-from cobblestone.simulator.host_tables import draw_hosts
-from cobblestone.simulator.metrics import compute_metrics
-from cobblestone.simulator.paper import whole_runs
-from cobblestone.simulator.paper.admission_2007 import sorted_2007
-from cobblestone.simulator.paper.whole_runs import knows, metrics_of
-from cobblestone.simulator.population import run_population
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.host.books import compute_metrics
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.host.server import sorted_2007
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.population import compiled_runs
+from cobblestone.simulator.population.compiled_runs import knows_whole_run, metrics_of
+from cobblestone.simulator.population.run import run_population
+from cobblestone.simulator.world.host_tables import draw_hosts
+from cobblestone.simulator.world.scenario import (
     DAY,
     AppModel,
     Compatibility,
@@ -81,9 +80,7 @@ def test_compiled_and_pure_round_robin_are_equal(
 @pytest.mark.parametrize("literal", [True, False])
 def test_a_run_with_compiled_twins_is_the_same_run(literal: bool) -> None:
     compatibility = Compatibility.year_2007(literal=True) if literal else None
-    scenario = replace(
-        presets.mix(6, bound=presets.TIGHT_BOUND, compatibility=compatibility), duration=20 * DAY
-    )
+    scenario = replace(cells.mix(6, bound=cells.TIGHT_BOUND, compatibility=compatibility), duration=20 * DAY)
     runs = [
         simulate(scenario, PolicyChoice(), backends=backends).metrics for backends in (PURE, load_compiled())
     ]
@@ -108,16 +105,16 @@ def worlds(draw: st.DrawFn) -> Scenario:
         ways = replace(ways, faults=replace(ways.faults, absolute_admission_deadlines=False))
     kind = draw(st.sampled_from(["mix", "slack", "buffer", "variance"]))
     if kind == "mix":
-        bound = draw(st.sampled_from([presets.TIGHT_BOUND, presets.PRINTED_BOUND, 30_000.0]))
-        world = presets.mix(draw(st.integers(1, 6)), bound=bound, compatibility=ways)
+        bound = draw(st.sampled_from([cells.TIGHT_BOUND, cells.PRINTED_BOUND, 30_000.0]))
+        world = cells.mix(draw(st.integers(1, 6)), bound=bound, compatibility=ways)
     elif kind == "slack":
         error = draw(st.sampled_from([0.5, 1.0, 3.0]))
-        world = presets.slack(draw(st.floats(1.0, 6.0)), error=error, compatibility=ways)
+        world = cells.slack(draw(st.floats(1.0, 6.0)), error=error, compatibility=ways)
     elif kind == "buffer":
         share = draw(st.sampled_from([0.0, 0.3]))
-        world = presets.buffer(2.0, draw(st.floats(1.0, 12.0)), minimum_share=share, compatibility=ways)
+        world = cells.buffer(2.0, draw(st.floats(1.0, 12.0)), minimum_share=share, compatibility=ways)
     else:
-        world = presets.variance(draw(st.sampled_from([0.5, 3.0, 100.0, 1000.0])), compatibility=ways)
+        world = cells.variance(draw(st.sampled_from([0.5, 3.0, 100.0, 1000.0])), compatibility=ways)
     belief = world.host.believed_availability
     if not ways.every_poll:
         belief = draw(st.sampled_from([belief, 0.7, "true"]))
@@ -135,7 +132,7 @@ def test_a_whole_run_in_compiled_form_gives_the_same_figures(
     world: Scenario, parts: tuple[int, int, int, int], seed: int
 ) -> None:
     policy = PolicyChoice(*parts)
-    assert knows(world, policy)
+    assert knows_whole_run(world, policy)
     assert (
         metrics_of(world, policy, seed)
         == simulate(world, policy, seed=seed, backends=load_compiled()).metrics
@@ -144,19 +141,19 @@ def test_a_whole_run_in_compiled_form_gives_the_same_figures(
 
 def test_what_the_compiled_form_does_not_know_is_left_to_the_policies() -> None:
     policy = PolicyChoice()
-    world = replace(presets.slack(3.0), duration=3 * DAY)
+    world = replace(cells.slack(3.0), duration=3 * DAY)
     app = replace(world.projects[0].apps[0], error_rate=0.3)
     failing = replace(world, projects=(replace(world.projects[0], apps=(app,)),))
-    assert not knows(failing, policy)
-    assert not knows(world, PolicyChoice.parse("CS3_WF3_WS2_JC2"))
+    assert not knows_whole_run(failing, policy)
+    assert not knows_whole_run(world, PolicyChoice.parse("CS3_WF3_WS2_JC2"))
     assert metrics_of(failing, policy, 1) == simulate(failing, policy, seed=1).metrics
 
 
 def test_more_jobs_than_numbers_were_drawn_for_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_runs, "FEW", 2)
-    world = replace(presets.variance(0.5), duration=5 * DAY)
+    monkeypatch.setattr(compiled_runs, "FEW", 2)
+    world = replace(cells.variance(0.5), duration=5 * DAY)
     found = simulate(world, PolicyChoice(), seed=1).metrics
-    assert found.jobs > whole_runs.FEW
+    assert found.jobs > compiled_runs.FEW
     assert metrics_of(world, PolicyChoice(), 1) == found
 
 

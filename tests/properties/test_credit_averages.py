@@ -14,13 +14,7 @@ from cobblestone.domain.statistics import (
     RecentAverage,
     RunningAverage,
 )
-from cobblestone.policy.credit.combine import (
-    low_average,
-    mean,
-    minimum,
-    pegged_average,
-    without_extremes,
-)
+from cobblestone.policy.credit.claims import low_average, mean, minimum, pegged_average, without_extremes
 from cobblestone.policy.credit.rac import (
     HALF_LIFE,
     LARGEST,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.credit_builders import WORKUNIT, facts, grant
 
-from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
@@ -20,7 +20,7 @@ from cobblestone.policy.credit.claims import (
     Statistics,
     VersionStatistics,
 )
-from cobblestone.policy.credit.increments import host_version_after, version_after
+from cobblestone.policy.credit.host_records import host_version_after, version_after
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.steady import (
     PRIOR_VOTES,

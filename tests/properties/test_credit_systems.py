@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, grant, host, statistics
 
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
+from cobblestone.domain.values import AppVersionId, HostId, ResultId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
@@ -20,7 +20,7 @@ from cobblestone.policy.credit.claims import (
     VersionStatistics,
     WorkunitFacts,
 )
-from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
+from cobblestone.policy.credit.host_records import app_after, host_version_after, version_after
 from cobblestone.policy.credit.registry import credit_system, credit_system_names
 from cobblestone.policy.credit.system import grant_workunit
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.scales import LARGEST_SCALE, SMALLEST_SCALE, ProjectScales, VersionScale
+from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE, ProjectScales, VersionScale
 from cobblestone.policy.credit.cross_project import (
     CLIP,
     MAX_SHARE,
@@ -21,7 +21,7 @@ from cobblestone.policy.credit.cross_project import (
     capped_weights,
     publish,
 )
-from cobblestone.wire.scales import (
+from cobblestone.wire.project.scales import (
     parse_project_scales,
     parse_published_scales,
     write_project_scales_json,

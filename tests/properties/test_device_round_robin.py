@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import pytest
 from tests.helpers.effort import times
 
-from cobblestone.policy.client.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
-from cobblestone.policy.client.device_picks import STEP, QueuedJob, QueueProject
-from cobblestone.policy.client.device_round_robin import (
+from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
+from cobblestone.policy.client.recent.picks import STEP, QueuedJob, QueueProject
+from cobblestone.policy.client.recent.rec import Devices, GpuType, picked_bump, priority
+from cobblestone.policy.client.recent.round_robin import (
     LONG_STEP,
     MAX_STEPS,
     Cap,
-    Outlook,
+    RoundRobinOutlook,
     limited_caps,
     simulate_devices,
 )
-from cobblestone.policy.client.rec import Devices, GpuType, picked_bump, priority
 
 ROOM = 5_000.0
 
@@ -240,7 +240,7 @@ def _project(r: random.Random, kinds: Sequence[str]) -> QueueProject:
     )
 
 
-def look(case: Case) -> Outlook:
+def look(case: Case) -> RoundRobinOutlook:
     jobs: list[QueuedJob] = [*case.jobs]
     return simulate_devices(
         jobs,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import pytest
 from tests.helpers.effort import times
 
-from cobblestone.policy.client.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.policy.client.device_picks import QueueProject
-from cobblestone.policy.client.device_round_robin import Outlook
-from cobblestone.policy.client.device_run_list import CANNOT_WAIT, NEARLY_DONE, make_device_run_list
-from cobblestone.policy.client.rec import Devices, GpuType, picked_bump, priority
+from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
+from cobblestone.policy.client.recent.picks import QueueProject
+from cobblestone.policy.client.recent.rec import Devices, GpuType, picked_bump, priority
+from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook
+from cobblestone.policy.client.recent.run_list import CANNOT_WAIT, NEARLY_DONE, make_device_run_list
 
 SLICE = 3600.0
 NOW = 50_000.0
@@ -196,7 +196,7 @@ def test_a_run_list_is_what_looking_at_all_jobs_finds(part: int, rng: random.Ran
             case.jobs,
             case.projects,
             case.devices,
-            Outlook({}, case.late, {}),
+            RoundRobinOutlook({}, case.late, {}),
             now=NOW,
             slice_seconds=SLICE,
             ram_bytes=case.ram_bytes,

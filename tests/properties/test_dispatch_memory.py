@@ -12,14 +12,17 @@ from tests.helpers.effort import times
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import DAY, JobLimits
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue, PeakFlopCount
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.estimate.speed import PeakFlopCount
-from cobblestone.simulator import dispatch_memory
-from cobblestone.simulator.dispatch_memory import Asked, DispatchMemory, Offer
-from cobblestone.simulator.learned_speeds import LearnedSpeeds
+from cobblestone.simulator.population import dispatch_memory
+from cobblestone.simulator.population.dispatch_memory import (
+    DispatchMemory,
+    LearnedSpeeds,
+    RememberedOffer,
+    RememberedRequest,
+)
 
 LIMITS = DispatchLimits(daily_quota=20, max_jobs_per_rpc=3, one_result_per_user_per_wu=False)
 APPS = {AppId(i): App(id=AppId(i), name=f"a{i}") for i in (1, 2)}
@@ -41,7 +44,9 @@ class Desk:
         self.memory = DispatchMemory(LIMITS, catalogue, self.speeds, random.Random(1))
         self.read = 0
 
-    def choose(self, asked: Asked, candidates: list[Candidate], held: set[int]) -> list[Offer]:
+    def choose(
+        self, asked: RememberedRequest, candidates: list[Candidate], held: set[int]
+    ) -> list[RememberedOffer]:
         self.read = 0
 
         def queue() -> Iterator[Candidate]:
@@ -76,7 +81,7 @@ def test_what_is_remembered_is_what_the_rule_decides(
         ),
     )
     now = luck.random() * 20 * DAY
-    asked = Asked(host, ncpus, seconds, instances, delay, luck.randrange(3), now)
+    asked = RememberedRequest(host, ncpus, seconds, instances, delay, luck.randrange(3), now)
     candidates = [
         Candidate(
             result_id=ResultId(100 + i),
@@ -105,7 +110,7 @@ def test_what_is_remembered_is_what_the_rule_decides(
         if not new
     }
     asks = Desk()
-    answers: list[tuple[list[Offer], int, dict[AppVersionId, HostAppVersion]]] = []
+    answers: list[tuple[list[RememberedOffer], int, dict[AppVersionId, HostAppVersion]]] = []
     for desk in (REMEMBERS, asks):
         desk.speeds.peak_flop_counts.clear()
         if means:
@@ -124,7 +129,7 @@ def test_a_request_like_one_before_is_answered_without_the_rule(monkeypatch: pyt
     desk = Desk()
     limits = JobLimits(rsc_fpops_est=1e14, rsc_memory_bound=0.0, rsc_disk_bound=0.0, delay_bound=DAY)
 
-    def ask(host: int, now: float) -> list[Offer]:
+    def ask(host: int, now: float) -> list[RememberedOffer]:
         row = Host(id=HostId(host), user_id=UserId(host), description=HostDescription(p_fpops=1e9 + host))
         candidate = Candidate(
             result_id=ResultId(host),
@@ -134,7 +139,7 @@ def test_a_request_like_one_before_is_answered_without_the_rule(monkeypatch: pyt
             app_id=AppId(1),
             limits=limits,
         )
-        return desk.choose(Asked(row, 2, 1000.0, 0.0, 0.0, 0, now), [candidate], set())
+        return desk.choose(RememberedRequest(row, 2, 1000.0, 0.0, 0.0, 0, now), [candidate], set())
 
     (first,) = ask(1, 40 * DAY)
     monkeypatch.delattr(dispatch_memory, "choose_work")

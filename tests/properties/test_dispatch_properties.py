@@ -28,20 +28,18 @@ from tests.helpers.dispatch_world import (
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppVersion, PlanClass
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
-from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
-from cobblestone.policy.dispatch import quota
-from cobblestone.policy.dispatch.capacity import ComputingPreferences, usable_capacity
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch import limits as quota
+from cobblestone.policy.dispatch.budget import DispatchPreferences, usable_capacity
+from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue, DispatchDecision, availability
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import DispatchDecision
 from cobblestone.policy.dispatch.explain import messages
+from cobblestone.policy.dispatch.held_jobs import LostResult, resend_lost
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
-from cobblestone.policy.dispatch.lost import LostResult, resend_lost
-from cobblestone.policy.dispatch.plan_class import count_matching_hosts
 from cobblestone.policy.dispatch.reports import sane_times
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
-from cobblestone.policy.estimate.speed import availability
+from cobblestone.policy.dispatch.versions import count_matching_hosts
 
 #: What the wire layer lets through: any finite number.
 ANYTHING = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
@@ -501,7 +499,7 @@ def descriptions() -> st.SearchStrategy[HostDescription]:
 def test_capacity_is_never_negative_and_leaves_at_least_one_cpu(
     description: HostDescription, numbers: list[float]
 ):
-    computing = ComputingPreferences(**dict(zip(ComputingPreferences.__annotations__, numbers, strict=True)))
+    computing = DispatchPreferences(**dict(zip(DispatchPreferences.__annotations__, numbers, strict=True)))
     limits = DispatchLimits()
     capacity = usable_capacity(description, computing, preferences=ProjectPreferences(), limits=limits)
     assert 1 <= capacity.ncpus <= limits.max_ncpus

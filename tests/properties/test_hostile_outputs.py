@@ -24,8 +24,13 @@ from tests.helpers.hostile_outputs import HOSTILE, NAMES, RULES, mutants, npy_of
 from cobblestone.domain.reasons import sayable_reason
 from cobblestone.domain.work import OutputSpec
 from cobblestone.ops.settings import ChecksSection
-from cobblestone.policy.validation.agreement import compare, kind_named, parse_comparison, usable
-from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS
+from cobblestone.policy.validation.comparison import (
+    COMPARISON_KINDS,
+    compare,
+    kind_named,
+    parse_comparison,
+    usable,
+)
 from cobblestone.server.daemons.workers import Workers
 
 MANY = 3_000

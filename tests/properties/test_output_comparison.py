@@ -14,14 +14,13 @@ from hypothesis import assume, given, note
 from hypothesis.extra import numpy as hnp
 
 from cobblestone.domain.apps import ComparisonRule
-from cobblestone.domain.ids import ResultId
-from cobblestone.domain.states import ValidateState
-from cobblestone.policy.validation.agreement import compare, parse_comparison, usable
+from cobblestone.domain.values import ResultId
+from cobblestone.domain.work import ValidateState
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 from cobblestone.policy.validation.canonical import choose_canonical
-from cobblestone.policy.validation.documents import read_document
+from cobblestone.policy.validation.comparison import compare, parse_comparison, usable
+from cobblestone.policy.validation.documents import ArrayDocument, read_document, read_npy
 from cobblestone.policy.validation.numeric import Tolerance
-from cobblestone.policy.validation.numpy_files import ArrayDocument, read_npy
 
 NUMERIC = parse_comparison("numeric:rtol=1e-6")
 NAMES = st.sampled_from(["out", "r.json", "r.csv", "r.tsv", "r.txt", "r.npy", "r.npz", "r.zip", "r.json.gz"])

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from tests.helpers.effort import times
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.decisions import Decisions
-from cobblestone.policy.client.core.state import Job
+from cobblestone.policy.client.core.decisions import DecisionRound
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import JobDescription
 from cobblestone.policy.client.estimates import remaining_2007, remaining_elapsed
-from cobblestone.policy.client.run_list_life import Need, calm_seconds, need_2007, need_recent
-from cobblestone.simulator import presets
-from cobblestone.simulator.host_tables import draw_hosts
-from cobblestone.simulator.population import PopulationRun, run_population
-from cobblestone.simulator.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
+from cobblestone.policy.client.published.run_list import EstimatedNeed, calm_seconds, need_2007, need_recent
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.population.run import PopulationRun, run_population
+from cobblestone.simulator.world.host_tables import draw_hosts
+from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
 
 POLICIES = [
     PolicyChoice.parse(text)
@@ -50,7 +50,7 @@ def worlds(draw: st.DrawFn) -> Scenario:
     )
     server = ServerModel(min_quorum=draw(st.integers(1, 2)), target_results=2)
     scenario = replace(
-        presets.base(), duration=3 * DAY, projects=(ProjectModel(name="P", apps=apps, server=server),)
+        cells.base(), duration=3 * DAY, projects=(ProjectModel(name="P", apps=apps, server=server),)
     )
     buffers = draw(st.sampled_from([0.0, 0.1, 1.0]))
     return replace(scenario, preferences=replace(scenario.preferences, buffer_additional=buffers * DAY))
@@ -87,7 +87,7 @@ def test_looks_that_are_left_out_would_have_changed_nothing(
 ) -> None:
     hosts = draw_hosts(2, seed=seed)
     found = run_population(world, hosts, policy, seed=seed)
-    with mock.patch.object(Decisions, "_list_stands", lambda self: self.state.slice):
+    with mock.patch.object(DecisionRound, "_list_stands", lambda self: self.state.slice):
         every_slice = run_population(world, hosts, policy, seed=seed)
     # sums of seconds are rounded in another order
     assert figures(found) == pytest.approx(figures(every_slice), rel=1e-6, abs=1e-3)
@@ -104,7 +104,7 @@ def test_looks_that_are_left_out_would_have_changed_nothing(
 def test_no_job_ends_after_its_cutoff_while_all_is_calm(
     seconds: list[float], growth: float, ncpus: int, speed: float, until: list[float], part: float
 ) -> None:
-    needs = [Need(each, growth) for each in seconds]
+    needs = [EstimatedNeed(each, growth) for each in seconds]
     until = until[: len(seconds)]
     calm = calm_seconds(needs, ncpus=ncpus, speed=speed, until_cutoffs=until)
     if calm <= 0.0:
@@ -188,8 +188,10 @@ def test_jobs_that_began_together_are_not_called_overdue_by_the_last_digit() -> 
     assert found[0] == pytest.approx(found[1])
 
 
-def running(done: float, fraction: float | None) -> Job:
-    job = Job.of(JobDescription(id="j", project="P", app="a", estimate=1.0, received=0.0, deadline=1e9), 0)
+def running(done: float, fraction: float | None) -> ClientJob:
+    job = ClientJob.of(
+        JobDescription(id="j", project="P", app="a", estimate=1.0, received=0.0, deadline=1e9), 0
+    )
     job.move("start")
     job.done, job.fraction_done = done, fraction
     return job

@@ -14,13 +14,13 @@ from tests.helpers.effort import times
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.protocol import Policy
-from cobblestone.simulator import clients as clients_module
-from cobblestone.simulator import presets
-from cobblestone.simulator.driver import SimulatedClient
-from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
-from cobblestone.simulator.network import Network
-from cobblestone.simulator.run import RunResult, simulate
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.host import run as clients_module
+from cobblestone.simulator.host.driver import Network, SimulatedClient
+from cobblestone.simulator.host.engine import MAX_ROUNDS, HostRun, SimulationFault
+from cobblestone.simulator.host.run import RunResult, simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.world.distributions import Streams
+from cobblestone.simulator.world.scenario import (
     DAY,
     AppModel,
     Compatibility,
@@ -32,7 +32,6 @@ from cobblestone.simulator.scenario import (
     ProjectModel,
     Scenario,
 )
-from cobblestone.simulator.streams import Streams
 
 BASE = PolicyChoice()
 ALWAYS_ON = OnOff()
@@ -139,7 +138,7 @@ def test_the_books_balance_and_metrics_stay_in_range(
 
 def test_results_that_are_still_uploading_when_the_host_goes_off_do_not_stop_the_clock() -> None:
     app = AppModel(output_bytes=1e6, flops_estimate=5e12, sizes=JobSizes(mean=5e12))
-    base = replace(presets.base(), duration=5 * DAY, projects=(ProjectModel(name="P", apps=(app,)),))
+    base = replace(cells.base(), duration=5 * DAY, projects=(ProjectModel(name="P", apps=(app,)),))
     base = replace(base, host=replace(base.host, upload_rate=3e2))
     for policy in POLICIES:
         result = run(base, policy)
@@ -148,18 +147,18 @@ def test_results_that_are_still_uploading_when_the_host_goes_off_do_not_stop_the
 
 
 def test_a_project_without_a_share_is_asked_only_for_idle_processors() -> None:
-    backup = replace(presets.project("backup", flops=5e12), share=0.0)
-    main = presets.project("main", flops=5e12)
+    backup = replace(cells.project("backup", flops=5e12), share=0.0)
+    main = cells.project("main", flops=5e12)
     down = replace(main, downtime=OnOff(fraction=0.5, mean_on=2 * DAY))
-    always = run(replace(presets.base(), duration=20 * DAY, projects=(backup, main)))
+    always = run(replace(cells.base(), duration=20 * DAY, projects=(backup, main)))
     assert always.books.projects[0].used < 0.01 * always.books.projects[1].used
-    away = run(replace(presets.base(), duration=20 * DAY, projects=(backup, down)))
+    away = run(replace(cells.base(), duration=20 * DAY, projects=(backup, down)))
     assert away.books.projects[0].used > 0.1 * away.books.projects[1].used
     assert away.metrics.idleness < 0.02
 
 
 def test_a_client_that_decides_without_end_is_a_fault_and_not_a_hang() -> None:
-    scenario = presets.base()
+    scenario = cells.base()
     host = HostRun(scenario, Streams(1), None, None)
     for _ in range(MAX_ROUNDS):
         host.count_round()
@@ -168,7 +167,7 @@ def test_a_client_that_decides_without_end_is_a_fault_and_not_a_hang() -> None:
 
 
 def test_jobs_too_short_for_the_duration_are_refused_at_once() -> None:
-    scenario = replace(presets.base(), projects=(presets.project("P", flops=1e3),))
+    scenario = replace(cells.base(), projects=(cells.project("P", flops=1e3),))
     with pytest.raises(ConfigError, match="allowed: up to 5000000"):
         run(scenario)
 
@@ -177,7 +176,7 @@ def test_jobs_too_short_for_the_duration_are_refused_at_once() -> None:
 def test_memory_does_not_grow_with_simulated_time(policy: str) -> None:
     app = AppModel(flops_estimate=6e13, sizes=JobSizes(mean=6e13), output_bytes=1e6)
     projects = tuple(ProjectModel(name=name, apps=(app,)) for name in "ab")
-    base = replace(presets.base(), projects=projects)
+    base = replace(cells.base(), projects=projects)
     base = replace(
         base, host=replace(base.host, upload_rate=1e4, availability=OnOff(fraction=0.8, mean_on=2e4))
     )
@@ -192,21 +191,21 @@ def test_memory_does_not_grow_with_simulated_time(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_the_same_seed_gives_the_same_run(policy: PolicyChoice) -> None:
-    scenario = replace(presets.mix(4, bound=presets.TIGHT_BOUND), duration=8 * DAY)
+    scenario = replace(cells.mix(4, bound=cells.TIGHT_BOUND), duration=8 * DAY)
     assert run(scenario, policy).metrics == run(scenario, policy).metrics
     assert run(scenario, policy).metrics != run(scenario, policy, seed=2).metrics
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_the_order_of_projects_in_the_file_does_not_matter(policy: PolicyChoice) -> None:
-    scenario = replace(presets.mix(5, bound=presets.TIGHT_BOUND), duration=20 * DAY)
+    scenario = replace(cells.mix(5, bound=cells.TIGHT_BOUND), duration=20 * DAY)
     shuffled = list(scenario.projects)
     random.Random(3).shuffle(shuffled)
     assert run(replace(scenario, projects=tuple(shuffled)), policy).metrics == run(scenario, policy).metrics
 
 
 def test_two_policies_meet_the_same_world() -> None:
-    scenario = presets.variance(3.0)
+    scenario = cells.variance(3.0)
     one = run(scenario, PolicyChoice(2, 2, 1, 2))
     two = run(scenario, PolicyChoice(1, 1, 1, 1))
     # summed over the steps between different events, so but for rounding
@@ -217,7 +216,7 @@ def test_two_policies_meet_the_same_world() -> None:
 
 
 def test_one_project_without_off_time_is_never_idle_and_wastes_nothing() -> None:
-    result = run(always_on(presets.slack(6)))
+    result = run(always_on(cells.slack(6)))
     assert result.metrics.idleness == 0.0
     assert result.metrics.waste == 0.0
     jobs = 100 * DAY * 2 / 13000.0
@@ -225,13 +224,13 @@ def test_one_project_without_off_time_is_never_idle_and_wastes_nothing() -> None
 
 
 def test_at_slack_one_everything_is_late_because_the_host_is_off_now_and_then() -> None:
-    assert run(presets.slack(1)).metrics.waste == pytest.approx(1.0, abs=0.01)
+    assert run(cells.slack(1)).metrics.waste == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("policy", [PolicyChoice(), PolicyChoice(4, 4, 1, 2)], ids=str)
 def test_projects_that_always_have_work_get_their_shares(policy: PolicyChoice) -> None:
-    projects = tuple(presets.project(f"P{i}", flops=2e12, share=100.0 * i) for i in (1, 2, 3))
-    result = run(replace(always_on(presets.base()), projects=projects, duration=25 * DAY), policy)
+    projects = tuple(cells.project(f"P{i}", flops=2e12, share=100.0 * i) for i in (1, 2, 3))
+    result = run(replace(always_on(cells.base()), projects=projects, duration=25 * DAY), policy)
     total = sum(b.used for b in result.books.projects)
     assert [b.used / total for b in result.books.projects] == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.02)
 
@@ -248,7 +247,7 @@ def test_the_correction_factor_settles_at_the_error_of_the_estimates(
             clients.append(self)
 
     monkeypatch.setattr(clients_module, "SimulatedClient", Watched)
-    late = run(replace(presets.slack(12, error=error), duration=60 * DAY)).metrics
+    late = run(replace(cells.slack(12, error=error), duration=60 * DAY)).metrics
     assert clients[0].core.policy.correction(0) == pytest.approx(error, rel=1e-3)
     assert late.waste == 0.0
 
@@ -257,12 +256,12 @@ def test_a_buffer_bridges_the_time_between_connections() -> None:
     # deterministic service, one connection a day: with more than a day of work no processor waits,
     # with half a day of it half the time is lost
     def idleness(days: float) -> float:
-        scenario = always_on(presets.base())
+        scenario = always_on(cells.base())
         scenario = replace(
             scenario,
             host=replace(scenario.host, connection_interval=DAY),
             preferences=Preferences(buffer_min=days * DAY, buffer_additional=0.0),
-            projects=(presets.project("P", bound=20 * DAY, flops=1e12),),
+            projects=(cells.project("P", bound=20 * DAY, flops=1e12),),
         )
         return run(scenario).metrics.idleness
 
@@ -271,14 +270,14 @@ def test_a_buffer_bridges_the_time_between_connections() -> None:
 
 
 def test_exact_events_and_fine_polling_agree() -> None:
-    exact = presets.slack(3)
+    exact = cells.slack(3)
     polled = replace(exact, compatibility=Compatibility(quantum=10.0))
     assert run(exact).metrics.waste == pytest.approx(run(polled).metrics.waste, abs=0.02)
 
 
 def test_lost_work_is_wasted_and_errors_count() -> None:
     app = AppModel(checkpoint_period=5000.0, error_rate=0.5)
-    scenario = replace(presets.base(), projects=(ProjectModel(name="P", apps=(app,)),), duration=30 * DAY)
+    scenario = replace(cells.base(), projects=(ProjectModel(name="P", apps=(app,)),), duration=30 * DAY)
     scenario = replace(scenario, host=replace(scenario.host, leave_in_memory=False))
     book = run(scenario).books.projects[0]
     assert book.lost > 0.0
@@ -287,14 +286,14 @@ def test_lost_work_is_wasted_and_errors_count() -> None:
 
 @pytest.mark.parametrize("slack", [2, 3])
 def test_asking_only_for_jobs_that_will_be_in_time_wastes_next_to_nothing(slack: int) -> None:
-    scenario = replace(presets.slack(slack), duration=40 * DAY)
+    scenario = replace(cells.slack(slack), duration=40 * DAY)
     cautious = run(scenario, PolicyChoice(2, 3, 2, 2)).metrics
     assert cautious.waste < 0.02 < run(scenario).metrics.waste
     assert cautious.idleness < 0.01
 
 
 def test_our_own_policy_keeps_gpus_and_all_cpus_of_wide_jobs_as_busy_as_today_s_family() -> None:
-    base = presets.base()
+    base = cells.base()
     host = replace(base.host, ncpus=4, gpus=(Gpus(type="NVIDIA", count=2, flops=2e9),))
     apps = (
         AppModel(name="wide", cpus=2.0, flops_estimate=1.5e13, sizes=JobSizes(mean=1.5e13)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
 from cobblestone.domain.values import changed
-from cobblestone.policy.contribution.storage import (
+from cobblestone.policy.storage import (
     KeptFile,
     StorageChallenge,
     StorageGrant,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.task_exit import (
+from cobblestone.policy.client.host.tasks import (
     MAX_DEFERRAL,
     MAX_PREMATURE_ENDS,
     STOP_SIGNALS,
-    Abort,
+    AbortOrder,
     Ending,
     FinishFile,
     ProcessEnd,
@@ -31,7 +31,7 @@ ends = st.builds(
     finish=finishes,
     temporary=temporary,
     quit_ordered=st.booleans(),
-    abort=st.none() | st.builds(Abort, exit_status=st.integers(190, 210)),
+    abort=st.none() | st.builds(AbortOrder, exit_status=st.integers(190, 210)),
     killed_while_lingering=st.booleans(),
     out_of_memory=st.booleans(),
 )

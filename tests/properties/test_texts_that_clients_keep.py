@@ -18,9 +18,9 @@ from tests.helpers.wire_elements import Element, read_elements
 
 from cobblestone.domain.errors import JobError, LocalProtocolError
 from cobblestone.ops.settings import ProjectSection
-from cobblestone.server.api.app_rules import check_command_line, check_title
-from cobblestone.wire.rss import RssChannel, RssItem, write_rss
-from cobblestone.wire.scheduler_reply import (
+from cobblestone.server.api.submission.app_rules import check_command_line, check_title
+from cobblestone.wire.project.pages import RssChannel, RssItem, write_rss
+from cobblestone.wire.scheduler.reply import (
     AppBlock,
     AppVersionBlock,
     FileInfo,

@@ -12,17 +12,17 @@ from tests.helpers.wire_captures import recorded, scheduler_replies
 from tests.properties.test_wire_properties import REPLY, REQUEST, damaged, in_order_of_types
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.reply_reader import parse_scheduler_reply, safe_file_name
-from cobblestone.wire.request_writer import write_scheduler_request
-from cobblestone.wire.scheduler_reply import SchedulerReply, write_scheduler_reply
-from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
-from cobblestone.wire.tag_tree import MAX_DEPTH, read_tree
-from cobblestone.wire.web_rpc_client import (
+from cobblestone.wire.project.pages import (
     canonical_master_url,
     folder_of,
     parse_project_config,
     scheduler_urls,
 )
+from cobblestone.wire.scheduler.reply import SchedulerReply, write_scheduler_reply
+from cobblestone.wire.scheduler.reply_reader import parse_scheduler_reply, safe_file_name
+from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
+from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+from cobblestone.wire.text.tree import MAX_DEPTH, read_tree
 
 #: Making them is slow, and making a failing one smaller takes minutes.
 BIG_VALUES = settings(

@@ -15,26 +15,38 @@ from tests.helpers.wire_captures import messages, recorded, scheduler_requests
 from tests.helpers.wire_elements import read_elements
 from tests.helpers.wire_requests import written_request
 
-from cobblestone.domain.client_texts import markup_in
 from cobblestone.domain.errors import CobblestoneError, LocalProtocolError, RemoteProtocolError
-from cobblestone.wire.account import (
+from cobblestone.domain.texts import markup_in
+from cobblestone.wire.project.account import (
     AccountInfo,
     PublicHost,
     PublicUser,
     WebRpcFailure,
+    fanout_directory,
     parse_am_get_info,
     parse_create_account,
     parse_lookup_account,
     write_am_get_info_reply,
     write_user_xml,
 )
-from cobblestone.wire.host_report import CoprocRequest, DiskUsage, HostInfo, NetStats, TimeStats
-from cobblestone.wire.identity import fanout_directory
-from cobblestone.wire.job_templates import BadTemplate, parse_input_template, parse_output_template
-from cobblestone.wire.preferences import parse_global_preferences, write_global_preferences
-from cobblestone.wire.project_pages import ProjectConfig, write_project_config
-from cobblestone.wire.rss import RssChannel, RssItem, write_rss
-from cobblestone.wire.scheduler_reply import (
+from cobblestone.wire.project.pages import ProjectConfig, RssChannel, RssItem, write_project_config, write_rss
+from cobblestone.wire.project.preferences import parse_global_preferences, write_global_preferences
+from cobblestone.wire.project.signatures import (
+    decode_public_key,
+    upload_signature,
+    verify_bytes,
+    verify_upload_signature,
+)
+from cobblestone.wire.project.templates import BadTemplate, parse_input_template, parse_output_template
+from cobblestone.wire.project.upload import (
+    FileUpload,
+    UploadHeaderParser,
+    UploadStatus,
+    legal_file_name,
+    write_upload_reply,
+)
+from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage, HostInfo, NetStats, TimeStats
+from cobblestone.wire.scheduler.reply import (
     AppBlock,
     FileInfo,
     FileRef,
@@ -48,7 +60,7 @@ from cobblestone.wire.scheduler_reply import (
     WorkunitBlock,
     write_scheduler_reply,
 )
-from cobblestone.wire.scheduler_request import (
+from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,
     MsgFromHost,
@@ -58,19 +70,6 @@ from cobblestone.wire.scheduler_request import (
     SchedulerRequest,
     StickyFile,
     parse_scheduler_request,
-)
-from cobblestone.wire.signatures import (
-    decode_public_key,
-    upload_signature,
-    verify_bytes,
-    verify_upload_signature,
-)
-from cobblestone.wire.upload import (
-    FileUpload,
-    UploadHeaderParser,
-    UploadStatus,
-    legal_file_name,
-    write_upload_reply,
 )
 
 REQUESTS = [message.body for message in scheduler_requests()]

@@ -15,21 +15,32 @@ from hypothesis import given, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.helpers.effort import times
 
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.reasons import phrase
-from cobblestone.domain.states import (
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.work import (
     AssimilateState,
     FileDeleteState,
+    JobLimits,
     Outcome,
+    ReplicationRules,
+    Result,
     ServerState,
     ValidateState,
+    Workunit,
     WorkunitError,
 )
-from cobblestone.domain.work import JobLimits, ReplicationRules, Result, Workunit
 from cobblestone.policy.lifecycle import application
-from cobblestone.policy.lifecycle.effects import FailWorkunit, SetCanonical, WorkunitView
-from cobblestone.policy.lifecycle.purge import why_not_purge
-from cobblestone.policy.lifecycle.states import Cause, check_invariants, is_over, is_settled, is_unsent
+from cobblestone.policy.lifecycle.deadlines import why_not_purge
+from cobblestone.policy.lifecycle.states import (
+    Cause,
+    FailWorkunit,
+    SetCanonical,
+    WorkunitView,
+    check_invariants,
+    is_over,
+    is_settled,
+    is_unsent,
+)
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,

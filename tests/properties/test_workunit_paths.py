@@ -10,18 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.effort import times
 
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, WorkunitId
-from cobblestone.domain.states import ClientState, ExitStatus, Outcome, ValidateState
-from cobblestone.domain.values import changed
-from cobblestone.domain.work import DAY, JobLimits, ReplicationRules, Result, Workunit
+from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId, changed
+from cobblestone.domain.work import (
+    DAY,
+    ExitStatus,
+    JobLimits,
+    Outcome,
+    ReplicationRules,
+    Result,
+    ResultClientState,
+    ValidateState,
+    Workunit,
+)
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.application import advance
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.lifecycle.states import Cause, is_unsent
+from cobblestone.policy.lifecycle.states import Cause, WorkunitView, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming
-from cobblestone.simulator import marked, workunit_paths
-from cobblestone.simulator.marked import Tape, Ways
-from cobblestone.simulator.workunit_paths import (
+from cobblestone.simulator.population import workunit_paths
+from cobblestone.simulator.population import workunit_paths as marked
+from cobblestone.simulator.population.workunit_paths import (
     CHECK,
     DEADLINE,
     FIRST,
@@ -29,7 +36,9 @@ from cobblestone.simulator.workunit_paths import (
     OF_RESULT,
     RECEIVED,
     SENT,
-    Visit,
+    PathVisit,
+    Tape,
+    Ways,
     WorkunitPaths,
 )
 
@@ -56,7 +65,7 @@ class Walk:
         self.times[NOW] = self.now
         look = PATHS.look(self.stand, self.times)
         self.stand = look.after
-        visit = Visit(self.view, self.wrong, self.now, TIMING)
+        visit = PathVisit(self.view, self.wrong, self.now, TIMING)
         visit.work()
         self.view = visit.view
         assert look.events == tuple(visit.events)
@@ -95,7 +104,7 @@ class Walk:
     def report(self, place: int, status: int, *, wrong: bool) -> None:
         success = not status
         report = AcceptedReport(
-            client_state=ClientState.FILES_UPLOADED if success else ClientState.COMPUTE_ERROR,
+            client_state=ResultClientState.FILES_UPLOADED if success else ResultClientState.COMPUTE_ERROR,
             outcome=Outcome.SUCCESS if success else Outcome.CLIENT_ERROR,
             validate_state=ValidateState.INIT if success else ValidateState.INVALID,
             exit_status=status,

@@ -6,10 +6,7 @@ import random
 
 import pytest
 
-from cobblestone.policy.validation.adaptive_replication import (
-    must_replicate,
-    spot_check_probability,
-)
+from cobblestone.policy.dispatch.limits import must_replicate, spot_check_probability
 
 
 def expected_wrong_accepted(valid_jobs: int) -> float:

@@ -14,15 +14,15 @@ import pytest
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import (
+from cobblestone.policy.validation.archives import ReadLimits
+from cobblestone.policy.validation.comparison import (
     MAX_REASONS,
     Agreement,
     compare,
     parse_comparison,
+    tolerance_of,
     usable,
 )
-from cobblestone.policy.validation.archives import ReadLimits
-from cobblestone.policy.validation.comparisons.numbers import tolerance_of
 from cobblestone.policy.validation.numeric import Tolerance
 
 NUMERIC = parse_comparison("numeric:rtol=1e-6,atol=1e-9")

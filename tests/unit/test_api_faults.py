@@ -7,8 +7,8 @@ import pytest
 
 from cobblestone.api_schema.apps import DispatchBody, NewApp
 from cobblestone.api_schema.batches import MoreJobs, NewBatch, ResultsQuery
-from cobblestone.api_schema.faults import find_fault
-from cobblestone.cli.flags import FLAGS, error_text
+from cobblestone.api_schema.values import find_fault
+from cobblestone.cli.arguments import FLAGS, error_text
 from cobblestone.sdk import RequestRefused
 
 LONG_NAME = (

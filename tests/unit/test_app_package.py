@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 
 from cobblestone.api_schema.apps import ComparisonBody, InputSlotBody, LimitsBody, OutputBody, RulesBody
-from cobblestone.client.identity import platforms as own_platforms
+from cobblestone.client.records.identity import platforms as own_platforms
+from cobblestone.domain.apps import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
 from cobblestone.sdk.app_definition import ProjectFunctions, parse_seconds, parse_size
-from cobblestone.sdk.app_package import (
+from cobblestone.sdk.packing.app_package import (
     Command,
     Templates,
     command_platforms,

@@ -10,9 +10,8 @@ from lxml import etree
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.settings import parse_settings
-from cobblestone.policy.credit.badges import BadgeRules, earned, n_best
-from cobblestone.policy.credit.milestones import Reached, anniversaries, shown
-from cobblestone.server.web.badge_pictures import picture
+from cobblestone.policy.credit.history import BadgeRules, Reached, anniversaries, earned, n_best, shown
+from cobblestone.server.web.awards import picture
 
 RULES = BadgeRules(total=(1000, 100, 10_000), recent=(10, 50), rank_percent=(1, 25, 5))
 CUTOFFS = {1.0: 900.0, 5.0: 300.0, 25.0: 40.0}

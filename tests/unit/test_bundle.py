@@ -22,10 +22,10 @@ from tests.helpers.wasm_slot import native_launcher
 from cobblestone import launcher
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher import cobblestone_runtime
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, STARTS_LAUNCHER, bundle_description
-from cobblestone.sdk import bundle
-from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.bundle import TARGETS, Target, bundle_command, fetch_interpreter, pack
+from cobblestone.launcher.packing import DESCRIPTION_FILE, STARTS_LAUNCHER, bundle_description
+from cobblestone.sdk.packing import bundle
+from cobblestone.sdk.packing.app_package import Command
+from cobblestone.sdk.packing.bundle import TARGETS, PythonBuild, bundle_command, fetch_interpreter, pack
 
 LINUX, WINDOWS = TARGETS["x86_64-pc-linux-gnu"], TARGETS["windows_x86_64"]
 PROGRAM = "import sys\nopen('out', 'w').write(sys.executable)\n"
@@ -408,7 +408,7 @@ def test_a_program_that_needs_another_system_is_not_made_for_windows(
     program.write_text("import fcntl\n")
     assert "windows_x86_64" not in bundle_command(command, requirements, "3.12").platforms
     command = replace(command, platforms=["windows_x86_64"])
-    with pytest.raises(JobError, match="modules that Windows has not"):
+    with pytest.raises(JobError, match="modules that Windows does not have"):
         bundle_command(command, requirements, "3.12")
 
 
@@ -416,7 +416,7 @@ def test_a_program_that_needs_another_system_is_not_made_for_windows(
     ("target", "files"),
     [(LINUX, ["lib/python3.13/os.py", "bin/python3"]), (WINDOWS, ["python3.dll", "python313.dll", "python.exe", "Lib/os.py"])],
 )  # fmt: skip
-def test_interpreters_are_known_by_their_layout(tmp_path: Path, target: Target, files: list[str]):
+def test_interpreters_are_known_by_their_layout(tmp_path: Path, target: PythonBuild, files: list[str]):
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")

@@ -17,11 +17,10 @@ from tests.helpers.lifecycle_builders import (
     valid,
 )
 
-from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import phrase
-from cobblestone.domain.states import AssimilateState, Outcome, ValidateState, WorkunitError
-from cobblestone.domain.work import Result
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.domain.values import ResultId
+from cobblestone.domain.work import AssimilateState, Outcome, Result, ValidateState, WorkunitError
+from cobblestone.policy.lifecycle.states import (
     ClearNeedValidate,
     DropResult,
     FailWorkunit,
@@ -35,8 +34,8 @@ from cobblestone.policy.lifecycle.effects import (
     ReadyToAssimilate,
     SetCanonical,
     WorkunitView,
+    check_invariants,
 )
-from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.policy.validation.canonical import (
     RETRY_SECONDS,
     OutputCheck,

@@ -10,8 +10,8 @@ import pytest
 from cobblestone.cli.arguments import spread_lists
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops import connection
-from cobblestone.sdk.locate import find_folder, locate
+from cobblestone.ops import environment as connection
+from cobblestone.sdk.api.connection import find_folder, locate
 
 
 @pytest.mark.parametrize(

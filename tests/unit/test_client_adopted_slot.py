@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cobblestone.client.sandbox.slot_files import SlotFolder
 from cobblestone.client.tasks import slot
-from cobblestone.client.tasks.description import OutputFile, TaskSpec
-from cobblestone.client.tasks.slot_files import SlotFolder
-from cobblestone.wire.task_messages import TaskState, read_soft_link, write_soft_link, write_task_state
+from cobblestone.client.tasks.description import TaskOutput, TaskSpec
+from cobblestone.wire.client.task_messages import (
+    CheckpointState,
+    read_soft_link,
+    write_soft_link,
+    write_task_state,
+)
 
 NAME = "job_1_0"
 
@@ -25,11 +30,11 @@ def left(tmp_path: Path) -> tuple[SlotFolder, TaskSpec]:
     (folder / "state.json").write_text("77")
     (folder / "out").write_text(write_soft_link("../../projects/p/job_1_0_r0"))
     (folder / "log").write_text("a real file")
-    state = TaskState(project_url="http://127.0.0.1/", result_name=NAME, cpu_time=3.0, elapsed=5.0)
+    state = CheckpointState(project_url="http://127.0.0.1/", result_name=NAME, cpu_time=3.0, elapsed=5.0)
     (folder / slot.STATE_FILE).write_text(write_task_state(state))
     outputs = (
-        OutputFile(open_name="out", physical_name="job_1_0_r0", max_nbytes=1e6),
-        OutputFile(open_name="log", physical_name="job_1_0_r1", max_nbytes=1e6),
+        TaskOutput(open_name="out", physical_name="job_1_0_r0", max_nbytes=1e6),
+        TaskOutput(open_name="log", physical_name="job_1_0_r1", max_nbytes=1e6),
     )
     spec = TaskSpec(
         name=NAME,

@@ -8,13 +8,13 @@ from tests.helpers.client_state import APP_CONFIG as FILE
 from tests.helpers.client_state import URL, World, add_job, play
 from tests.helpers.daemon_in_test import said
 
-from cobblestone.client.app_versions import with_versions_in_force
-from cobblestone.client.core_news import stalled_downloads
-from cobblestone.client.scheduler_reply import describe_job
+from cobblestone.client.daemon.news import stalled_downloads
+from cobblestone.client.projects.scheduler_reply import describe_job
+from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.policy.client.core.events import JobsFound
-from cobblestone.wire.client_objects import write_known_version
-from cobblestone.wire.client_records import FileRecord, JobState
-from cobblestone.wire.job_description import FileInfo
+from cobblestone.wire.client.objects import write_known_version
+from cobblestone.wire.client.records import ClientJobState, FileRecord
+from cobblestone.wire.scheduler.job import FileInfo
 
 WISHES = """<app_config>
   <app><name>wide</name><max_concurrent>1</max_concurrent><fraction_done_exact/></app>
@@ -135,7 +135,7 @@ def test_a_job_whose_files_do_not_come_is_no_work_until_they_come_again(tmp_path
     def check(world: World) -> None:
         client, content = world.client, world.content
         job = add_job(content, content.versions[0], "late", client.clock())
-        job.state = JobState.DOWNLOADING
+        job.state = ClientJobState.DOWNLOADING
         info = FileInfo(name="wide_program", urls=(), nbytes=1, md5_cksum="")
         file = content.files["wide_program"] = FileRecord(project=URL, name="wide_program", download=info)
         client.post(JobsFound(client.clock(), (describe_job(content, job),)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.client.sandbox.bounds import Bound, Holder, job_bounds, sentences
+from cobblestone.client.sandbox.sandbox import Bound, Holder, job_bounds, sentences
 
 DOCS = Path(__file__).parents[2] / "docs" / "volunteer.md"
 SITUATIONS = {

@@ -12,15 +12,14 @@ from tests.helpers.client_state import World, play
 from tests.helpers.daemon_in_test import said
 from tests.helpers.small_server import serving
 
-from cobblestone.client.gui_rpc_operations import Operations
+from cobblestone.client.remote.gui_rpc_operations import Operations
 from cobblestone.domain.computing import ClientConfig, Proxy
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.wire import client_config
-from cobblestone.wire.client_config import read_client_config
-from cobblestone.wire.gui_rpc import Call
-from cobblestone.wire.host_report import CoprocRequest, HostInfo
-from cobblestone.wire.proxy import read_proxy
-from cobblestone.wire.tag_tree import read_tree
+from cobblestone.wire.client import config as client_config
+from cobblestone.wire.client.config import read_client_config, read_proxy
+from cobblestone.wire.client.gui_rpc import GuiRpcCall
+from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo
+from cobblestone.wire.text.tree import read_tree
 
 FILE = "cc_config.xml"
 GPUS = (
@@ -55,7 +54,7 @@ def may_attach(world: World) -> bool:
 
 def status(world: World) -> str:
     node = read_tree(b"<get_cc_status></get_cc_status>", "get_cc_status")
-    call = Call("get_cc_status", node.reader([]), node)
+    call = GuiRpcCall("get_cc_status", node.reader([]), node)
     return Operations(world.client).get_cc_status(call)
 
 
@@ -117,7 +116,7 @@ def test_each_option_has_its_effect_and_is_undone_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("x86_64-pc-linux-gnu", "i686-pc-linux-gnu")
-    monkeypatch.setattr("cobblestone.client.conditions.platforms", lambda: names)
+    monkeypatch.setattr("cobblestone.client.conditions.conditions.platforms", lambda: names)
 
     def check(world: World) -> None:
         world.client.conditions._coprocs = GPUS

@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cobblestone.client.host.containers import Engine, find_engine, lay_out_trial
-from cobblestone.wire.host_report import HostInfo
-from cobblestone.wire.host_writer import write_host_info
+from cobblestone.client.sandbox.containers import ContainerEngine, find_engine, lay_out_trial
+from cobblestone.wire.scheduler.host import HostInfo, write_host_info
 
 
 def test_without_an_engine_nothing_is_tried_and_nothing_said(tmp_path: Path):
-    assert find_engine(tmp_path, None, {"PATH": str(tmp_path)}) == Engine()
+    assert find_engine(tmp_path, None, {"PATH": str(tmp_path)}) == ContainerEngine()
     assert list(tmp_path.iterdir()) == []
 
 

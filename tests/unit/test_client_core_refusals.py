@@ -8,14 +8,13 @@ import pytest
 from tests.helpers.client_state import URL, World, play
 from tests.helpers.daemon_in_test import said
 
-from cobblestone.client import contacts
-from cobblestone.client.daemon import Client
-from cobblestone.client.decisions import Decisions
-from cobblestone.client.projects_web import Unreachable
-from cobblestone.client.state import State
+from cobblestone.client.daemon.daemon import Client
+from cobblestone.client.projects import contacts
+from cobblestone.client.projects.web import ProjectNotReached
+from cobblestone.client.records.decisions import CoreDriver
+from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import StoreError
-from cobblestone.policy.client.core.events import ContactAsked, JobFailed, ProjectAttached
-from cobblestone.policy.client.core.instructions import ContactProject
+from cobblestone.policy.client.core.events import ContactAsked, ContactProject, JobFailed, ProjectAttached
 from cobblestone.policy.client.core.values import ProjectDescription
 
 
@@ -37,7 +36,7 @@ def test_an_event_that_is_refused_takes_no_other_along_and_the_log_is_as_the_cor
         assert len(core.state.projects) == 2
         assert "the core refused JobFailed: job 'nobody' is not known" in said(client)
         client.state.flush()
-        again = Decisions(client.state, policy="recent", seed=1)
+        again = CoreDriver(client.state, policy="recent", seed=1)
         assert again.core.snapshot() == core.snapshot()
 
     play(tmp_path, check)
@@ -54,7 +53,7 @@ def under_way(client: Client) -> ContactProject:
 
 
 @pytest.mark.parametrize(
-    "error", [Unreachable("gone"), StoreError("the disk is full"), KeyError("a workunit")], ids=repr
+    "error", [ProjectNotReached("gone"), StoreError("the disk is full"), KeyError("a workunit")], ids=repr
 )
 def test_however_a_contact_ends_the_core_hears_of_it(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -90,7 +89,7 @@ def test_a_contact_that_fails_when_its_project_has_been_left_does_not_bring_it_b
             if again:
                 client.contacts.attach(URL, "a_key")
                 client.drain()
-            raise Unreachable("gone")
+            raise ProjectNotReached("gone")
 
         monkeypatch.setattr(contacts, "fetch_schedulers", left_meanwhile)
         await client.contacts.contact(wanted)
@@ -99,7 +98,7 @@ def test_a_contact_that_fails_when_its_project_has_been_left_does_not_bring_it_b
         assert "refused" not in said(client)
         assert "The contact failed" not in said(client)
         assert len(client.decisions.core.state.projects) == len(client.state.contents) == int(again)
-        stored = State(client.folders.root, lock=False)
+        stored = ClientDatabase(client.folders.root, lock=False)
         assert len(stored.contents) == int(again)
         assert not any(content.jobs for content in stored.contents.values())
         stored.close()

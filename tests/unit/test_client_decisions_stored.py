@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.client_state import URL, World, play
 
-from cobblestone.client.decisions import Decisions
+from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.domain.errors import ConfigError
 
 
@@ -61,7 +61,7 @@ def test_a_client_whose_stored_core_cannot_be_read_goes_on_with_all_its_jobs(
         }
         decisions.store()
         world.client.state.flush()
-        assert Decisions(world.client.state, policy="recent", seed=2).restored
+        assert CoreDriver(world.client.state, policy="recent", seed=2).restored
 
     play(tmp_path, store)
     play(tmp_path, go_on)
@@ -70,6 +70,6 @@ def test_a_client_whose_stored_core_cannot_be_read_goes_on_with_all_its_jobs(
 def test_a_policy_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     def check(world: World) -> None:
         with pytest.raises(ConfigError, match="tarot"):
-            Decisions(world.client.state, policy="tarot", seed=1)
+            CoreDriver(world.client.state, policy="tarot", seed=1)
 
     play(tmp_path, check)

@@ -16,19 +16,19 @@ from tests.helpers.client_state import URL, World, play
 from tests.helpers.daemon_in_test import make_client
 from tests.helpers.small_server import serving
 
-from cobblestone.client.feeds import Feed
-from cobblestone.client.notices import MAX_NOTICES, Notices
-from cobblestone.client.state import ManagerAccount
+from cobblestone.client.projects.web import Feed
+from cobblestone.client.records.journal import MAX_NOTICES, Notices
+from cobblestone.client.records.state import ManagerAttachment
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.client.feeds import (
+from cobblestone.policy.client.host.transfers import (
     LEAST_INTERVAL,
     LONGEST_INTERVAL,
     MAX_SHOWN,
     items_to_show,
     next_poll,
 )
-from cobblestone.wire.account_manager import parse_manager_reply
-from cobblestone.wire.rss import (
+from cobblestone.wire.client.account_manager import parse_manager_reply
+from cobblestone.wire.project.pages import (
     MAX_DESCRIPTION,
     MAX_FEED_BYTES,
     MAX_ITEMS,
@@ -37,7 +37,7 @@ from cobblestone.wire.rss import (
     read_rss,
     write_rss,
 )
-from cobblestone.wire.scheduler_reply import RssFeed
+from cobblestone.wire.scheduler.reply import RssFeed
 
 NOW = 1.8e9
 DAY = 86400.0
@@ -221,7 +221,7 @@ def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path)
             client.state.put_project(world.content.project)
             client.state.flush()
             server.pages["/of-manager"] = feed(fresh("hello"))
-            client.state.notes.manager = ManagerAccount(
+            client.state.notes.manager = ManagerAttachment(
                 url="https://m/", feeds=(f"{server.url}/of-manager",), no_project_notices=True
             )
             await client.feeds.poll(client.connections)

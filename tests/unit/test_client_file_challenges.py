@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cobblestone.client.file_challenges import answer_challenge
-from cobblestone.policy.contribution.storage import answer_of
-from cobblestone.wire.client_records import FileRecord, FileStatus, ProjectContent, ProjectRecord
-from cobblestone.wire.reply_reader import MAX_RANGE, parse_scheduler_reply
-from cobblestone.wire.scheduler_reply import FileChallenge, SchedulerReply, write_scheduler_reply
+from cobblestone.client.projects.contacts import answer_challenge
+from cobblestone.policy.storage import answer_of
+from cobblestone.wire.client.records import FileRecord, FileStatus, ProjectContent, ProjectRecord
+from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply, write_scheduler_reply
+from cobblestone.wire.scheduler.reply_reader import MAX_RANGE, parse_scheduler_reply
 
 URL = "https://project.example/"
 NONCE = "0f" * 16

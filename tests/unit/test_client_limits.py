@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.concurrency import ProjectLimits, Together, expected_working_set
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
-from cobblestone.policy.client.device_picks import QueueProject
-from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
-from cobblestone.policy.client.device_run_list import make_device_run_list
-from cobblestone.policy.client.device_work_fetch import (
+from cobblestone.policy.client.host.tasks import throttle_second
+from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together, expected_working_set
+from cobblestone.policy.client.recent.picks import QueueProject
+from cobblestone.policy.client.recent.rec import Devices, GpuType
+from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
+from cobblestone.policy.client.recent.run_list import make_device_run_list
+from cobblestone.policy.client.recent.work_fetch import (
     DeviceFetchPlan,
     DeviceFetchProject,
     FetchSettings,
     plan_device_fetch,
 )
-from cobblestone.policy.client.rec import Devices, GpuType
-from cobblestone.policy.client.throttle import throttle_second
-from cobblestone.simulator import presets
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, AppModel, Gpus, JobSizes, ProjectModel, Scenario
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.world.scenario import DAY, AppModel, Gpus, JobSizes, ProjectModel, Scenario
 
 DEVICES = Devices(ncpus=4, cpu_flops=1e9, gpus=(GpuType(name="NVIDIA", count=2, relative_speed=10.0),))
 MODERN = PolicyChoice(4, 4, 1, 2)
@@ -59,7 +59,7 @@ def excluding(count: int) -> tuple[GpuExclusion, ...]:
     return tuple(GpuExclusion(gpu="NVIDIA", instance=n) for n in range(count))
 
 
-def look(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> Outlook:
+def look(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> RoundRobinOutlook:
     return simulate_devices(
         jobs,
         projects,
@@ -79,7 +79,7 @@ def run_list(jobs: list[Job], projects: list[QueueProject], *, ram: float = math
     ).jobs
 
 
-def fetch(projects: list[DeviceFetchProject], outlook: Outlook) -> DeviceFetchPlan:
+def fetch(projects: list[DeviceFetchProject], outlook: RoundRobinOutlook) -> DeviceFetchPlan:
     return plan_device_fetch(
         projects, outlook, devices=DEVICES, settings=FetchSettings(buffer_min=1000.0, buffer_total=10_000.0)
     )
@@ -242,7 +242,7 @@ def test_a_throttle_of_a_hundred_never_stops_and_of_zero_never_runs() -> None:
 
 
 def scenario(*projects: ProjectModel, ram: float = 0.0, gpus: int = 0) -> Scenario:
-    base = replace(presets.base(), duration=3 * DAY, projects=projects)
+    base = replace(cells.base(), duration=3 * DAY, projects=projects)
     host = replace(
         base.host,
         ncpus=4,

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.helpers.client_state import World, play
 from tests.helpers.gui_rpc_peer import structure
 
-from cobblestone.client.gui_rpc_operations import Operations
-from cobblestone.wire.gui_rpc import END, Call, GuiRpcConnection, write_reply
+from cobblestone.client.remote.gui_rpc_operations import Operations
+from cobblestone.wire.client.gui_rpc import END, GuiRpcCall, GuiRpcConnection, write_reply
 
 #: Debian's Manager 7.20.5 (22 November 2026, under Xvfb): it connects, all its pages are looked at in turn, computing is
 #: switched on, a project is suspended and resumed, the dialogs of preferences and for a new project are opened.
@@ -37,11 +37,11 @@ FIRST = {
 }
 
 
-def calls() -> list[Call]:
+def calls() -> list[GuiRpcCall]:
     connection = GuiRpcConnection(password="", local=True, nonce="1.2")
-    found: list[Call] = []
+    found: list[GuiRpcCall] = []
     for line in RECORDED.read_bytes().splitlines():
-        found += [each for each in connection.receive_data(line + END) if isinstance(each, Call)]
+        found += [each for each in connection.receive_data(line + END) if isinstance(each, GuiRpcCall)]
     return found
 
 

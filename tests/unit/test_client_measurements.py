@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from tests.helpers.client_state import URL, World, play
 
-from cobblestone.client.decisions import Decisions
-from cobblestone.client.host.watch import HostWatch
-from cobblestone.client.measurements import known_times
-from cobblestone.client.scheduler_request import make_request
-from cobblestone.policy.client.core.instructions import ContactProject
-from cobblestone.policy.client.transfer_rates import TransferRate, after_transfer
-from cobblestone.wire.host_report import TimeStats
-from cobblestone.wire.request_writer import write_scheduler_request
-from cobblestone.wire.scheduler_request import parse_scheduler_request
+from cobblestone.client.conditions.host import HostWatch
+from cobblestone.client.projects.scheduler_request import make_request
+from cobblestone.client.records.decisions import CoreDriver
+from cobblestone.client.records.measurements import known_times
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.policy.client.host.transfers import TransferRate, after_transfer
+from cobblestone.wire.scheduler.host import TimeStats
+from cobblestone.wire.scheduler.request import parse_scheduler_request
+from cobblestone.wire.scheduler.request_writer import write_scheduler_request
 
 DAY = 86400.0
 START = 1.8e9
@@ -84,7 +84,7 @@ def test_a_core_that_remembers_is_not_told_older_figures(tmp_path: Path) -> None
         world.client.state.notes.time_stats = TimeStats(total_start_time=1.0, on_frac=0.1)
         world.client.state.keep_notes()
         world.client.state.flush()
-        again = Decisions(world.client.state, policy="recent", seed=1)
+        again = CoreDriver(world.client.state, policy="recent", seed=1)
         assert again.restored
 
     def goes_on(world: World) -> None:

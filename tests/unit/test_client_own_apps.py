@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from tests.helpers.client_state import URL, World, add_job, play
 from tests.helpers.daemon_in_test import said
 
-from cobblestone.client.scheduler_reply import take_reply
-from cobblestone.client.scheduler_request import make_request
+from cobblestone.client.projects.scheduler_reply import take_reply
+from cobblestone.client.projects.scheduler_request import make_request
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.client.core.instructions import ContactProject
-from cobblestone.wire.app_info import OwnApps, read_app_info
-from cobblestone.wire.job_description import write_app_version
-from cobblestone.wire.reply_reader import parse_scheduler_reply
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.wire.scheduler.job import write_app_version
+from cobblestone.wire.scheduler.reply_reader import OwnApps, parse_scheduler_reply, read_app_info
 
 FILE = "projects/project.example.org/app_info.xml"
 OWN = """<app_info>

@@ -9,29 +9,31 @@ from dataclasses import dataclass
 import pytest
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client import backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
-from cobblestone.policy.client.concurrency import ProjectLimits
+from cobblestone.policy.client.core import values
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.policy.client.debts import (
-    adjust_long_term,
-    adjust_short_term,
-    portions,
-    update_cpu_efficiency,
-)
-from cobblestone.policy.client.device_picks import QueueProject
-from cobblestone.policy.client.device_round_robin import simulate_devices
-from cobblestone.policy.client.device_run_list import make_device_run_list
-from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.estimates import (
     remaining_2007,
     remaining_elapsed,
     update_dcf,
 )
-from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
-from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
-from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject, Urgency
+from cobblestone.policy.client.published import work_fetch
+from cobblestone.policy.client.published.debts import (
+    adjust_long_term,
+    adjust_short_term,
+    portions,
+    update_cpu_efficiency,
+)
+from cobblestone.policy.client.published.round_robin import ProjectQueue, simulate_round_robin
+from cobblestone.policy.client.published.run_list import enforce_run_list, make_run_list
+from cobblestone.policy.client.published.work_fetch import FetchPreferences, FetchProject, Urgency
+from cobblestone.policy.client.recent import rec
+from cobblestone.policy.client.recent.concurrency import ProjectLimits
+from cobblestone.policy.client.recent.picks import QueueProject
+from cobblestone.policy.client.recent.round_robin import simulate_devices
+from cobblestone.policy.client.recent.run_list import make_device_run_list
+from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 
 
@@ -65,7 +67,9 @@ def test_a_policy_is_written_as_in_the_paper() -> None:
     assert str(PolicyChoice(1, 2, 1, 2)) == "CS1_WF2_WS1_JC2"
 
 
-@pytest.mark.parametrize("text", ["", "CS9_WF1_WS1_JC1", "CS1WF1WS1JC1", "CS4_WF2_WS1_JC2"])
+@pytest.mark.parametrize(
+    "text", ["", "CS9_WF1_WS1_JC1", "CS1WF1WS1JC1", "CS4_WF2_WS1_JC2", "CS3_WF2", "CS2_WF3"]
+)
 def test_what_is_not_a_policy_is_refused_with_an_example_or_a_reason(text: str) -> None:
     with pytest.raises(ConfigError, match=r"CS2_WF2_WS2_JC2|belong together"):
         PolicyChoice.parse(text)
@@ -273,13 +277,13 @@ def test_a_report_is_due_a_day_before_the_deadline_or_a_day_after_the_end() -> N
 
 def test_backoffs_grow_and_stay_within_their_bounds() -> None:
     rng = random.Random(1)
-    assert backoff.rpc_backoff_2007(1, rng=rng) == 60.0
+    assert values.rpc_backoff_2007(1, rng=rng) == 60.0
     for n in range(1, 40):
-        assert 60.0 <= backoff.rpc_backoff_2007(n, rng=rng) <= 4 * 3600.0
-        assert 30.0 <= backoff.rpc_backoff(n, rng=rng) <= 4 * 3600.0
+        assert 60.0 <= values.rpc_backoff_2007(n, rng=rng) <= 4 * 3600.0
+        assert 30.0 <= values.rpc_backoff(n, rng=rng) <= 4 * 3600.0
     interval = 0.0
     for _ in range(12):
-        interval = backoff.next_type_backoff(interval)
+        interval = values.next_type_backoff(interval)
     assert interval == 86400.0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cobblestone.client.preferences.files import PreferenceFiles, check_text
+from cobblestone.client.records.folders import PreferenceFiles, check_text
 from cobblestone.domain.computing import (
     AppConfig,
     ClientConfig,
@@ -18,10 +18,19 @@ from cobblestone.domain.computing import (
     VersionUsage,
 )
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.client.app_overrides import override_usage, unmatched_entries
-from cobblestone.policy.client.preferences import Situation, SuspendReason, allowed_disk, decide_allowance
-from cobblestone.wire.client_config import read_app_config, read_client_config
-from cobblestone.wire.client_preferences import override_preferences, read_preferences
+from cobblestone.policy.client.host.preferences import (
+    Situation,
+    SuspendReason,
+    allowed_disk,
+    decide_allowance,
+)
+from cobblestone.policy.client.host.tasks import override_usage, unmatched_entries
+from cobblestone.wire.client.config import (
+    override_preferences,
+    read_app_config,
+    read_client_config,
+    read_preferences,
+)
 
 NOON: dict[str, Any] = {"now": 1.8e9, "weekday": 3, "hour": 12.0, "ncpus": 8, "ram_bytes": 16e9}
 USED: dict[str, Any] = {"idle_seconds": 10.0}

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from cobblestone.wire.client_records import (
+from cobblestone.wire.client.records import (
+    ClientJobState,
     EstimatedCredit,
     FileRecord,
     FileStatus,
     JobRecord,
-    JobState,
     ProjectContent,
     ProjectRecord,
     TaskFigures,
 )
-from cobblestone.wire.client_state_file import StateFile, read_whole_state
-from cobblestone.wire.client_state_writer import write_job_log, write_manager_files, write_whole_state
-from cobblestone.wire.host_report import HostInfo, NetStats, TimeStats
-from cobblestone.wire.job_description import (
+from cobblestone.wire.client.state_file import (
+    StateFile,
+    read_whole_state,
+    write_job_log,
+    write_manager_files,
+    write_whole_state,
+)
+from cobblestone.wire.scheduler.host import HostInfo, NetStats, TimeStats
+from cobblestone.wire.scheduler.job import (
     AppBlock,
     AppVersionBlock,
     FileInfo,
@@ -89,7 +94,7 @@ def content() -> ProjectContent:
         project=URL,
         result=result,
         received_time=1.9e9,
-        state=JobState.DOWNLOADED,
+        state=ClientJobState.DOWNLOADED,
         task=TaskFigures(
             slot=3,
             started=True,
@@ -142,10 +147,10 @@ def test_what_was_written_is_read_again() -> None:
 def test_a_job_that_has_ended_keeps_its_last_words_and_is_no_task() -> None:
     found = content()
     job = found.jobs["wu_0"]
-    job.state, job.exit_status, job.completed_time = JobState.COMPUTE_ERROR, 3, 1.95e9
+    job.state, job.exit_status, job.completed_time = ClientJobState.COMPUTE_ERROR, 3, 1.95e9
     job.ready_to_report, job.stderr = True, "no </stderr_out> such constant: π"
     (read,) = again(whole(found)).contents[URL].jobs.values()
-    assert (read.state, read.exit_status, read.ready_to_report) == (JobState.COMPUTE_ERROR, 3, True)
+    assert (read.state, read.exit_status, read.ready_to_report) == (ClientJobState.COMPUTE_ERROR, 3, True)
     assert "such constant" in read.stderr
     assert (read.task.slot, read.task.started) == (-1, False)
 

@@ -15,15 +15,22 @@ import pytest
 from tests.helpers.daemon_in_test import until
 from tests.helpers.file_server import Answer, FileServer
 
-from cobblestone.client.connections import Connections
-from cobblestone.client.http_transfer import Exchange, Outcome, Progress, download, partial_path, upload
-from cobblestone.client.state import State
-from cobblestone.client.tasks.description import OutputFile, TaskSpec
+from cobblestone.client.projects.http import (
+    Connections,
+    TransferContext,
+    TransferOutcome,
+    TransferProgress,
+    download,
+    partial_path,
+    upload,
+)
+from cobblestone.client.projects.transfers import Transfers
+from cobblestone.client.records.state import ClientDatabase
+from cobblestone.client.sandbox.slot_files import SlotFolder
+from cobblestone.client.tasks.description import TaskOutput, TaskSpec
 from cobblestone.client.tasks.slot import collect_outputs
-from cobblestone.client.tasks.slot_files import SlotFolder
-from cobblestone.client.transfers import Transfers
 from cobblestone.domain.computing import Proxy
-from cobblestone.policy.client.transfers import (
+from cobblestone.policy.client.host.transfers import (
     BACKOFF_MAX,
     Backoffs,
     TransferLimits,
@@ -31,8 +38,8 @@ from cobblestone.policy.client.transfers import (
     choose_transfers,
     transfer_backoff,
 )
-from cobblestone.wire.client_records import FileRecord, FileStatus
-from cobblestone.wire.job_description import FileInfo, OutputFileInfo
+from cobblestone.wire.client.records import FileRecord, FileStatus
+from cobblestone.wire.scheduler.job import FileInfo, OutputFileInfo
 
 BODY = random.Random(1).randbytes(300_000)
 MD5 = hashlib.md5(BODY).hexdigest()
@@ -53,13 +60,13 @@ class Place:
 
     def __init__(self, folder: Path, server: FileServer, connections: Connections) -> None:
         self.path, self.server = folder / "f", server
-        self.exchange = Exchange(connections, 72005, unhurried, unhurried)
+        self.exchange = TransferContext(connections, 72005, unhurried, unhurried)
         self.file = FileRecord(project=PROJECT, name="f", download=info(f"{server.url}/f"))
 
-    async def fetch(self, **changes: Any) -> Outcome:
+    async def fetch(self, **changes: Any) -> TransferOutcome:
         if changes:
             self.file.download = info(f"{self.server.url}/f", **changes)
-        return await download(self.exchange, self.file, self.path, "", Progress(""))
+        return await download(self.exchange, self.file, self.path, "", TransferProgress(""))
 
     @property
     def part(self) -> Path:
@@ -147,11 +154,12 @@ def test_what_is_not_there_is_permanent_and_a_busy_server_is_not(tmp_path: Path)
         place.server.pages["/f"] = [Answer(status="503 Busy")]
         assert not (await place.fetch()).permanent
         place.file.download = info(f"{DEAD}/f")
-        gone = await download(place.exchange, place.file, place.path, "", Progress(""))
+        gone = await download(place.exchange, place.file, place.path, "", TransferProgress(""))
         assert gone.server_down
         place.file.download = info()
         assert (
-            "no address" in (await download(place.exchange, place.file, place.path, "", Progress(""))).error
+            "no address"
+            in (await download(place.exchange, place.file, place.path, "", TransferProgress(""))).error
         )
 
     at(tmp_path, check)
@@ -202,14 +210,14 @@ def test_an_upload_that_was_cut_goes_on_where_the_server_stands(tmp_path: Path) 
         )
         file = FileRecord(project=PROJECT, name="f", upload=target, nbytes=len(BODY), md5_cksum=MD5)
         place.server.cut_uploads = 1
-        cut = await upload(place.exchange, file, place.path, Progress(""))
+        cut = await upload(place.exchange, file, place.path, TransferProgress(""))
         assert (cut.ok, cut.permanent) == (False, False)
         there = len(place.server.taken["f"])
         assert 0 < there < len(BODY)
-        assert (await upload(place.exchange, file, place.path, Progress(""))).ok
+        assert (await upload(place.exchange, file, place.path, TransferProgress(""))).ok
         assert place.server.taken["f"] == BODY
         assert place.server.sent[-1] == len(BODY) - there
-        progress = Progress("")
+        progress = TransferProgress("")
         assert (await upload(place.exchange, file, place.path, progress)).ok  # all is there already
         assert progress.moved == 0
 
@@ -231,9 +239,9 @@ def test_a_server_that_refuses_an_upload_says_for_how_long(
         )
         file = FileRecord(project=PROJECT, name="f", upload=target, nbytes=5)
         place.server.refusals = [reply]
-        outcome = await upload(place.exchange, file, place.path, Progress(""))
+        outcome = await upload(place.exchange, file, place.path, TransferProgress(""))
         assert (outcome.ok, outcome.permanent) == (False, permanent)
-        assert (await upload(place.exchange, file, place.path, Progress(""))).ok
+        assert (await upload(place.exchange, file, place.path, TransferProgress(""))).ok
 
     at(tmp_path, check)
 
@@ -251,7 +259,7 @@ class Client:
         self.ended: list[FileRecord] = []
         self.measured: list[tuple[float, bool]] = []
         self.folder = folder / "files"
-        self.state = State(folder)
+        self.state = ClientDatabase(folder)
         self.transfers = Transfers(
             self.state,
             self.connections,
@@ -504,7 +512,7 @@ def produce(tmp_path: Path, content: bytes, **output: Any) -> tuple[TaskSpec, Sl
     slot.mkdir(exist_ok=True)
     project.mkdir(exist_ok=True)
     (slot / "out").write_bytes(content)
-    outputs = (OutputFile(open_name="out", physical_name="r0", copy=True, packed=True, **output),)
+    outputs = (TaskOutput(open_name="out", physical_name="r0", copy=True, packed=True, **output),)
     spec = TaskSpec(name="j", project_url=PROJECT, project_dir=project, main_program="m", outputs=outputs)
     return spec, SlotFolder(slot), project / "r0"
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli import simulating
+from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.distributions import DAY
+from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.reading import read_scenario
-from cobblestone.simulator.recording import Timeline
-from cobblestone.simulator.report_page import Diary, report_page
-from cobblestone.simulator.run import simulate
+from cobblestone.simulator.report.page import Diary, report_page
+from cobblestone.simulator.report.picture import RunRecording
 from cobblestone.simulator.state_import import scenario_from_state
-from cobblestone.wire.client_state import MAX_STATE_BYTES
-from cobblestone.wire.client_state_anonymous import anonymise_state
+from cobblestone.simulator.world.distributions import DAY
+from cobblestone.wire.client.state_excerpt import anonymise_state
+from cobblestone.wire.text.tree import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 LAPTOP = ROOT / "examples" / "simulator" / "laptop.toml"
@@ -93,14 +93,14 @@ def test_what_is_no_state_file_is_refused() -> None:
     for body in (b"", b"<html/>", b"<client_state>", b"\x00\xff", b"<client_state/>" * 2):
         with pytest.raises(RemoteProtocolError):
             anonymise_state(body)
-    entity = b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]><client_state><app><name>&e;</name></app></client_state>'
+    entity = b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]><client_state><host_info/><app><name>&e;</name></app></client_state>'
     assert b"app1" in anonymise_state(entity)
 
 
 def test_a_state_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "client_state.xml"
     with path.open("wb") as stream:
-        stream.truncate(2 * MAX_STATE_BYTES)
+        stream.truncate(2 * MAX_BYTES)
     with pytest.raises(ConfigError, match="at most"):
         scenario_from_state(path)
 
@@ -146,7 +146,7 @@ def test_recording_changes_nothing(tmp_path: Path) -> None:
     scenario = replace(read_scenario(LAPTOP), duration=4 * DAY)
     policy = PolicyChoice.parse("CS2_WF2_WS2_JC2")
     plain = simulate(scenario, policy, seed=1)
-    for recorder in (Timeline(), Diary()):
+    for recorder in (RunRecording(), Diary()):
         assert simulate(scenario, policy, seed=1, recorder=recorder).metrics == plain.metrics
 
 
@@ -168,7 +168,7 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     own.write_text(text, encoding="utf-8")
     for option in ("--report", "--log", "--picture", "--keep"):
         assert simulating.main([str(own), option, str(own)]) == 2
-        assert "that is the file that is read" in capsys.readouterr().err
+        assert "is the input file" in capsys.readouterr().err
     assert simulating.main(["--from", str(own), "--anonymise", str(own)]) == 2
     assert own.read_text(encoding="utf-8") == text
     capsys.readouterr()

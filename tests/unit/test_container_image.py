@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.helpers.effort import times
 
 from cobblestone.domain.errors import JobError
-from cobblestone.launcher.container import pack_image
-from cobblestone.sdk.container import ContainerCommand
+from cobblestone.launcher.packing import pack_image
+from cobblestone.sdk.packing.app_package import ContainerCommand
 
 
 def tar_of(files: Mapping[str, bytes]) -> bytes:

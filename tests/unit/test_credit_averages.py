@@ -15,7 +15,7 @@ from cobblestone.domain.statistics import (
     RecentAverage,
     RunningAverage,
 )
-from cobblestone.policy.credit.cobblestone import DEPLOYED, DESIGNED, REFERENCE_MACHINE, CreditUnit
+from cobblestone.policy.credit.claims import DEPLOYED, DESIGNED, REFERENCE_MACHINE, CreditUnit
 from cobblestone.policy.credit.rac import (
     LARGEST,
     common_moment,

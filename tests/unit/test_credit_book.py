@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.helpers.credit_builders import NOW, VERSION, WORKUNIT, facts
 
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.policy.credit.book import (
     CreditBook,
     GrantTerms,
@@ -20,6 +20,8 @@ from cobblestone.policy.credit.book import (
     RecordKey,
     RecordTaken,
     ResultsJudged,
+    TrickleFacts,
+    TrickleRules,
 )
 from cobblestone.policy.credit.claims import (
     AppStatistics,
@@ -27,9 +29,8 @@ from cobblestone.policy.credit.claims import (
     HostVersionStatistics,
     VersionStatistics,
 )
+from cobblestone.policy.credit.rac import CreditTotals
 from cobblestone.policy.credit.registry import credit_system
-from cobblestone.policy.credit.totals import CreditTotals
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules
 
 APP = AppId(1)
 UNIT = WorkunitId(5)

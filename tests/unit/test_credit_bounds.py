@@ -10,16 +10,21 @@ import pytest
 from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, codes, facts, grant
 
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.policy.credit.benchmark import BenchmarkSystem
-from cobblestone.policy.credit.bounds import (
+from cobblestone.policy.credit.claims import (
     DEFAULT_ESTIMATE,
     MAX_OPERATIONS,
     MAX_PEAK_FLOPS,
     MAX_SPEED,
+    Claim,
+    ClaimMode,
+    CreditContext,
+    Grant,
+    Statistics,
+    WorkunitFacts,
     bounded_input,
     bounded_workunit,
 )
-from cobblestone.policy.credit.claims import Claim, ClaimMode, CreditContext, Grant, Statistics, WorkunitFacts
+from cobblestone.policy.credit.early_systems import BenchmarkSystem
 from cobblestone.policy.credit.registry import credit_system
 from cobblestone.policy.credit.system import grant_straggler, grant_workunit
 

@@ -15,9 +15,15 @@ from tests.helpers.credit_builders import (
 )
 
 from cobblestone.domain.statistics import RunningAverage
-from cobblestone.policy.credit.claims import ClaimInput, ClaimMode, PlatformKind, Statistics
-from cobblestone.policy.credit.cobblestone import DEPLOYED, DESIGNED
-from cobblestone.policy.credit.increments import host_version_after
+from cobblestone.policy.credit.claims import (
+    DEPLOYED,
+    DESIGNED,
+    ClaimInput,
+    ClaimMode,
+    PlatformKind,
+    Statistics,
+)
+from cobblestone.policy.credit.host_records import host_version_after
 from cobblestone.policy.credit.system import GrantOutcome
 
 DEFAULT = ESTIMATE / PER_CREDIT

@@ -10,8 +10,7 @@ from types import ModuleType
 import pytest
 from tests.helpers.credit_builders import NOW, WORKUNIT, facts
 
-from cobblestone.policy.credit.claims import Statistics
-from cobblestone.policy.credit.combine import COMBINATIONS
+from cobblestone.policy.credit.claims import COMBINATIONS, Statistics
 from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system_names
 from cobblestone.policy.credit.system import grant_workunit
 from cobblestone.server.daemons.project_work import CreditedResult

@@ -7,14 +7,15 @@ import random
 import pytest
 
 from cobblestone.domain.statistics import RecentAverage
-from cobblestone.policy.credit.history import LedgerMark, credit_history
-from cobblestone.policy.credit.milestones import milestones_between
-from cobblestone.policy.credit.periods import (
+from cobblestone.policy.credit.history import (
     FOUR_WEEKS,
     WEEK,
     CreditPeriod,
+    LedgerMark,
     continued,
+    credit_history,
     first_day,
+    milestones_between,
     slot_days,
     slots,
     thinned,

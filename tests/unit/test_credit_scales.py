@@ -7,18 +7,23 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import AppVersionId, HostId
+from cobblestone.policy.credit.book import TrickleFacts, TrickleRules, grant_trickle
 from cobblestone.policy.credit.claims import (
+    DESIGNED,
     HostVersionIncrement,
     HostVersionStatistics,
 )
-from cobblestone.policy.credit.cobblestone import DESIGNED
-from cobblestone.policy.credit.deployed import inherited_version
-from cobblestone.policy.credit.host_quality import after_failure, after_invalid, after_sending, after_valid
-from cobblestone.policy.credit.increments import host_version_after
+from cobblestone.policy.credit.credit_new import inherited_version
+from cobblestone.policy.credit.host_records import (
+    after_failure,
+    after_invalid,
+    after_sending,
+    after_valid,
+    host_version_after,
+)
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules, grant_trickle
 
 NOW = 1_700_000_000.0
 Scaling = Callable[[Sequence[VersionRecord]], VersionScales]

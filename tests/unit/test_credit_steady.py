@@ -19,11 +19,16 @@ from tests.helpers.credit_builders import (
     statistics,
 )
 
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, WorkunitId
 from cobblestone.domain.statistics import SECONDS_PER_DAY, RunningAverage
+from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId
 from cobblestone.policy.credit.book import CreditBook, GrantTerms, ResultsJudged
-from cobblestone.policy.credit.claims import AppStatistics, PlatformKind, VersionStatistics, WorkunitFacts
-from cobblestone.policy.credit.cobblestone import DESIGNED
+from cobblestone.policy.credit.claims import (
+    DESIGNED,
+    AppStatistics,
+    PlatformKind,
+    VersionStatistics,
+    WorkunitFacts,
+)
 from cobblestone.policy.credit.registry import credit_system, find_scales
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.steady import (

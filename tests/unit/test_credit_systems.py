@@ -22,24 +22,23 @@ from tests.helpers.credit_builders import (
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import (
+    DESIGNED,
     AppIncrement,
     AppStatistics,
     ClaimInput,
     ClaimMode,
+    CreditUnit,
     HostVersionStatistics,
     PlatformKind,
     Statistics,
-)
-from cobblestone.policy.credit.cobblestone import DESIGNED, CreditUnit
-from cobblestone.policy.credit.combine import (
     low_average,
     mean,
     minimum,
     pegged_average,
     without_extremes,
 )
-from cobblestone.policy.credit.counted import counted_operations, credit_per_cpu_second
-from cobblestone.policy.credit.increments import app_after
+from cobblestone.policy.credit.early_systems import counted_operations, credit_per_cpu_second
+from cobblestone.policy.credit.host_records import app_after
 from cobblestone.policy.credit.registry import credit_system, credit_system_names
 
 # -------------------------------------------------------------------------------------------- combinations

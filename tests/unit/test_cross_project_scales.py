@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cobblestone.domain.ids import AppVersionId
-from cobblestone.domain.scales import ProjectScales, VersionScale
+from cobblestone.domain.exports import ProjectScales, VersionScale
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import AppVersionId
 from cobblestone.policy.credit.cross_project import (
     MAX_AGE,
     CollectedScales,

@@ -10,15 +10,15 @@ import pytest
 
 from cobblestone.cli import run_command
 from cobblestone.demo.chromium import Tab, parse_rows
-from cobblestone.demo.in_browser import Answer, Computer, disagreements, native_platform
+from cobblestone.demo.in_browser import BrowserAnswer, DemoComputer, disagreements, native_platform
 from cobblestone.domain.errors import ConfigError
 
 COMPUTERS = {
-    1: Computer(title="gabbro", is_browser=False, credit=1.0),
-    2: Computer(title="Chrome/140", is_browser=True, credit=1.0),
-    3: Computer(title="basalt", is_browser=False, credit=1.0),
+    1: DemoComputer(title="gabbro", is_browser=False, credit=1.0),
+    2: DemoComputer(title="Chrome/140", is_browser=True, credit=1.0),
+    3: DemoComputer(title="basalt", is_browser=False, credit=1.0),
 }
-NATIVE = Answer(computer=1, seconds=8.0, credit=1.0, valid=True, nbytes=18_700, md5="a" * 32)
+NATIVE = BrowserAnswer(computer=1, seconds=8.0, credit=1.0, valid=True, nbytes=18_700, md5="a" * 32)
 TAB = replace(NATIVE, computer=2)
 
 
@@ -34,7 +34,7 @@ def test_a_byte_that_differs_is_named_with_its_job():
 @pytest.mark.parametrize(
     "answers", [[], [TAB], [NATIVE, replace(NATIVE, computer=3)], [NATIVE, replace(TAB, valid=False)]]
 )
-def test_a_job_that_no_browser_or_no_client_confirmed_is_named(answers: list[Answer]):
+def test_a_job_that_no_browser_or_no_client_confirmed_is_named(answers: list[BrowserAnswer]):
     assert disagreements({"one": answers}, COMPUTERS) == ["one: not confirmed by a browser and a client"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.dispatch_world import description
 
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.policy.dispatch.capacity import Capacity, ComputingPreferences, usable_capacity, usable_disk
+from cobblestone.policy.dispatch.budget import Capacity, DispatchPreferences, usable_capacity, usable_disk
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ProjectPreferences
 
@@ -22,7 +22,7 @@ def capacity(
 ) -> Capacity:
     return usable_capacity(
         host,
-        ComputingPreferences(**computing),
+        DispatchPreferences(**computing),
         preferences=preferences or ProjectPreferences(),
         limits=limits or DispatchLimits(),
     )
@@ -61,4 +61,4 @@ def test_unknown_memory_is_taken_as_a_gigabyte():
     ],
 )
 def test_the_tightest_disk_limit_counts(computing: dict[str, float], left: float):
-    assert usable_disk(HOST, ComputingPreferences(**computing)) == pytest.approx(left)
+    assert usable_disk(HOST, DispatchPreferences(**computing)) == pytest.approx(left)

@@ -31,12 +31,10 @@ from tests.helpers.dispatch_world import (
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import CPU
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
-from cobblestone.domain.states import HomogeneousRedundancy
-from cobblestone.domain.work import JobLimits
-from cobblestone.policy.dispatch.decision import DispatchDecision
-from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
-from cobblestone.policy.dispatch.quota import quota_day
+from cobblestone.domain.values import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
+from cobblestone.domain.work import HomogeneousRedundancy, JobLimits
+from cobblestone.policy.dispatch.catalogue import DispatchDecision
+from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest
 
 TODAY = quota_day(HostId(1), NOW)

@@ -7,7 +7,7 @@ from string import Formatter
 import pytest
 
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.dispatch import job_refusals
+from cobblestone.policy.dispatch import status
 from cobblestone.policy.dispatch.explain import EXPLANATIONS, Code, by_importance, explain, messages
 
 
@@ -29,7 +29,7 @@ def names_in(sentence: str) -> set[str]:
 
 @pytest.mark.parametrize("code", list(Code))
 def test_every_refusal_has_words_for_whoever_submitted_the_job(code: Code):
-    assert names_in(job_refusals.SENTENCES[code]) <= names_in(EXPLANATIONS[code].sentence)
+    assert names_in(status.SENTENCES[code]) <= names_in(EXPLANATIONS[code].sentence)
 
 
 def test_limits_come_before_preferences_and_both_before_no_tasks():

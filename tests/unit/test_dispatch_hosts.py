@@ -23,22 +23,29 @@ from tests.helpers.dispatch_world import (
 )
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import AppId, HostId, ResultId, UserId, WorkunitId
-from cobblestone.domain.states import AssimilateState, Outcome, ServerState, WorkunitError
-from cobblestone.domain.work import JobLimits, Result
-from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
+from cobblestone.domain.values import AppId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.work import AssimilateState, JobLimits, Outcome, Result, ServerState, WorkunitError
 from cobblestone.policy.dispatch.catalogue import Catalogue
-from cobblestone.policy.dispatch.host_identity import (
+from cobblestone.policy.dispatch.held_jobs import (
+    Abort,
+    HeldJob,
+    LostDecision,
+    LostResult,
+    find_lost,
+    judge_held_job,
+    resend_lost,
+)
+from cobblestone.policy.dispatch.identity import (
     HostDecision,
-    HostFacts,
     Introduction,
+    KeyExchange,
+    RetiredKey,
+    SimilarHosts,
+    exchange_key,
     hashed_cpid,
     identify_host,
 )
-from cobblestone.policy.dispatch.key_exchange import KeyExchange, RetiredKey, exchange_key
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.lost import LostDecision, LostResult, find_lost, resend_lost
-from cobblestone.policy.dispatch.quota import quota_day
+from cobblestone.policy.dispatch.limits import DispatchLimits, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, WorkRequest
 
 # Host identity
@@ -58,7 +65,7 @@ def identify(
     **changes: Any,
 ) -> HostDecision:
     values = {"user_id": UserId(1), "rpc_seqno": seqno, "hashed_cpid": CPID, "description": NAMED} | changes
-    facts = HostFacts(claimed=claimed, claimed_number=sent, same_cpid=same, similar=similar)
+    facts = SimilarHosts(claimed=claimed, claimed_number=sent, same_cpid=same, similar=similar)
     return identify_host(Introduction(**values), facts)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import AppId, BatchId, ResultId, WorkunitId, changed
 from cobblestone.domain.work import JobLimits
-from cobblestone.policy.dispatch.catalogue import Candidate
-from cobblestone.policy.dispatch.fairness import turns
-from cobblestone.policy.dispatch.last_jobs import BatchProgress, jobs_waiting, reported_at_once
+from cobblestone.policy.dispatch.catalogue import (
+    BatchProgress,
+    Candidate,
+    jobs_waiting,
+    reported_at_once,
+    turns,
+)
 
 WEIGHT = 0.5
 SIZE = 3.6e12

@@ -10,14 +10,13 @@ from tests.helpers.dispatch_world import NVIDIA, description
 from cobblestone.domain.apps import PlanClass
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.dispatch.decision import ResourceUsage
-from cobblestone.policy.dispatch.plan_class import (
+from cobblestone.policy.dispatch.catalogue import ResourceUsage, SpeedPopulation
+from cobblestone.policy.dispatch.versions import (
     count_matching_hosts,
     find_gpu,
     plan_class_usage,
     sequential_usage,
 )
-from cobblestone.policy.estimate.speed import SpeedPopulation
 
 POPULATION = SpeedPopulation(median=3e9, percentile_95=10e9)
 GPU_HOST = description(coprocessors=(NVIDIA,))

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from tests.helpers.dispatch_world import NOW, record
 
-from cobblestone.domain.ids import HostId
-from cobblestone.policy.dispatch.quota import (
+from cobblestone.domain.values import HostId
+from cobblestone.policy.dispatch.limits import (
     after_failure,
     after_success,
     after_valid,

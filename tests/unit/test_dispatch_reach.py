@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cobblestone.domain.ids import HostId, UserId
+from cobblestone.domain.values import HostId, UserId
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.reach import Shortage, Taker, could_take, shortage
+from cobblestone.policy.dispatch.status import Shortage, Taker, could_take, shortage
 
 BY_PERSON = DispatchLimits()
 BY_COMPUTER = DispatchLimits(one_result_per_user_per_wu=False)

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from tests.helpers.dispatch_world import NOW, record
 
-from cobblestone.domain.ids import AppId, HostId, ResultId, UserId, WorkunitId
-from cobblestone.domain.states import ClientState, Outcome, ServerState, ValidateState
-from cobblestone.domain.work import OutputSpec, Result
+from cobblestone.domain.values import AppId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.work import Outcome, OutputSpec, Result, ResultClientState, ServerState, ValidateState
 from cobblestone.policy.dispatch.reports import (
     ReportContext,
     ReportDecision,
-    ReportedResult,
+    ResultReport,
     judge_report,
     sane_times,
 )
@@ -32,11 +31,11 @@ SENT = Result(
     user_id=USER,
     sent_time=NOW - 1000,
 )
-GOOD = ReportedResult(name="wu_0", state=5, exit_status=0, cpu_time=90.0, elapsed_time=100.0)
+GOOD = ResultReport(name="wu_0", state=5, exit_status=0, cpu_time=90.0, elapsed_time=100.0)
 OUTPUTS = (OutputSpec(open_name="output"), OutputSpec(open_name="extra", optional=True))
 
 
-def judge(report: ReportedResult = GOOD, result: Result | None = SENT, **context: Any) -> ReportDecision:
+def judge(report: ResultReport = GOOD, result: Result | None = SENT, **context: Any) -> ReportDecision:
     values = {
         "outputs_present": frozenset({0}),
         "output_specs": OUTPUTS,
@@ -68,7 +67,7 @@ def test_a_success_needs_exit_status_state_and_uploads():
     decision = judge()
     report = accepted(decision)
     assert (report.outcome, report.validate_state) == (Outcome.SUCCESS, ValidateState.INIT)
-    assert (report.client_state, report.exit_status) == (ClientState.FILES_UPLOADED, 0)
+    assert (report.client_state, report.exit_status) == (ResultClientState.FILES_UPLOADED, 0)
     assert (report.cpu_time, report.elapsed_time, report.received_time) == (90.0, 100.0, NOW)
     assert decision.reasons == ()
     assert decision.record == record(max_jobs_per_day=100)
@@ -85,7 +84,7 @@ def test_a_success_needs_exit_status_state_and_uploads():
     ],
 )
 def test_anything_less_is_an_error_that_will_not_be_validated(
-    report: ReportedResult, context: dict[str, Any], code: str
+    report: ResultReport, context: dict[str, Any], code: str
 ):
     decision = judge(report, **context)
     assert accepted(decision).outcome == Outcome.CLIENT_ERROR
@@ -122,7 +121,7 @@ def test_exit_statuses_are_stored_as_signed_32_bit_numbers(told: int, stored: in
 
 def test_an_unknown_client_state_is_an_error():
     report = accepted(judge(replace(GOOD, state=77)))
-    assert (report.client_state, report.outcome) == (ClientState.COMPUTE_ERROR, Outcome.CLIENT_ERROR)
+    assert (report.client_state, report.outcome) == (ResultClientState.COMPUTE_ERROR, Outcome.CLIENT_ERROR)
 
 
 # Ignored reports

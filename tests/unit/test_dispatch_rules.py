@@ -26,18 +26,13 @@ from tests.helpers.dispatch_world import (
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.domain.ids import AppId, HostId
-from cobblestone.domain.states import HomogeneousRedundancy
-from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules
-from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.domain.values import AppId, HostId
+from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, ReplicationRules
+from cobblestone.policy.dispatch.catalogue import Catalogue, DispatchDecision, batch_weight, turns
 from cobblestone.policy.dispatch.deadline_check import BookedJob
-from cobblestone.policy.dispatch.decision import DispatchDecision
-from cobblestone.policy.dispatch.fairness import batch_weight, turns
-from cobblestone.policy.dispatch.homogeneous import hr_class
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.missing_runtime import RETRY_SECONDS, missing_runtime_after_report
-from cobblestone.policy.dispatch.quota import quota_day
-from cobblestone.policy.dispatch.reliability import RetryRules
+from cobblestone.policy.dispatch.limits import DispatchLimits, RetryRules, quota_day
+from cobblestone.policy.dispatch.match import hr_class
+from cobblestone.policy.dispatch.versions import RETRY_SECONDS, missing_runtime_after_report
 
 TODAY = quota_day(HostId(1), NOW)
 LONG = 99 * HOUR

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.dispatch_world import description, record
 
-from cobblestone.policy.estimate.speed import (
+from cobblestone.policy.dispatch.catalogue import (
     MAX_CPU_FLOPS,
     PeakFlopCount,
     SpeedPopulation,

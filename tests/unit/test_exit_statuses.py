@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.domain.exit_statuses import exit_advice, exit_cause, meaning_of
+from cobblestone.domain.reasons import exit_advice, exit_cause, meaning_of
 
 
 @pytest.mark.parametrize(
     ("status", "word"),
     [
         (-131, "larger than allowed"),
-        (-177, "beyond one of its limits"),
-        (-178, "argument that it does not know"),
+        (-177, "exceeded one of its limits"),
+        (-178, "an unknown argument"),
         (-186, "could not be downloaded"),
         (195, "program that the task started"),
         (197, "longer than allowed"),

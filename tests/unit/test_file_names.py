@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.file_names import MAX_NAME_BYTES, folder_name
+from cobblestone.domain.texts import MAX_NAME_BYTES, folder_name
 from cobblestone.domain.work import output_file_name, result_name
 from cobblestone.ops.settings import parse_settings
-from cobblestone.store.work.files import app_file_name, input_name
+from cobblestone.store.catalog.files import app_file_name, input_name
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
-from cobblestone.simulator.frontier.fresh import FIGURES, changes, verdicts
-from cobblestone.simulator.frontier.fresh_report import as_text
-from cobblestone.simulator.frontier.random_scenarios import PROGRESS, random_scenario
-from cobblestone.simulator.run import require_sane_number_of_jobs
+from cobblestone.simulator.frontier.fresh import (
+    FIGURES,
+    PROGRESS,
+    as_text,
+    changes,
+    random_scenario,
+    verdicts,
+)
+from cobblestone.simulator.host.run import require_sane_number_of_jobs
 
 OURS, THEIRS = "CS3_WF3_WS2_JC2", "CS2_WF2_WS2_JC2"
 
@@ -116,8 +121,8 @@ def test_the_command_runs_fresh_scenarios_and_goes_on_from_what_it_has(tmp_path:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--fresh", "1", "--only", "stdev"], "--only chooses of the fixed set"),
-        (["--against", "CS1_WF1_WS1_JC1", "--against", THEIRS], "name one --against, or use --fresh"),
+        (["--fresh", "1", "--only", "stdev"], "--only selects from the fixed set"),
+        (["--against", "CS1_WF1_WS1_JC1", "--against", THEIRS], "give one --against, or use --fresh"),
         (["--fresh", "1", "--against", "CS9"], "is not a policy"),
     ],
 )

@@ -12,15 +12,25 @@ from typer.testing import CliRunner
 from cobblestone.cli import build
 from cobblestone.ops.installation import how_to_install
 from cobblestone.simulator.code_version import code_version, digest
-from cobblestone.simulator.frontier.compare import METRICS, Difference, mean_over_scenarios, scenarios
-from cobblestone.simulator.frontier.report import as_text, draw_frontier
-from cobblestone.simulator.picture import load_matplotlib
-from cobblestone.simulator.statistics import estimate
+from cobblestone.simulator.frontier.compare import (
+    METRICS,
+    MetricDifference,
+    draw_frontier,
+    frontier_text,
+    mean_over_scenarios,
+    scenarios,
+)
+from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.statistics import estimate
 
 
-def difference(base: list[float], ours: list[float], *, metric: str = "waste", name: str = "x") -> Difference:
+def difference(
+    base: list[float], ours: list[float], *, metric: str = "waste", name: str = "x"
+) -> MetricDifference:
     change = estimate([b - a for a, b in zip(base, ours, strict=True)])
-    return Difference(scenario=name, metric=metric, base=estimate(base), ours=estimate(ours), change=change)
+    return MetricDifference(
+        scenario=name, metric=metric, base=estimate(base), ours=estimate(ours), change=change
+    )
 
 
 def test_the_set_has_all_mixes_slacks_buffers_errors_and_spreads() -> None:
@@ -44,7 +54,7 @@ def test_the_table_marks_what_is_worse_and_gives_the_means() -> None:
     found.append(difference([0.1, 0.1], [0.2, 0.2], metric=METRICS[3], name="better"))
     assert mean_over_scenarios(found, "waste") == pytest.approx((0.2, 0.1))
     found.append(difference([2.0, 2.0], [1.0, 1.0], metric="rpcs_per_job", name="calm"))
-    text = as_text(found, "ours", "base")
+    text = frontier_text(found, "ours", "base")
     assert "| RPCs per job | 2 → 1 (-50 %) |" in text
     assert "| calm | 0.100 | 0.100 | 0.100 | 0.100 |" in text
     assert "0.100 → 0.200 (+0.100 ±0.000) !! |" in text
@@ -107,7 +117,7 @@ def test_without_matplotlib_that_is_said_before_the_runs(
 
 
 def test_the_scenario_that_moves_most_has_the_label_and_those_that_stay_have_none(tmp_path: Path) -> None:
-    found: list[Difference] = []
+    found: list[MetricDifference] = []
     for name, ours in (("stays", 0.98), ("moves a little", 0.9), ("moves", 0.2)):
         found += [difference([0.98, 0.98], [ours, ours], metric=m, name=name) for m in METRICS[:1]]
         found += [difference([0.0, 0.0], [0.0, 0.0], metric=m, name=name) for m in METRICS[1:]]

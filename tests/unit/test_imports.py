@@ -33,9 +33,7 @@ OPTIONAL_MODULES = {
         "engine.postgres",
         "engine.postgres_connection",
         "engine.postgres_process_group",
-        "engine.postgres_programs",
-        "maintenance.postgres_dump",
-        "maintenance.postgres_upgrade",
+        "maintenance.postgres",
     )
 } | {"cobblestone.server.core.bucket"}
 

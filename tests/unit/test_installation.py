@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cobblestone.demo import examples
+from cobblestone.demo import services
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import installation
 
@@ -39,9 +39,9 @@ def test_an_extra_is_installed_from_where_the_program_came_from(
 
 
 def test_an_example_is_copied_once(tmp_path: Path) -> None:
-    folder = examples.copy_example("sunspots", tmp_path)
+    folder = services.copy_example("sunspots", tmp_path)
     assert (folder / "period.py").is_file()
     with pytest.raises(ConfigError, match="exists already"):
-        examples.copy_example("sunspots", tmp_path)
+        services.copy_example("sunspots", tmp_path)
     with pytest.raises(ConfigError, match=r"no example '../x'.*sunspots"):
-        examples.copy_example("../x", tmp_path)
+        services.copy_example("../x", tmp_path)

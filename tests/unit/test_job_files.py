@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.job_files import read_jobs
-from cobblestone.sdk.jobs import Content, Job, as_job, json_input
+from cobblestone.sdk.api.jobs import Content, Job, as_job, json_input, read_jobs
 
 
 def read(folder: Path, name: str, text: str, *input_names: str) -> list[Job]:

@@ -16,9 +16,9 @@ from tests.helpers.lifecycle_builders import (
     with_files,
 )
 
-from cobblestone.domain.states import AssimilateState, BatchState, FileDeleteState
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.lifecycle.purge import why_not_purge
+from cobblestone.domain.work import AssimilateState, BatchState, FileDeleteState
+from cobblestone.policy.lifecycle.deadlines import why_not_purge
+from cobblestone.policy.lifecycle.states import WorkunitView
 
 FINISHED = a_view(
     with_files(valid(0), FileDeleteState.DONE),

@@ -19,18 +19,19 @@ from tests.helpers.lifecycle_builders import (
 )
 
 from cobblestone.domain.errors import IllegalTransition, PolicyViolation
-from cobblestone.domain.ids import ResultId, WorkunitId
-from cobblestone.domain.states import (
+from cobblestone.domain.values import ResultId, WorkunitId
+from cobblestone.domain.work import (
     AssimilateState,
     FileDeleteState,
     Outcome,
+    Result,
     ServerState,
     ValidateState,
     WorkunitError,
 )
-from cobblestone.domain.work import Result
 from cobblestone.policy.lifecycle import application, states
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.policy.lifecycle.states import (
+    Cause,
     CreateResult,
     DropResult,
     FailWorkunit,
@@ -38,8 +39,8 @@ from cobblestone.policy.lifecycle.effects import (
     ReadyToAssimilate,
     TimeOutResult,
     Transition,
+    check_invariants,
 )
-from cobblestone.policy.lifecycle.states import Cause, check_invariants
 
 DONE = AssimilateState.DONE
 

@@ -20,17 +20,19 @@ from tests.helpers.lifecycle_builders import (
     with_files,
 )
 
-from cobblestone.domain.ids import AppVersionId, ResultId
-from cobblestone.domain.states import (
+from cobblestone.domain.values import AppVersionId, ResultId
+from cobblestone.domain.work import (
+    DAY,
     AssimilateState,
     FileDeleteState,
+    JobLimits,
     Outcome,
+    Result,
     ServerState,
     ValidateState,
     WorkunitError,
 )
-from cobblestone.domain.work import DAY, JobLimits, Result
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.policy.lifecycle.states import (
     CreateResult,
     DeleteInputs,
     DeleteOutputs,

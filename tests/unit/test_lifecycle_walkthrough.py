@@ -7,20 +7,19 @@ from itertools import count
 
 from tests.helpers.lifecycle_builders import NOW, a_view
 
-from cobblestone.domain.ids import HostId, ResultId
-from cobblestone.domain.states import (
+from cobblestone.domain.values import HostId, ResultId
+from cobblestone.domain.work import (
     AssimilateState,
     FileDeleteState,
     Outcome,
+    Result,
     ServerState,
     ValidateState,
     WorkunitError,
 )
-from cobblestone.domain.work import Result
 from cobblestone.policy.lifecycle import application
-from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.policy.lifecycle.purge import why_not_purge
-from cobblestone.policy.lifecycle.states import Cause, check_invariants
+from cobblestone.policy.lifecycle.deadlines import why_not_purge
+from cobblestone.policy.lifecycle.states import Cause, WorkunitView, check_invariants
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,

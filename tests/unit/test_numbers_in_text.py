@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from cobblestone.policy.validation.agreement import compare, parse_comparison
+from cobblestone.policy.validation.comparison import compare, parse_comparison
 from cobblestone.policy.validation.numeric import TOKEN, as_number
 
 TRICKY: dict[str, list[str | int | float]] = {

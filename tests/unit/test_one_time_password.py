@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.service.one_time_password import matching_step, one_time_password, time_step
+from cobblestone.service.passwords import matching_step, one_time_password, time_step
 
 SECRET = b"12345678901234567890"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.ops.metrics import METRICS, Metrics
+from cobblestone.ops.metrics import METRICS, ProcessMetrics
 from cobblestone.server.operation import alerts
 from cobblestone.server.operation.doctor import CHECKS
 
@@ -23,7 +23,7 @@ def first_cells(names: str) -> set[str]:
 
 def test_the_table_of_metrics_is_complete():
     exposed = (
-        Metrics()
+        ProcessMetrics()
         .exposition({name: ({"x": 1.0} if info.label else 1.0) for name, info in METRICS.items()})
         .decode()
     )

@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits, gunzip, unzip
-from cobblestone.policy.validation.documents import ArchiveDocument, BinaryDocument, read_document
-from cobblestone.policy.validation.numpy_files import MAX_HEADER_NBYTES, read_npy
+from cobblestone.policy.validation.documents import (
+    MAX_HEADER_NBYTES,
+    ArchiveDocument,
+    BinaryDocument,
+    read_document,
+    read_npy,
+)
 
 LIMITS = ReadLimits(max_nbytes=10_000, max_members=5)
 
@@ -197,12 +202,12 @@ def test_every_version_of_the_array_format_is_read(version: int):
         (an_npy(a_header([("", "|V0")])), "no size"),
         (an_npy(a_header([("x", "|O")])), "Python objects"),
         (an_npy(a_header("nonsense")), "dtype 'nonsense'"),
-        (an_npy(a_header(None)), "strange dtype"),
-        (an_npy(a_header(shape=[1])), "strange header"),
-        (an_npy(a_header(shape=(-1,))), "strange header"),
-        (an_npy(a_header(shape=(True,))), "strange header"),
-        (an_npy(a_header(shape=(1,) * 65)), "strange header"),
-        (an_npy(a_header(order="yes")), "strange header"),
+        (an_npy(a_header(None)), "unknown dtype"),
+        (an_npy(a_header(shape=[1])), "unknown header"),
+        (an_npy(a_header(shape=(-1,))), "unknown header"),
+        (an_npy(a_header(shape=(True,))), "unknown header"),
+        (an_npy(a_header(shape=(1,) * 65)), "unknown header"),
+        (an_npy(a_header(order="yes")), "unknown header"),
         (an_npy("{'descr': '<f8'}"), "lacks descr"),
         (an_npy("[1]"), "lacks descr"),
         (an_npy("__import__('os').abort()"), "cannot be read"),

@@ -10,37 +10,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.app_history import (
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.own.cautious_fetch import OWED, PendingReport, contact_delay, fetch_in_time
+from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.history import (
+    BELIEVED_AFTER_TRIAL,
+    FIRST_BELIEVED,
+    HONEST_JOBS,
     KNOWN,
     MEMORY,
     AppHistory,
     BandReadings,
+    JobOutlook,
+    PastJob,
+    ProgressClaim,
+    ProjectHistory,
+    Trials,
     note_progress,
 )
-from cobblestone.policy.client.cautious_fetch import OWED, fetch_in_time
-from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.contact_time import PendingReport, contact_delay
-from cobblestone.policy.client.cs3_wf3 import OwnPolicy
-from cobblestone.policy.client.interruptions import Interruptions
-from cobblestone.policy.client.progress_trials import (
-    BELIEVED_AFTER_TRIAL,
-    FIRST_BELIEVED,
-    HONEST_JOBS,
-    Claim,
-    Trials,
+from cobblestone.policy.client.own.lateness import (
+    FLOOR,
+    GivingUp,
+    Interruptions,
+    ProjectYield,
+    can_be_in_time,
 )
-from cobblestone.policy.client.project_history import Outlook, PastJob, ProjectHistory
-from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
-from cobblestone.policy.client.unmeetable_deadlines import GivingUp, can_be_in_time
-from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchPreferences, FetchProject
-from cobblestone.policy.client.yields import FLOOR, ProjectYield
+from cobblestone.policy.client.published.round_robin import ProjectQueue, simulate_round_robin
+from cobblestone.policy.client.published.work_fetch import (
+    TROUBLE_PERIOD,
+    FetchPlan,
+    FetchPreferences,
+    FetchProject,
+)
 from cobblestone.policy.dispatch.deadline_check import BookedJob
-from cobblestone.simulator import clients, presets
-from cobblestone.simulator.driver import SimulatedClient
-from cobblestone.simulator.frontier.random_scenarios import random_scenario
-from cobblestone.simulator.metrics import Books, ProjectBook, compute_metrics
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY
+from cobblestone.simulator.frontier.fresh import random_scenario
+from cobblestone.simulator.host import run
+from cobblestone.simulator.host.books import Books, ProjectBook, compute_metrics
+from cobblestone.simulator.host.driver import SimulatedClient
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.world.scenario import DAY
 
 PREFS = FetchPreferences(ncpus=2)
 ALWAYS = Interruptions()
@@ -216,7 +225,7 @@ def test_claims_are_believed_after_honest_jobs_then_tried_and_believed_more_with
         assert trials.believed
         trials = trials.after_belief()
     assert not trials.believed
-    claim = Claim(by_progress=9000.0, by_sizes=1000.0)
+    claim = ProgressClaim(by_progress=9000.0, by_sizes=1000.0)
     assert not trials.after_trial(claim, 500.0, ended=False).believed, "it has not shown anything"
     once = trials.after_trial(claim, 2000.0, ended=False)
     twice = replace(once, credit=0).after_trial(claim, 8500.0, ended=True)
@@ -254,7 +263,7 @@ def fits(computing: float, bound: float) -> bool:
     return computing <= bound
 
 
-def outlook(sizes: list[float], *, bound: float = 100.0, given_up: int = 0) -> Outlook:
+def outlook(sizes: list[float], *, bound: float = 100.0, given_up: int = 0) -> JobOutlook:
     known = ProjectHistory().after_delivery(estimate=10.0, latency_bound=bound)
     for number, size in enumerate(sizes):
         known = known.after_job(PastJob(size, 10.0, bound, given_up=number < given_up))
@@ -382,7 +391,7 @@ def test_waiting_never_goes_past_the_deadline_for_which_it_waits(
 
 
 def test_between_two_contacts_jobs_that_will_be_late_fill_idle_processors_and_are_not_given_up() -> None:
-    scenario = presets.variance(30.0)
+    scenario = cells.variance(30.0)
     ours = PolicyChoice.parse("CS3_WF3_WS2_JC2")
     found = simulate(scenario, ours, seed=2)
     assert found.metrics.idleness < 0.05
@@ -407,14 +416,14 @@ class _Watched(SimulatedClient):
 
 
 def test_a_contact_that_waits_puts_off_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "SimulatedClient", _Watched)
+    monkeypatch.setattr(run, "SimulatedClient", _Watched)
     monkeypatch.setattr(_Watched, "waits", 0)
-    simulate(presets.variance(10.0), PolicyChoice.parse("CS3_WF3_WS2_JC2"), seed=1)
+    simulate(cells.variance(10.0), PolicyChoice.parse("CS3_WF3_WS2_JC2"), seed=1)
     assert _Watched.waits > 10
 
 
 def test_computing_that_was_wasted_counts_as_what_its_project_got() -> None:
-    scenario = replace(presets.base(), projects=(presets.project("A"), presets.project("B")))
+    scenario = replace(cells.base(), projects=(cells.project("A"), cells.project("B")))
     books = Books(scenario)
     books.projects = [ProjectBook(used=50.0, failed=20.0), ProjectBook(used=60.0, late=5.0, lost=5.0)]
     assert compute_metrics(books).share_violation == 0.0
@@ -424,7 +433,7 @@ def test_computing_that_was_wasted_counts_as_what_its_project_got() -> None:
 
 
 def ask(
-    prospect: Outlook,
+    prospect: JobOutlook,
     promised: list[BookedJob] | None = None,
     *,
     idle: int = 0,
@@ -455,26 +464,28 @@ def ask(
 
 
 def test_an_unknown_project_is_asked_for_one_job() -> None:
-    plan = ask(Outlook())
+    plan = ask(JobOutlook())
     assert (plan.project, plan.seconds) == (0, 1.0)
 
 
 def test_an_unknown_project_is_asked_for_all_if_nothing_can_be_had_soon() -> None:
-    assert ask(Outlook(), until_next_contact=DAY).seconds == pytest.approx(2 * PREFS.buffer_total)
+    assert ask(JobOutlook(), until_next_contact=DAY).seconds == pytest.approx(2 * PREFS.buffer_total)
 
 
 def test_no_more_is_asked_for_than_can_be_in_time() -> None:
-    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0))
+    plan = ask(JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0))
     assert plan.seconds == pytest.approx(25_000.0)  # half of what two processors can do until the deadline
     full = [BookedJob(25_000.0, 10_000.0)] * 4
-    assert ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full).project is None
-    by_others = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full, of_others=True)
+    assert ask(JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full).project is None
+    by_others = ask(
+        JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full, of_others=True
+    )
     assert by_others.project is None
 
 
 @pytest.mark.parametrize(("ended", "jobs"), [(0, 4), (1, 8), (3, 16)])
 def test_few_jobs_are_kept_of_a_project_until_some_have_ended(ended: int, jobs: int) -> None:
-    outlook = Outlook(known=True, ended=ended, busy=100.0, time_left=1e6)
+    outlook = JobOutlook(known=True, ended=ended, busy=100.0, time_left=1e6)
     assert ask(outlook).seconds == pytest.approx(100.0 * (jobs - 0.5))
     held = [BookedJob(1e6, 100.0)] * jobs
     assert ask(outlook, held).project is None
@@ -482,30 +493,30 @@ def test_few_jobs_are_kept_of_a_project_until_some_have_ended(ended: int, jobs: 
 
 
 def test_shares_of_nothing_divide_nothing() -> None:
-    assert ask(Outlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6), share=0.0, idle=1).project == 0
+    assert ask(JobOutlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6), share=0.0, idle=1).project == 0
 
 
 def test_an_idle_processor_is_given_a_job_that_may_be_late() -> None:
-    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=9000.0), idle=1)
+    plan = ask(JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=9000.0), idle=1)
     assert (plan.project, plan.seconds) == (0, 1.0)
 
 
 def test_varying_sizes_enlarge_the_request() -> None:
-    steady = ask(Outlook(known=True, ended=KNOWN, busy=5000.0, time_left=1e6))
-    varying = ask(Outlook(known=True, ended=KNOWN, busy=5000.0, deviation=10_000.0, time_left=1e6))
+    steady = ask(JobOutlook(known=True, ended=KNOWN, busy=5000.0, time_left=1e6))
+    varying = ask(JobOutlook(known=True, ended=KNOWN, busy=5000.0, deviation=10_000.0, time_left=1e6))
     assert varying.seconds > 1.1 * steady.seconds
 
 
 def test_a_project_that_is_owed_half_a_day_gets_jobs_that_may_be_late() -> None:
     full = [BookedJob(25_000.0, 10_000.0)] * 4
-    expected = Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0)
+    expected = JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0)
     assert ask(expected, full, owed=2 * OWED - 1.0, of_others=True).project is None
     assert ask(expected, full, owed=2 * OWED + 500.0, of_others=True).seconds == pytest.approx(500.0)
     assert ask(expected, full, owed=2 * OWED + 500.0).project is None  # it has what it can do in time
 
 
 def test_who_has_had_more_than_the_share_is_asked_only_if_a_processor_would_soon_be_idle() -> None:
-    expected = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6)
+    expected = JobOutlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6)
     enough = PREFS.buffer_min + 60.0
     assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough).project is None
     assert ask(expected, owed=-2 * PREFS.slice_seconds, work_for=enough, until_next_contact=DAY).project == 0
@@ -524,7 +535,7 @@ def ask_two(*, owed: float, work_for: float) -> FetchPlan:
         queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=2.0
     )
     projects = [FetchProject(1.0, True, owed, 1.0, 2), FetchProject(1.0, True, -DAY, 1.0, 0)]
-    tight = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=2 * work_for)
+    tight = JobOutlook(known=True, ended=KNOWN, busy=100.0, time_left=2 * work_for)
     return fetch_in_time(
         projects,
         outcome,
@@ -554,7 +565,7 @@ def test_those_who_were_passed_over_are_told_the_true_reason() -> None:
 
 
 def test_what_is_asked_for_until_the_next_contact_fills_every_processor() -> None:
-    outlook = Outlook(known=True, ended=KNOWN, busy=100.0, time_left=50.0)  # none will be in time
+    outlook = JobOutlook(known=True, ended=KNOWN, busy=100.0, time_left=50.0)  # none will be in time
     one_long = [BookedJob(1e6, DAY)]
     assert ask(outlook, one_long, until_next_contact=DAY / 4).seconds == pytest.approx(DAY / 4)
     assert ask(outlook, [BookedJob(1e6, DAY / 4)] * 2, until_next_contact=DAY / 4, idle=0).project is None
@@ -567,5 +578,5 @@ def test_jobs_that_will_be_late_count_as_work_so_that_no_more_come_without_end()
 
 
 def test_a_project_without_hope_is_asked_for_its_share() -> None:
-    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=100.0, hopeless=True))
+    plan = ask(JobOutlook(known=True, ended=KNOWN, busy=10_000.0, time_left=100.0, hopeless=True))
     assert plan.seconds == pytest.approx(2 * PREFS.buffer_total)

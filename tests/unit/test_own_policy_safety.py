@@ -10,28 +10,28 @@ from statistics import fmean
 import pytest
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.distributions import DAY, JobSizes, OnOff, Progress
-from cobblestone.simulator.frontier.random_scenarios import random_scenario
+from cobblestone.simulator.frontier.fresh import random_scenario
+from cobblestone.simulator.host.run import RunResult, simulate
 from cobblestone.simulator.reading import read_scenario
-from cobblestone.simulator.run import RunResult, simulate
-from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, Scenario
+from cobblestone.simulator.world.distributions import DAY, JobSizes, OnOff, ProgressCurve
+from cobblestone.simulator.world.scenario import AppModel, HostModel, ProjectModel, Scenario
 
 OURS = PolicyChoice.parse("CS3_WF3_WS2_JC2")
 THEIRS = PolicyChoice.parse("CS2_WF2_WS2_JC2")
 DISTORTED = [
-    Progress(kind="late", amount=0.02),
-    Progress(kind="late", amount=0.3),
-    Progress(kind="power", amount=1.5),
-    Progress(kind="power", amount=0.4),
-    Progress(kind="missing"),
-    Progress(kind="stepped", amount=0.25),
-    Progress(kind="offset", amount=0.6),
-    Progress(kind="lying", amount=0.3),
+    ProgressCurve(kind="late", amount=0.02),
+    ProgressCurve(kind="late", amount=0.3),
+    ProgressCurve(kind="power", amount=1.5),
+    ProgressCurve(kind="power", amount=0.4),
+    ProgressCurve(kind="missing"),
+    ProgressCurve(kind="stepped", amount=0.25),
+    ProgressCurve(kind="offset", amount=0.6),
+    ProgressCurve(kind="lying", amount=0.3),
 ]
 
 
 def app(
-    hours: float, bound_hours: float, *, spread: float = 0.0, progress: Progress | None = None
+    hours: float, bound_hours: float, *, spread: float = 0.0, progress: ProgressCurve | None = None
 ) -> AppModel:
     """An app whose jobs take so many hours of one processor."""
     flops = hours * 3600e9
@@ -39,7 +39,7 @@ def app(
         flops_estimate=flops,
         sizes=JobSizes(mean=flops, stdev=spread * flops, kind="lognormal"),
         latency_bound=bound_hours * 3600.0,
-        progress=progress or Progress(),
+        progress=progress or ProgressCurve(),
     )
 
 
@@ -55,7 +55,7 @@ def useful(result: RunResult) -> float:
 
 
 @pytest.mark.parametrize("progress", DISTORTED, ids=lambda p: f"{p.kind} {p.amount:g}")
-def test_progress_that_misleads_destroys_nothing(progress: Progress) -> None:
+def test_progress_that_misleads_destroys_nothing(progress: ProgressCurve) -> None:
     scenario = host(
         ProjectModel(name="a", apps=(app(4, 48, spread=0.5, progress=progress),)),
         ProjectModel(name="b", apps=(app(10, 60, progress=progress),)),
@@ -98,7 +98,7 @@ def test_a_project_without_hope_keeps_its_share_and_is_not_given_up_again_and_ag
 
 def test_jobs_that_may_still_be_in_time_at_the_spread_of_their_app_are_not_given_up() -> None:
     scenario = host(
-        ProjectModel(name="a", apps=(app(6, 40, spread=1.0, progress=Progress(kind="missing")),)),
+        ProjectModel(name="a", apps=(app(6, 40, spread=1.0, progress=ProgressCurve(kind="missing")),)),
     )
     result = simulate(scenario, OURS, seed=3)
     book = result.books.projects[0]

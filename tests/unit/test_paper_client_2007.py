@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.run_list import enforce_run_list
-from cobblestone.simulator import presets
-from cobblestone.simulator.paper.preemption_2007 import Heap2007
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, Compatibility, Preferences
+from cobblestone.policy.client.published.run_list import enforce_run_list
+from cobblestone.simulator.host.client_2007 import Heap2007
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.world.scenario import DAY, Compatibility, Preferences
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ def test_tasks_in_deadline_trouble_give_way_first_and_one_that_goes_on_is_left_a
 @pytest.mark.parametrize("compatibility", [None, Compatibility.year_2007(literal=True)])
 def test_a_queue_per_project_without_a_buffer_still_has_a_job(compatibility: Compatibility | None) -> None:
     world = replace(
-        presets.mix(3, compatibility=compatibility),
+        cells.mix(3, compatibility=compatibility),
         duration=20 * DAY,
         preferences=Preferences(buffer_min=0.0, buffer_additional=0.0),
     )
@@ -79,7 +79,7 @@ def test_a_queue_per_project_without_a_buffer_still_has_a_job(compatibility: Com
 
 def test_no_minimum_buffer_is_a_hundred_thousandth_of_a_day_in_2007() -> None:
     def run(seconds: float) -> object:
-        world = presets.slack(2.0, compatibility=Compatibility.year_2007(literal=True))
+        world = cells.slack(2.0, compatibility=Compatibility.year_2007(literal=True))
         prefs = Preferences(buffer_min=seconds, buffer_additional=21600.0)
         return simulate(replace(world, preferences=prefs, duration=20 * DAY), PolicyChoice()).metrics
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.simulator.paper import reproduce as reproduction
+from cobblestone.simulator.paper import report as reproduction
 from cobblestone.simulator.paper.cells import (
     BASE,
     MIXES,
     Cell,
-    Figure,
     Mode,
+    PaperFigure,
     as_task,
     figures,
     other_mode,
@@ -177,7 +177,7 @@ def test_a_cell_is_left_when_it_is_known_precisely_enough() -> None:
     assert len(run_cell({**task, "precision": -1.0, "seeds": [1, 2, 3, 4]})) == 4
 
 
-def _two_points() -> list[tuple[Figure, Mode, str]]:
+def _two_points() -> list[tuple[PaperFigure, Mode, str]]:
     """Figure 2, cut down to two quick cells."""
     (figure,) = (f for f in figures("corrected") if f.number == 2)
     curve = next(c for c in figure.curves if c.label == BASE)

@@ -13,9 +13,9 @@ from cobblestone.policy.account_manager.selection import (
     DAY,
     MEMORY_DAYS,
     Balance,
-    Candidate,
-    Computer,
-    Version,
+    CandidateProject,
+    OfferedVersion,
+    SelectedFor,
     Wishes,
     expected_work,
     joining_work,
@@ -25,18 +25,18 @@ from cobblestone.policy.account_manager.selection import (
     select_projects,
 )
 
-CPU = frozenset({Version(LINUX)})
-BOTH = frozenset({Version(LINUX), Version(LINUX, "NVIDIA")})
+CPU = frozenset({OfferedVersion(LINUX)})
+BOTH = frozenset({OfferedVersion(LINUX), OfferedVersion(LINUX, "NVIDIA")})
 NO_WISH = Wishes()
-HERE = Computer(platforms=frozenset({LINUX}))
+HERE = SelectedFor(platforms=frozenset({LINUX}))
 WITH_GPU = replace(HERE, devices=("CPU", "NVIDIA"))
 
 
-def project(id_: int, **changes: Any) -> Candidate:
-    return replace(Candidate(id=id_, name=f"p{id_}", versions=CPU), **changes)
+def project(id_: int, **changes: Any) -> CandidateProject:
+    return replace(CandidateProject(id=id_, name=f"p{id_}", versions=CPU), **changes)
 
 
-def chosen(*projects: Candidate, wishes: Wishes = NO_WISH, computer: Computer = HERE) -> list[int]:
+def chosen(*projects: CandidateProject, wishes: Wishes = NO_WISH, computer: SelectedFor = HERE) -> list[int]:
     return [choice.project_id for choice in select_projects(projects, wishes, computer).chosen]
 
 
@@ -76,9 +76,9 @@ def test_a_project_without_a_version_or_that_is_closed_is_not_chosen_and_says_wh
     down = reason("down", "It does not answer.")
     selection = select_projects(
         [
-            project(1, versions=frozenset({Version("arm-android")})),
+            project(1, versions=frozenset({OfferedVersion("arm-android")})),
             project(2, closed=down),
-            project(3, versions=frozenset({Version(LINUX, virtualbox=True)})),
+            project(3, versions=frozenset({OfferedVersion(LINUX, virtualbox=True)})),
         ],
         Wishes(),
         HERE,
@@ -90,7 +90,9 @@ def test_a_project_without_a_version_or_that_is_closed_is_not_chosen_and_says_wh
         3: "no_version",
     }
     with_box = replace(HERE, virtualbox=True)
-    assert chosen(project(3, versions=frozenset({Version(LINUX, virtualbox=True)})), computer=with_box) == [3]
+    assert chosen(
+        project(3, versions=frozenset({OfferedVersion(LINUX, virtualbox=True)})), computer=with_box
+    ) == [3]
 
 
 def test_every_device_is_covered_by_some_project():

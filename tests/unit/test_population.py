@@ -14,12 +14,19 @@ from typer.testing import CliRunner
 from cobblestone.cli import build
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator import presets
-from cobblestone.simulator.host_tables import draw_hosts, read_hosts
-from cobblestone.simulator.population import PopulationRun, run_population
-from cobblestone.simulator.population_report import PopulationRecord, as_data, as_text, record_of, view_of
-from cobblestone.simulator.population_runs import run_side_by_side
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.population.run import PopulationRun, run_population
+from cobblestone.simulator.population.shared_project import ProjectTally
+from cobblestone.simulator.report.population import (
+    PopulationRecord,
+    as_data,
+    as_text,
+    record_of,
+    run_side_by_side,
+    view_of,
+)
+from cobblestone.simulator.world.host_tables import draw_hosts, read_hosts
+from cobblestone.simulator.world.scenario import (
     DAY,
     AppModel,
     HostModel,
@@ -28,7 +35,6 @@ from cobblestone.simulator.scenario import (
     Scenario,
     ServerModel,
 )
-from cobblestone.simulator.shared_project import Tally
 from cobblestone.sweep.backends import open_backend
 
 BASE = PolicyChoice()
@@ -43,14 +49,14 @@ def world(server: ServerModel, *, days: float = 2.0, bound: float = 2 * DAY, err
         latency_bound=bound, flops_estimate=6e13, sizes=JobSizes(mean=6e13, stdev=2e13), error_rate=errors
     )
     project = ProjectModel(name="P", apps=(app,), server=server)
-    return replace(presets.base(), duration=days * DAY, projects=(project,))
+    return replace(cells.base(), duration=days * DAY, projects=(project,))
 
 
 def run(scenario: Scenario, policy: PolicyChoice = BASE, *, hosts: int = 3, seed: int = 1) -> PopulationRun:
     return run_population(scenario, draw_hosts(hosts, seed=seed), policy, seed=seed)
 
 
-def tally(result: PopulationRun) -> Tally:
+def tally(result: PopulationRun) -> ProjectTally:
     return result.tallies[0]
 
 
@@ -310,7 +316,7 @@ def test_bad_input_of_a_population_gets_one_error(
 
 def test_jobs_that_many_hosts_cannot_share_are_refused() -> None:
     app = AppModel(cpus=2.0)
-    scenario = replace(presets.base(), projects=(ProjectModel(name="P", apps=(app,)),))
+    scenario = replace(cells.base(), projects=(ProjectModel(name="P", apps=(app,)),))
     with pytest.raises(ConfigError, match="cpus = 1"):
         run(scenario)
 
@@ -318,7 +324,7 @@ def test_jobs_that_many_hosts_cannot_share_are_refused() -> None:
 def test_a_slow_host_does_not_hide_how_many_jobs_a_fast_one_has() -> None:
     app = AppModel(flops_estimate=1e9, sizes=JobSizes(mean=1e9))
     project = ProjectModel(name="P", apps=(app,), server=ServerModel(daily_quota=1_000_000))
-    scenario = replace(presets.base(), duration=10 * DAY, projects=(project,))
+    scenario = replace(cells.base(), duration=10 * DAY, projects=(project,))
     hosts = [HostModel(ncpus=1, flops=1e10), HostModel(ncpus=1, flops=1e5)]
     with pytest.raises(ConfigError, match=r"8\.64e\+06 in 864000 s; allowed: up to 5000000"):
         run_population(scenario, hosts, BASE, seed=1)

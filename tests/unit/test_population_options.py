@@ -10,16 +10,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cobblestone.cli import build, simulating
+from cobblestone.cli import build
+from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.advice import Advisor, Limits, Point, Step, at_most, decide
-from cobblestone.simulator.advice_report import as_data, as_text
-from cobblestone.simulator.host_tables import draw_hosts, read_hosts
-from cobblestone.simulator.population import PopulationRun, run_population
-from cobblestone.simulator.population_report import hosts_view, view_of
+from cobblestone.simulator.population.run import PopulationRun, run_population, run_shards, split
 from cobblestone.simulator.reading import parse_scenario
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.report.advice import (
+    Advisor,
+    Point,
+    ProjectCapacity,
+    VariedSetting,
+    advice_text,
+    as_data,
+    at_most,
+    decide,
+)
+from cobblestone.simulator.report.population import hosts_view, view_of
+from cobblestone.simulator.world.host_tables import draw_hosts, read_hosts
+from cobblestone.simulator.world.scenario import (
     DAY,
     HOUR,
     AppModel,
@@ -30,7 +39,6 @@ from cobblestone.simulator.scenario import (
     Scenario,
     ServerModel,
 )
-from cobblestone.simulator.shards import run_shards, split
 from cobblestone.sweep.backends import open_backend
 
 POLICY = PolicyChoice.parse("CS2_WF2_WS1_JC2")
@@ -142,7 +150,7 @@ def test_impossible_values_are_named(table: dict[str, object], words: str) -> No
         parse_scenario({"project": [{"name": "P"}], **table})
 
 
-def _advised(world: Scenario, limits: Limits) -> list[Step]:
+def _advised(world: Scenario, limits: ProjectCapacity) -> list[VariedSetting]:
     hosts = [
         HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.8, mean_on=4 * HOUR)) for _ in range(2)
     ]
@@ -155,7 +163,7 @@ def _advised(world: Scenario, limits: Limits) -> list[Step]:
 
 @pytest.mark.timeout(240)
 def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_quorum_that_is_right() -> None:
-    steps = _advised(_world(ServerModel(wrong_rate=0.05), days=2.0), Limits(late=0.05, wrong=0.01))
+    steps = _advised(_world(ServerModel(wrong_rate=0.05), days=2.0), ProjectCapacity(late=0.05, wrong=0.01))
     deadline, quorum, buffers, batch = steps
     assert [step.name for step in steps] == ["deadline", "quorum", "buffers", "batch"]
     bad = [point.metrics["bad"].mean for point in deadline.points]
@@ -168,7 +176,7 @@ def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_q
     assert quorum.choice.label == "2"
     assert buffers.choice.metrics["idleness"].mean <= 0.02
     assert batch.choice.metrics["swiftness"].mean >= 0.5
-    text = as_text(steps)
+    text = advice_text(steps)
     assert "Recommended for these hosts:" in text
     assert text.count("\n* ") == 4 - text.startswith("*")
 
@@ -177,7 +185,7 @@ def _point(label: str, bad: tuple[float, ...], done: tuple[float, ...] = (10.0, 
     return Point(label=label, value=float(label), runs={"bad": bad, "workunits_per_day": done})
 
 
-def _decided(*points: Point, limit: float = 0.05) -> Step:
+def _decided(*points: Point, limit: float = 0.05) -> VariedSetting:
     demands = [[at_most(p, "bad", limit)] for p in points]
     return decide("deadline", ("bad", "workunits_per_day"), points, demands, "good", "none is")
 
@@ -187,7 +195,7 @@ def test_advice_says_between_which_values_the_intervals_leave_it_undecided() -> 
     step = _decided(_point("1", late), _point("2", near), _point("3", early), _point("4", early))
     assert (step.choice.label, step.rivals) == ("3", ["2"])  # "4" is never needed: "3" surely does
     assert 3 < step.seeds <= 100
-    assert f"allow 2 as well; about --seeds {step.seeds:.0f} (now 3)" in as_text([step])
+    assert f"allow 2 as well; about --seeds {step.seeds:.0f} (now 3)" in advice_text([step])
     assert as_data([step])["deadline"]["undecided"] == ["2"]  # type: ignore[index]  # a table of tables
     enough = _decided(_point("2", near * 40), _point("3", early * 40))
     assert (enough.choice.label, enough.rivals, enough.seeds) == ("2", [], 0.0)
@@ -209,7 +217,7 @@ def test_advice_watches_deadlines_longer_than_the_run() -> None:
     backend = open_backend(workers=1)
     try:
         step = Advisor(
-            _world(days=2.0), [seldom], POLICY, seeds=2, limits=Limits(), backend=backend
+            _world(days=2.0), [seldom], POLICY, seeds=2, limits=ProjectCapacity(), backend=backend
         ).deadline()
     finally:
         backend.close()
@@ -225,12 +233,12 @@ def test_advice_that_no_value_can_meet_is_undecided_between_the_equally_bad() ->
     assert step.why == "none is"
     assert {step.choice.label, *step.rivals} == {"1", "2"}
     assert math.isinf(step.seeds)
-    assert "many more --seeds, or --hosts" in as_text([step])
+    assert "many more --seeds, or --hosts" in advice_text([step])
 
 
 def test_the_table_marks_differences_that_may_be_luck_and_no_others() -> None:
     points = _point("1", (0.01, 0.02, 0.03)), _point("2", (0.02, 0.01, 0.03)), _point("3", (0.51, 0.52, 0.53))
-    first, second, third = as_text([_decided(*points)]).splitlines()[1:4]
+    first, second, third = advice_text([_decided(*points)]).splitlines()[1:4]
     assert "?" not in first  # the recommended line itself
     assert second.count("?") == 1  # its throughput is the same, run by run: no luck in that
     assert "?" not in third
@@ -241,13 +249,13 @@ def test_one_host_has_no_lifetime(tmp_path: Path) -> None:
     scenario.write_text('lifetime = "2 d"\n[[project]]\nname = "P"\n')
     result = CliRunner().invoke(build("simulate"), ["simulate", str(scenario)])
     assert result.exit_code != 0
-    assert "lifetime: one host stays" in result.output
+    assert "lifetime: one host does not leave" in result.output
 
 
 def test_advice_is_for_one_project() -> None:
     world = replace(_world(), projects=(ProjectModel(name="A"), ProjectModel(name="B")))
     with pytest.raises(ConfigError, match="advice is for one project"):
-        _advised(world, Limits())
+        _advised(world, ProjectCapacity())
 
 
 @pytest.mark.timeout(240)
@@ -258,7 +266,7 @@ def test_the_commands_say_what_is_wrong_and_run_in_parts(
     scenario.write_text('duration = "1 d"\n[[project]]\nname = "P"\n[[project.app]]\nflops_estimate = 6e13\n')
     result = CliRunner().invoke(build("advise"), ["advise", str(scenario)])
     assert result.exit_code == 2
-    assert "says nothing of hosts" in result.output
+    assert "has no hosts" in result.output
     wrong = CliRunner().invoke(
         build("advise"), ["advise", str(scenario), "--hosts", "2", "--picture", "a.txt"]
     )

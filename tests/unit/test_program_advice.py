@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli.program_options import ProgramOptions, complete
+from cobblestone.cli.work.program_options import ProgramOptions, complete
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.program_advice import Way, advise
+from cobblestone.sdk.packing.program_advice import Way, advise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELF = b"\x7fELF\x02\x01\x01\0" + bytes(10) + b"\x3e\0" + bytes(100)
@@ -81,10 +81,10 @@ def test_the_way_is_taken_where_the_program_is_enough(tmp_path: Path):
     assert (program.command, program.files) == ("./job.sh {input} {output}", [script])
     assert "Windows does not" in reason
     (tmp_path / "job.py").write_text("import msgspec\n")
-    with pytest.raises(JobError, match=r"More is needed than the program.*--bundle requirements\.txt"):
+    with pytest.raises(JobError, match=r"The program alone is not enough.*--bundle requirements\.txt"):
         completed(program=tmp_path / "job.py")
     (tmp_path / "job.py").write_text("import typer\n")
-    with pytest.raises(JobError, match=r"More is needed than the program.*--portable --requirements req"):
+    with pytest.raises(JobError, match=r"The program alone is not enough.*--portable --requirements req"):
         completed(program=tmp_path / "job.py")
 
 

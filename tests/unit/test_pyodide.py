@@ -9,10 +9,11 @@ import pytest
 
 from cobblestone.domain import pyodide as known
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.sdk import apps, pyodide
+from cobblestone.sdk import apps
 from cobblestone.sdk.app_definition import AppSpec
-from cobblestone.sdk.app_package import Command
-from cobblestone.sdk.wheels import NoWheelError
+from cobblestone.sdk.packing import pyodide
+from cobblestone.sdk.packing.app_package import Command
+from cobblestone.sdk.packing.dependencies import NoWheelError
 
 
 def test_only_the_files_of_the_known_version_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

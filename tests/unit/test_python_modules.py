@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.python_modules import check_modules
+from cobblestone.sdk.packing.dependencies import check_modules
 
 
 @pytest.mark.parametrize(

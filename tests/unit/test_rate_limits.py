@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cobblestone.ops.settings import LimitsSection
-from cobblestone.service.http.rate_limits import Bucket, RateLimits, limit_key
+from cobblestone.service.http.rate_limits import AttemptBucket, RateLimits, limit_key
 
 
 def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:
-    bucket = Bucket(60)
+    bucket = AttemptBucket(60)
     for _ in range(60):
         assert bucket.wait("a", now=1000.0) == 0
         bucket.take("a", now=1000.0)
@@ -20,7 +20,7 @@ def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:
 
 
 def test_a_clock_that_goes_back_locks_nobody_out_for_longer() -> None:
-    bucket = Bucket(1)
+    bucket = AttemptBucket(1)
     bucket.take("a", now=1e9)
     assert bucket.wait("a", now=1.0) == pytest.approx(3600)
     assert bucket.wait("a", now=1801.0) == pytest.approx(1800)
@@ -28,7 +28,7 @@ def test_a_clock_that_goes_back_locks_nobody_out_for_longer() -> None:
 
 
 def test_the_number_of_buckets_is_bounded_and_the_latest_stay() -> None:
-    bucket = Bucket(1, max_keys=100)
+    bucket = AttemptBucket(1, max_keys=100)
     for number in range(1000):
         bucket.take(str(number), now=float(number))
     assert len(bucket) == 100
@@ -37,7 +37,7 @@ def test_the_number_of_buckets_is_bounded_and_the_latest_stay() -> None:
 
 
 def test_zero_means_no_limit() -> None:
-    bucket = Bucket(0)
+    bucket = AttemptBucket(0)
     for _ in range(1000):
         bucket.take("a", now=0.0)
     assert bucket.wait("a", now=0.0) == 0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.domain.ids import AppVersionId, HostId
-from cobblestone.policy.rollout import (
+from cobblestone.domain.values import AppVersionId, HostId
+from cobblestone.policy.dispatch.rollout import (
     RolloutPlan,
     RolloutState,
     StageRecord,

@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from cobblestone.domain.ids import HostId
-from cobblestone.domain.states import ServerState, WorkunitError
-from cobblestone.domain.values import value
-from cobblestone.domain.work import JobLimits, Result
+from cobblestone.domain.values import HostId, value
+from cobblestone.domain.work import JobLimits, Result, ServerState, WorkunitError
 from cobblestone.store.engine.mapping import Column, RowMapper
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.distributions import DAY, HOUR, JobSizes, OnOff, Progress
-from cobblestone.simulator.engine import make_availability
+from cobblestone.simulator.host.engine import make_availability
+from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.reading import parse_scenario, read_scenario
-from cobblestone.simulator.recording import Timeline
-from cobblestone.simulator.run import simulate
+from cobblestone.simulator.report.picture import RunRecording
+from cobblestone.simulator.world.distributions import DAY, HOUR, JobSizes, OnOff, ProgressCurve
 
 X = (0.0, 0.01, 0.25, 0.5, 1.0)
 
@@ -23,18 +23,18 @@ X = (0.0, 0.01, 0.25, 0.5, 1.0)
 @pytest.mark.parametrize(
     ("progress", "said"),
     [
-        (Progress(), X),
-        (Progress(kind="missing"), (None,) * 5),
-        (Progress(kind="late", amount=0.02), (None, None, 0.25, 0.5, 1.0)),
-        (Progress(kind="stepped", amount=0.2), (0.0, 0.0, 0.2, 0.4, 1.0)),
-        (Progress(kind="offset", amount=0.5), (0.5, 0.505, 0.625, 0.75, 1.0)),
-        (Progress(kind="power", amount=2.0), (0.0, 0.0001, 0.0625, 0.25, 1.0)),
-        (Progress(kind="lying", amount=0.5), (0.0, 0.0198, 0.495, 0.99, 0.99)),
+        (ProgressCurve(), X),
+        (ProgressCurve(kind="missing"), (None,) * 5),
+        (ProgressCurve(kind="late", amount=0.02), (None, None, 0.25, 0.5, 1.0)),
+        (ProgressCurve(kind="stepped", amount=0.2), (0.0, 0.0, 0.2, 0.4, 1.0)),
+        (ProgressCurve(kind="offset", amount=0.5), (0.5, 0.505, 0.625, 0.75, 1.0)),
+        (ProgressCurve(kind="power", amount=2.0), (0.0, 0.0001, 0.0625, 0.25, 1.0)),
+        (ProgressCurve(kind="lying", amount=0.5), (0.0, 0.0198, 0.495, 0.99, 0.99)),
     ],
-    ids=lambda value: value.kind if isinstance(value, Progress) else "",
+    ids=lambda value: value.kind if isinstance(value, ProgressCurve) else "",
 )
 def test_an_app_reports_its_progress_in_its_own_way(
-    progress: Progress, said: tuple[float | None, ...]
+    progress: ProgressCurve, said: tuple[float | None, ...]
 ) -> None:
     progress.check("app")
     assert [progress.reported(x) for x in X] == [s if s is None else pytest.approx(s) for s in said]
@@ -138,7 +138,7 @@ def test_a_file_may_say_it_all_and_the_run_balances(tmp_path: Path) -> None:
     scenario = read_scenario(path)
     bounds = [p.apps[0].latency_bound for p in scenario.projects]
     assert bounds == pytest.approx([3 * 13_000.0, 40 * 13_000.0])
-    timeline = Timeline(start=0.0, end=10 * DAY)
+    timeline = RunRecording(start=0.0, end=10 * DAY)
     for policy in ("CS2_WF2_WS2_JC2", "CS3_WF3_WS2_JC2", "CS4_WF4_WS1_JC2"):
         result = simulate(scenario, PolicyChoice.parse(policy), recorder=timeline)
         assert result.metrics.jobs > 0

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound
-from cobblestone.sdk.connection import ATTEMPTS, PIECE_NBYTES, Connection
-from cobblestone.sdk.errors import RequestRefused, Unreachable
+from cobblestone.sdk.api.connection import ATTEMPTS, PIECE_NBYTES, Connection, RequestRefused, Unreachable
 
 
 class Server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools import state_diagrams
 
-from cobblestone.domain.states import AssimilateState
+from cobblestone.domain.work import AssimilateState
 from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.states import Cause
 

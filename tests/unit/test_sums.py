@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.cli import run_command
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import float_sum
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "simulator"
 FIGURES = ("cobblestone.policy", "cobblestone.simulator", "cobblestone.credit_lab")
@@ -72,5 +72,5 @@ def test_a_sum_of_numbers_that_are_not_whole_would_be_found(monkeypatch: pytest.
     monkeypatch.setattr(builtins, "sum", strict_sum)
     program = compile("sum([0.1, 0.2, 0.3])", "figures", "eval")
     with pytest.raises(AssertionError, match="by sum"):
-        eval(program, {"__name__": "cobblestone.policy.client.rec"})
+        eval(program, {"__name__": "cobblestone.policy.client.recent.rec"})
     assert eval(program, {"__name__": "cobblestone.cli"}) == pytest.approx(0.6)

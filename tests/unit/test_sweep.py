@@ -10,7 +10,7 @@ from weakref import WeakSet
 import pytest
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.simulator.statistics import estimate
+from cobblestone.simulator.report.statistics import estimate
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import read_results, run_grid
 

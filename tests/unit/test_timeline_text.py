@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cobblestone.client.timeline import in_lanes
-from cobblestone.monitor.timeline_text import LATE, MAX_LANES, NOW, PLANNED, RAN, draw_timeline
+from cobblestone.client.records.measurements import in_lanes
+from cobblestone.monitor.display import LATE, MAX_LANES, NOW, PLANNED, RAN, draw_timeline
 
 
 def run(job: str, begin: float, end: float, **more: Any) -> dict[str, Any]:

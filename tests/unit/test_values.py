@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from cobblestone.domain.hosts import Coprocessor, Host, HostAppVersion, HostDescription
-from cobblestone.domain.ids import AppVersionId, HostId, UserId
-from cobblestone.domain.values import changed, value
+from cobblestone.domain.values import AppVersionId, HostId, UserId, changed, value
 
 GPU = Coprocessor(type="NVIDIA", count=2)
 VALUES = [

@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.wire.preferences import parse_global_preferences
-from cobblestone.wire.volunteer_preferences import (
+from cobblestone.wire.project.preferences import (
     COMPUTING_FIELDS,
     DEFAULT_COMPUTING,
     VENUES,
     ComputingSet,
     ProjectSet,
+    parse_global_preferences,
     read_computing,
     read_project,
     write_computing,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.launcher.wasm import GUEST_FOLDER
-from cobblestone.sdk import wasm_sources, wasm_toolchain
-from cobblestone.sdk.wasm_package import portable_command
-from cobblestone.sdk.wasm_sources import archive, python_files, read_wheel, vendor
+from cobblestone.launcher.packing import GUEST_FOLDER
+from cobblestone.sdk.packing import wasm_package
+from cobblestone.sdk.packing.wasm_package import archive, portable_command, python_files, read_wheel, vendor
+from cobblestone.sdk.wasm import toolchain
 
 PYTHON = """
 import cobblestone_runtime as runtime
@@ -163,7 +163,7 @@ def test_modules_that_are_not_there_are_named(tmp_path: Path, text: str, mention
 def test_compiled_packages_are_named(tmp_path: Path):
     with pytest.raises(JobError, match="holds compiled code"):
         read_wheel(wheel(tmp_path, "pkg-1.0-py3-none-any.whl", **{"pkg__fast.so": "ELF"}))
-    said = wasm_sources.why_not(
+    said = wasm_package.why_not(
         "ERROR: No matching distribution found for numpy (from versions: none)", tmp_path
     )
     assert said.startswith("numpy has no wheel of pure Python")
@@ -188,5 +188,5 @@ def test_without_a_folder_for_the_cache_there_is_a_clear_error_or_none(
     with pytest.raises(ConfigError, match="XDG_CACHE_HOME may name another folder"):
         python_files([tmp_path / "program.py"], None)
     with pytest.raises(ConfigError, match="XDG_CACHE_HOME may name another folder"):
-        wasm_toolchain.zig()
-    assert wasm_toolchain.library("x86_64-pc-linux-gnu")  # is here already, and need not be kept
+        toolchain.zig()
+    assert toolchain.library("x86_64-pc-linux-gnu")  # is here already, and need not be kept

@@ -10,8 +10,8 @@ from tests.helpers.float_torture import float_torture
 from tests.helpers.wasm_slot import COPY, steps
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.wasm_instrument import FUEL, HOST, MEMORY_PAGES, NEXT_CALL, instrument
-from cobblestone.sdk.wasm_one_nan import with_one_nan
+from cobblestone.sdk.wasm.instrument import FUEL, HOST, MEMORY_PAGES, NEXT_CALL, instrument
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 
 MOST = 1 << 62
 

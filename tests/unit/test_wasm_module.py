@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.helpers.wasm_slot import COPY
 
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.launcher.wasm import HEADER, NATIVE_FOLDER, SOURCES, wasm_description
-from cobblestone.sdk import wasm_toolchain as toolchain
-from cobblestone.sdk.app_package import split_command
-from cobblestone.sdk.wasm_module import check_module, read_face
-from cobblestone.sdk.wasm_package import WasmCommand
+from cobblestone.launcher.packing import HEADER, NATIVE_FOLDER, SOURCES, wasm_description
+from cobblestone.sdk.packing.app_package import split_command
+from cobblestone.sdk.packing.wasm_package import WasmCommand
+from cobblestone.sdk.wasm import toolchain
+from cobblestone.sdk.wasm.module import check_module, read_face
 
 START = '(memory (export "memory") 1) (func (export "_start"))'
 

@@ -13,9 +13,9 @@ import wasmtime
 from tests.helpers.float_torture import DOUBLES, float_torture
 from tests.helpers.wasm_slot import COPY, steps
 
-from cobblestone.sdk import wasm_opcodes as op
-from cobblestone.sdk.wasm_binary import UnknownConstructError, unsigned, write_section
-from cobblestone.sdk.wasm_one_nan import with_one_nan
+from cobblestone.sdk.wasm import binary as op
+from cobblestone.sdk.wasm.binary import UnknownConstructError, unsigned, write_section
+from cobblestone.sdk.wasm.one_nan import with_one_nan
 
 PROGRAMS = int(os.environ.get("WASM_PROGRAMS", "30"))
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cobblestone.policy.credit.history import CreditDay
-from cobblestone.server.web.credit_plot import (
+from cobblestone.server.web.presentation.plots import (
     BOTTOM,
     DAYS_NEEDED,
     DAYS_SHOWN,

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from cobblestone.domain.ids import AppId, ResultId, WorkunitId
-from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
-from cobblestone.domain.work import Result, Workunit
-from cobblestone.server.web import wording
+from cobblestone.domain.values import AppId, ResultId, WorkunitId
+from cobblestone.domain.work import Outcome, Result, ServerState, ValidateState, Workunit, WorkunitError
+from cobblestone.server.web.presentation import wording
 from cobblestone.service.pages import wording as shared
 
 NOW = 1_800_000_000.0
@@ -81,7 +80,7 @@ def test_long_decimals_in_reasons_are_cut(text: str, tidy: str) -> None:
         (197, "Exit status 197 (0xc5): The task ran longer than allowed."),
         (
             -1073741819,
-            "Exit status -1073741819 (0xc0000005): The program crashed: it touched memory that is not its own.",
+            "Exit status -1073741819 (0xc0000005): The program crashed: it accessed memory that is not its own.",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.wire_captures import messages
 from tests.helpers.wire_elements import read_elements
 
-from cobblestone.wire.account import (
+from cobblestone.wire.project.account import (
     ERROR_MESSAGES,
     AccountCreation,
     AccountInfo,

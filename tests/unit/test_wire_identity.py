@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.wire_captures import recorded
 from tests.helpers.wire_elements import read_elements
 
-from cobblestone.wire.identity import (
+from cobblestone.wire.project.account import (
     email_hash,
     external_cpid,
     fanout_directory,

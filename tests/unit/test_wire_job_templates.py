@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cobblestone.domain.errors import JobError
-from cobblestone.wire.job_templates import (
+from cobblestone.wire.project.templates import (
     BadTemplate,
     TemplateInputFile,
     TemplateOutputFile,

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from tests.helpers.wire_elements import read_elements
 
 from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.domain.ids import AppId
 from cobblestone.domain.people import ProjectPreferences
-from cobblestone.wire.lenience import Lenience, LenienceKind
-from cobblestone.wire.preferences import (
+from cobblestone.domain.values import AppId
+from cobblestone.wire.project.preferences import (
     VENUES,
     parse_global_preferences,
     read_global_preferences,
@@ -19,6 +18,7 @@ from cobblestone.wire.preferences import (
     write_global_preferences,
     write_project_preferences,
 )
+from cobblestone.wire.text.reader import Lenience, LenienceKind
 
 
 def test_numbers_are_read_and_the_text_is_kept():

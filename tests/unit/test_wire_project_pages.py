@@ -6,18 +6,21 @@ import pytest
 from tests.helpers.wire_elements import read_elements
 
 from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.wire.project_pages import (
+from cobblestone.wire.project.pages import (
     AppTasks,
-    DaemonState,
     DaemonStatus,
+    FamilyDaemonState,
     PlatformEntry,
     ProjectConfig,
+    RssChannel,
+    RssItem,
     ServerStatus,
+    rfc822_date,
     scheduler_link_tags,
     write_project_config,
+    write_rss,
     write_server_status,
 )
-from cobblestone.wire.rss import RssChannel, RssItem, rfc822_date, write_rss
 
 
 def test_both_forms_of_the_scheduler_tag_stand_on_their_own_lines():
@@ -66,8 +69,8 @@ def test_a_full_project_configuration_is_written():
 
 def test_the_server_status_has_the_shape_that_status_sites_read():
     daemons = [
-        DaemonStatus(host="h", command="transitioner", status=DaemonState.RUNNING),
-        DaemonStatus(host="h", command="validator (a)", status=DaemonState.NOT_RUNNING),
+        DaemonStatus(host="h", command="transitioner", status=FamilyDaemonState.RUNNING),
+        DaemonStatus(host="h", command="validator (a)", status=FamilyDaemonState.NOT_RUNNING),
     ]
     apps = [AppTasks(id=1, name="a", unsent=5, avg_runtime=0.25), AppTasks(id=2, name="b")]
     status = ServerStatus(results_ready_to_send=3, transitioner_backlog_hours=0.5)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.scales import ProjectScales, PublishedScale, VersionScale
-from cobblestone.wire.scales import (
+from cobblestone.domain.exports import ProjectScales, PublishedScale, VersionScale
+from cobblestone.wire.project.scales import (
     MAX_BYTES,
     MAX_ROWS,
     parse_project_scales,

@@ -8,8 +8,8 @@ import pytest
 from tests.helpers.wire_elements import Element, read_elements
 
 from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.wire.preferences import write_project_preferences
-from cobblestone.wire.scheduler_reply import (
+from cobblestone.wire.project.preferences import write_project_preferences
+from cobblestone.wire.scheduler.reply import (
     AppBlock,
     AppVersionBlock,
     FileInfo,

@@ -11,10 +11,9 @@ from tests.helpers.wire_captures import recorded
 from tests.helpers.wire_requests import written_request
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire import request_layout
-from cobblestone.wire.host_report import CoprocRequest
-from cobblestone.wire.lenience import LenienceKind
-from cobblestone.wire.scheduler_request import (
+from cobblestone.wire.scheduler import request_layout
+from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.request import (
     InProgressResult,
     OtherResult,
     ReportedResult,
@@ -22,6 +21,7 @@ from cobblestone.wire.scheduler_request import (
     StickyFile,
     parse_scheduler_request,
 )
+from cobblestone.wire.text.reader import LenienceKind
 
 NO_WORK = recorded("05", "request")
 REPORT = recorded("10", "request")

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.helpers.wire_captures import recorded
 from tests.helpers.wire_elements import read_elements
 
-from cobblestone.wire.signatures import (
+from cobblestone.wire.project.signatures import (
     BadKey,
     decode_private_key,
     decode_public_key,

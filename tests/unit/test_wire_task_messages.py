@@ -7,21 +7,24 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.wire.host_report import CoprocRequest, HostInfo
-from cobblestone.wire.init_data import InitData, StartData, read_result_name, write_init_data
-from cobblestone.wire.task_messages import (
+from cobblestone.wire.client.task_messages import (
     MAX_MESSAGE,
-    JobStatus,
-    TaskState,
+    CheckpointState,
+    InitData,
+    StartData,
+    TaskReport,
     read_graphics,
+    read_result_name,
     read_soft_link,
     read_status,
     read_task_state,
     read_variety,
     write_heartbeat,
+    write_init_data,
     write_soft_link,
     write_task_state,
 )
+from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo
 
 printable = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Zs", "Cn", "Co")), max_size=40)
 
@@ -32,7 +35,7 @@ def test_a_status_is_read_as_the_family_s_library_writes_it() -> None:
         "<fraction_done>5.950000e-01</fraction_done>\n<other_pid>77</other_pid>\n<want_network>1</want_network>\n"
         "<intops_cumulative>99416592155</intops_cumulative>\n"
     )
-    assert read_status(text) == JobStatus(
+    assert read_status(text) == TaskReport(
         cpu_time=12.11529,
         checkpoint_cpu_time=11.0,
         fraction_done=0.595,
@@ -76,7 +79,9 @@ def test_an_ordinary_file_is_no_soft_link() -> None:
 def test_a_checkpoint_is_read_back_as_it_was_noted(
     url: str, name: str, cpu: float, elapsed: float, done: float
 ) -> None:
-    state = TaskState(project_url=url, result_name=name, cpu_time=cpu, elapsed=elapsed, fraction_done=done)
+    state = CheckpointState(
+        project_url=url, result_name=name, cpu_time=cpu, elapsed=elapsed, fraction_done=done
+    )
     found = read_task_state(write_task_state(state))
     assert found is not None
     assert (found.project_url, found.result_name) == (url, name)
@@ -86,7 +91,7 @@ def test_a_checkpoint_is_read_back_as_it_was_noted(
 
 
 def test_a_torn_checkpoint_file_counts_as_none() -> None:
-    text = write_task_state(TaskState(project_url="u", result_name="r", cpu_time=5.0))
+    text = write_task_state(CheckpointState(project_url="u", result_name="r", cpu_time=5.0))
     for length in range(len(text) - 1):
         assert read_task_state(text[:length]) is None
 

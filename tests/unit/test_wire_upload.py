@@ -7,7 +7,7 @@ from tests.helpers.wire_captures import recorded
 from tests.helpers.wire_elements import read_elements
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.upload import (
+from cobblestone.wire.project.upload import (
     FileSizeQuery,
     FileUpload,
     UploadHeaderParser,

@@ -1,8 +1,9 @@
-"""The JSON API for programs of the operator: how everything is, and the few things that are done by program."""
+"""The JSON API for the operator's programs, and metrics at ``/metrics``."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import structlog
 from starlette.requests import Request
@@ -10,20 +11,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone import __version__
-from cobblestone.account_manager import operation
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.store import granted, ledger, projects, tokens
-from cobblestone.account_manager.store.figures import figures
-from cobblestone.account_manager.store.tokens import USE_SECONDS, OperatorScope, OperatorToken
+from cobblestone.account_manager.store import accounts, granted, ledger, projects
+from cobblestone.account_manager.store.accounts import USE_SECONDS, OperatorScope, OperatorToken
+from cobblestone.account_manager.store.figures import ManagerFigures, figures
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
 from cobblestone.api_schema.values import MAX_ID, Reply
 from cobblestone.domain.errors import NotFound
+from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, MetricInfo
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.context import CachedRead
+from cobblestone.service.http import monitoring
 from cobblestone.service.http.api import (
     PREFIX,
     SMALL_BODY,
+    ApiProblem,
     Tokens,
     answered,
     count_question,
@@ -32,9 +37,13 @@ from cobblestone.service.http.api import (
     read_json,
     read_query,
     refuse_query,
+    response_for,
+    unknown_path,
+    wrong_method,
 )
-from cobblestone.service.http.problems import ApiProblem, response_for, unknown_path, wrong_method
+from cobblestone.service.http.monitoring import read_and_write
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
 from cobblestone.store.people.users import NewsItem
 
@@ -50,7 +59,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 class ManagerApi:
-    """Answers programs of the operator."""
+    """Answers the operator's programs."""
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx
@@ -93,18 +102,18 @@ class ManagerApi:
     async def _authorise(self, request: Request, scope: OperatorScope) -> OperatorToken:
         ctx, now = self._ctx, self._ctx.clock()
         secret = TOKENS.secret_of(request)
-        found = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
+        found = await ctx.store.aread(lambda db: accounts.token_by_secret(db, secret))
         token = TOKENS.check(found, scope, now=now)
         count_question(ctx.limits.accounting, token, now=now)
         if token.used_time is None or not 0 <= now - token.used_time < USE_SECONDS:
-            await ctx.store.awrite(lambda tx: tokens.note_use(tx, token.id, now=now))
+            await ctx.store.awrite(lambda tx: accounts.note_use(tx, token.id, now=now))
         return token
 
     async def _unknown(self, request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, "docs/manager.md lists what there is."))
+        return response_for(unknown_path(request.url.path, "docs/manager.md lists the endpoints."))
 
     async def status(self, request: Request) -> schema.ManagerStatus:
-        """Tell how everything is."""
+        """Return the state of everything."""
         ctx, now = self._ctx, self._ctx.clock()
         found = await ctx.store.aread(lambda db: figures(db, now=now))
         return schema.ManagerStatus(
@@ -133,11 +142,11 @@ class ManagerApi:
         )
 
     async def pause(self, request: Request) -> schema.Project:
-        """Send nobody to a project any more."""
+        """Send no more computers to a project."""
         return await self._set_stopped(request, stopped=True)
 
     async def resume(self, request: Request) -> schema.Project:
-        """Send people to a project again."""
+        """Send computers to a project again."""
         return await self._set_stopped(request, stopped=False)
 
     async def _set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
@@ -151,7 +160,7 @@ class ManagerApi:
         return changed
 
     async def days(self, request: Request) -> schema.ProjectDays:
-        """Tell what was counted on the last days."""
+        """Return what was counted on the last days."""
         since = day_of(self._ctx.clock()) + 1 - read_query(request, schema.DaysQuery).days
 
         def read(db: Database) -> schema.ProjectDays:
@@ -179,17 +188,17 @@ class ManagerApi:
         return people.NewsList(news=[_news(each) for each in found])
 
     async def publish(self, request: Request) -> people.News:
-        """Publish a piece of news."""
+        """Publish a news item."""
         new = read_json(await read_bounded(request, SMALL_BODY), people.NewNews)
         title, text, now = new.title.strip(), new.text.strip(), self._ctx.clock()
         if not title or not text or len(text) > operation.MAX_TEXT:
-            message = f"News need a title, and a text of up to {operation.MAX_TEXT} characters."
+            message = f"A news item needs a title and a text of up to {operation.MAX_TEXT} characters."
             raise ApiProblem(422, "bad_body", message)
         number = await self._ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
         return people.News(id=number, title=title, text=text, time=now)
 
     async def withdraw(self, request: Request) -> people.News:
-        """Take a piece of news away; what it was."""
+        """Withdraw a news item; return what it was."""
         number = _number(request, "news")
         return _news(await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number)))
 
@@ -229,3 +238,46 @@ def _project(db: Database, project: ManagedProject) -> schema.Project:
         if asked.token
         else None,
     )
+
+
+METRICS: Mapping[str, MetricInfo] = {
+    **COMMON_METRICS,
+    **DATABASE_METRICS,
+    "accounts": MetricInfo("gauge", "People."),
+    "computers": MetricInfo("gauge", "Computers: known, and active (in contact within a day).", "state"),
+    "projects": MetricInfo("gauge", "Projects: usable, unusable, stopped.", "state"),
+    "projects_asked": MetricInfo("gauge", "Projects asked for granted credit: answering, failing.", "state"),
+    "mails_waiting": MetricInfo("gauge", "Mails waiting to be sent."),
+    "project_accounts_waiting": MetricInfo("gauge", "Accounts at projects waiting to be created."),
+    "counted_credit": MetricInfo("gauge", "Estimated credit in the ledger."),
+}
+
+
+class ManagerMonitoring(monitoring.Monitoring):
+    """Answers monitoring requests about an account manager."""
+
+    described = METRICS
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        super().__init__(ctx, partial(read_and_write, ctx.store), folder=ctx.folder.root)
+        self._ctx = ctx
+        self._figures = CachedRead[ManagerFigures](ctx, lambda db: figures(db, now=ctx.clock()))
+
+    async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
+        """Return values that only an account manager has."""
+        found = await self._figures.get()
+        return {
+            "write_backlog": self._ctx.store.backlog(),
+            "database_bytes": database_bytes(self._ctx.folder.database),
+            "accounts": found.accounts,
+            "computers": {"known": found.hosts, "active": found.hosts_active},
+            "projects": {
+                "usable": found.projects - found.unusable - found.stopped,
+                "unusable": found.unusable,
+                "stopped": found.stopped,
+            },
+            "projects_asked": {"answering": found.telling, "failing": found.not_telling},
+            "mails_waiting": found.mails_waiting,
+            "project_accounts_waiting": found.waiting,
+            "counted_credit": found.credit,
+        }

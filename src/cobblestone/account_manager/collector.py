@@ -1,4 +1,4 @@
-"""Asks projects what they granted, politely: each one question at a time, with back-off; and books what they answer."""
+"""Asks projects for granted credit: one question at a time per project, with back-off; and books the answers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from typing import TypeVar
 import httpx
 import structlog
 
-from cobblestone.account_manager.context import COLLECTOR, ManagerContext
-from cobblestone.account_manager.granted_web import ProjectCredit, check_address
+from cobblestone.account_manager.core.context import COLLECTOR, ManagerContext
+from cobblestone.account_manager.core.projects_web import ProjectCredit, ProjectUnreachable, check_address
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.projects_web import ProjectUnreachable
 from cobblestone.account_manager.store import granted, projects
 from cobblestone.account_manager.store.granted import ProjectAccounting
-from cobblestone.domain.accounting import MAX_BATCH, JobState
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.exports import MAX_BATCH, CountedJobState
 from cobblestone.policy.account_manager.accounting_policies import (
     ByJobs,
     BySums,
     ByTotals,
-    DaySums,
     JobAnswer,
     JobAnswers,
+    ReportedDay,
     TotalAnswer,
     bounded,
 )
@@ -45,7 +44,7 @@ T = TypeVar("T")
 
 
 class CreditCollector:
-    """Asks the projects that gave a token."""
+    """Asks the projects that have given a token."""
 
     name = COLLECTOR
 
@@ -54,7 +53,7 @@ class CreditCollector:
         self._client = client
 
     async def step(self) -> int:
-        """Ask the projects that are due; returns how many."""
+        """Ask the projects that are due; return how many."""
         ctx = self._ctx
         if ctx.settings.accounting.policy == "estimate":
             return 0
@@ -96,14 +95,14 @@ class CreditCollector:
         await ctx.store.awrite(lambda tx: _keep(tx, state))
 
     async def _all_of(self, there: ProjectCredit, state: ProjectAccounting) -> int:
-        """Ask everything that there is to ask.  Raises ProjectUnreachable, also where that takes too long."""
+        """Ask a project everything needed.  Raises ProjectUnreachable, also if that takes too long."""
         try:
             async with asyncio.timeout(MAX_SECONDS):
                 await self._enrol(there, state.project_id)
                 return await self._collect(there, state)
         except TimeoutError:
             raise ProjectUnreachable(
-                f"Asked about credit, it was not done after {MAX_SECONDS:g} s; what it said was booked."
+                f"The questions about credit took longer than {MAX_SECONDS:g} s; the answers so far were booked."
             ) from None
 
     async def _enrol(self, there: ProjectCredit, project_id: int) -> None:
@@ -121,7 +120,7 @@ class CreditCollector:
                 log.warning("project_account_is_anothers", project=there.url, accounts=refused)
 
     async def _collect(self, there: ProjectCredit, state: ProjectAccounting) -> int:
-        """Ask in the way of the settings; returns the first day that is not known whole."""
+        """Ask in the configured way; return the first day that is not complete."""
         accounts = await self._ctx.store.aread(lambda db: granted.told_names(db, state.project_id))
         match self._ctx.settings.accounting.policy:
             case "totals":
@@ -147,7 +146,7 @@ class CreditCollector:
             )
 
     async def _sums(self, there: ProjectCredit, state: ProjectAccounting, accounts: Mapping[str, int]) -> int:
-        """Ask for all days that are not known whole, the oldest first; each page is booked at once."""
+        """Ask for all days that are not complete, oldest first; each page is booked at once."""
         today = day_of(self._ctx.clock())
         first = state.next_day if today - FIRST_DAYS <= state.next_day <= today else today - FIRST_DAYS
         known_until = first
@@ -160,7 +159,7 @@ class CreditCollector:
                 page = await there.sums(day, after)
                 answers = {
                     accounts[each.account]: [
-                        DaySums(
+                        ReportedDay(
                             day=day,
                             final=each.final,
                             revoked=each.revoked,
@@ -176,13 +175,13 @@ class CreditCollector:
             if after is not None:
                 raise ProjectUnreachable(f"It has more than {MAX_PAGES} pages of credit for one day.")
             if day == today:
-                nothing = [DaySums(day=day, final=0.0, revoked=0.0, provisional=0.0)]
+                nothing = [ReportedDay(day=day, final=0.0, revoked=0.0, provisional=0.0)]
                 await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))
             if complete and known_until == day:
                 known_until = day + 1
         return known_until
 
-    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[DaySums]]) -> None:
+    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[ReportedDay]]) -> None:
         for some in batched(answers.items()):
             await self._ctx.store.awrite(
                 lambda tx, some=dict(some): granted.book(
@@ -191,7 +190,7 @@ class CreditCollector:
             )
 
     async def _jobs(self, there: ProjectCredit, project_id: int, accounts: Mapping[str, int]) -> None:
-        """Ask about jobs of all accounts together; what an account is pending follows from all of its jobs."""
+        """Ask about jobs of all accounts together; an account's pending credit follows from all of its jobs."""
         listed = await self._ctx.store.aread(lambda db: granted.open_jobs(db, project_id))
         asked = [(name, job) for name, number in accounts.items() for job in listed.get(number, {})]
         found: dict[int, list[JobAnswer]] = {}
@@ -208,18 +207,26 @@ class CreditCollector:
     def _settle(self, tx: Transaction, project_id: int, account_id: int, answers: JobAnswers) -> None:
         now = self._ctx.clock()
         granted.book(tx, project_id, ByJobs(), {account_id: answers}, now=now)
-        got = {each.name: bounded(each.credit) for each in answers.answers if each.state is JobState.GRANTED}
-        over = [each.name for each in answers.answers if each.state in (JobState.REFUSED, JobState.UNKNOWN)]
+        got = {
+            each.name: bounded(each.credit)
+            for each in answers.answers
+            if each.state is CountedJobState.GRANTED
+        }
+        over = [
+            each.name
+            for each in answers.answers
+            if each.state in (CountedJobState.REFUSED, CountedJobState.UNKNOWN)
+        ]
         granted.settle_jobs(tx, project_id, got, over, now=now)
 
 
 def _keep(tx: Transaction, state: ProjectAccounting) -> None:
-    """Store how asking went, unless the operator has changed the token meanwhile."""
+    """Store the outcome, unless the operator has changed the token meanwhile."""
     if granted.project_accounting(tx, state.project_id).token == state.token:
         granted.put_project_accounting(tx, state)
 
 
 def batched(items: Iterable[T]) -> list[list[T]]:
-    """Divide into parts that fit into a question."""
+    """Split into parts that fit into a question."""
     found = list(items)
     return [found[place : place + MAX_BATCH] for place in range(0, len(found), MAX_BATCH)]

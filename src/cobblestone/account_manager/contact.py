@@ -1,4 +1,4 @@
-"""One contact of a computer: what it reports is counted, projects are chosen for it, and it is told.
+"""One contact of a computer: its report is counted, projects are chosen for it, and the reply is made.
 
 All of it is one transaction; the rules are those of `cobblestone.policy.account_manager`.
 """
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cobblestone.account_manager.context import FEED, ManagerContext
+from cobblestone.account_manager.core.context import FEED, ManagerContext
 from cobblestone.account_manager.model import (
-    HostFacts,
+    ComputerFacts,
     HostProject,
     ManagedHost,
     ManagedProject,
@@ -31,17 +31,17 @@ from cobblestone.policy.account_manager.accounting import (
     MAX_CPUS,
     MAX_GPUS,
     YOUNG_SECONDS,
-    Accounting,
+    Amounts,
+    ContactAccounting,
     HostLimits,
     ReportRecord,
     count_contact,
     speed_limit,
 )
-from cobblestone.policy.account_manager.amounts import Amounts
-from cobblestone.policy.account_manager.presets import PRESETS
 from cobblestone.policy.account_manager.selection import (
-    Candidate,
-    Computer,
+    PRESETS,
+    CandidateProject,
+    SelectedFor,
     Selection,
     Wishes,
     expected_work,
@@ -52,14 +52,15 @@ from cobblestone.policy.account_manager.selection import (
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.store.engine.database import Transaction
-from cobblestone.wire.account_manager import ManagedAccount, ManagerReply
-from cobblestone.wire.account_manager_server import (
+from cobblestone.wire.client.account_manager import (
+    ManagedAccount,
+    ManagerReply,
     ReceivedRequest,
     ReportedProject,
     key_of_address,
 )
-from cobblestone.wire.client_records import EstimatedCredit
-from cobblestone.wire.preferences import write_global_preferences
+from cobblestone.wire.client.records import EstimatedCredit
+from cobblestone.wire.project.preferences import write_global_preferences
 
 MAIN_SHARE = 100.0
 TELLS_SUMS_FROM = 80_000
@@ -67,12 +68,12 @@ TELLS_SUMS_FROM = 80_000
 
 
 class ContactRefused(CobblestoneError):
-    """A computer is not looked after; the text is for its owner."""
+    """A computer is not accepted; the text is for its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contact:
-    """Who calls, from where, when."""
+    """Sender, address and time of a contact."""
 
     account: ManagerAccount
     request: ReceivedRequest
@@ -83,7 +84,7 @@ class Contact:
 def answer_contact(
     tx: Transaction, ctx: ManagerContext, contact: Contact, rng: random.Random
 ) -> ManagerReply:
-    """Carry out one contact; the answer is for the client.
+    """Carry out one contact; return the answer for the client.
 
     Raises:
         ContactRefused: the account has too many computers.
@@ -129,11 +130,11 @@ def answer_contact(
 # -- who it is ------------------------------------------------------------------------------------------
 
 
-def host_facts(request: ReceivedRequest, address_block: str) -> HostFacts:
-    """Return what a computer says of itself; of several GPUs the kind that is fastest together."""
+def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
+    """Return a computer's description of itself; of several GPUs the kind that is fastest in total."""
     info = request.host
     gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
-    return HostFacts(
+    return ComputerFacts(
         host_cpid=request.host_cpid or info.host_cpid,
         domain_name=request.domain_name or info.domain_name,
         address_block=address_block,
@@ -151,7 +152,7 @@ def host_facts(request: ReceivedRequest, address_block: str) -> HostFacts:
 
 
 def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost:
-    """Return the computer: by what we gave it to keep, else by the client's own id, else a new one."""
+    """Return the computer: by the value that we gave it, else by the client's own id, else a new one."""
     facts = host_facts(contact.request, contact.address_block)
     account_id, opaque = contact.account.id, contact.request.opaque
     number = opaque.get("host_id", "")
@@ -176,7 +177,7 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost
 
 
 def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, ReportedProject]:
-    """Return what is reported of projects that we know, whatever the spelling of their addresses; the first of several."""
+    """Return the reports about known projects, regardless of the spelling of their addresses; the first of several."""
     found: dict[int, ReportedProject] = {}
     for reported in request.projects:
         try:
@@ -189,7 +190,7 @@ def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, 
 
 
 def _known_jobs(ctx: ManagerContext, request: ReceivedRequest) -> list[tuple[int, str]]:
-    """Return the jobs that a client listed, of projects that are asked what they granted."""
+    """Return the jobs listed by a client, of projects that are asked for granted credit."""
     found: list[tuple[int, str]] = []
     for url, name in request.jobs:
         try:
@@ -211,7 +212,7 @@ def _count(
     host: ManagedHost,
     before: Mapping[int, HostProject],
     reported: Mapping[int, ReportedProject],
-) -> Accounting:
+) -> ContactAccounting:
     settings, facts, account_id, now = ctx.settings.contacts, host.facts, contact.account.id, contact.now
     peers = ctx.peers
     limits = HostLimits(
@@ -236,8 +237,8 @@ def _count(
     )
 
 
-def _credited(tx: Transaction, contact: Contact, counted: Accounting) -> dict[int, ProjectAccount]:
-    """Add what is counted to the person's sums; return the accounts at projects as they are then."""
+def _credited(tx: Transaction, contact: Contact, counted: ContactAccounting) -> dict[int, ProjectAccount]:
+    """Add what is counted to the person's sums; return the accounts at projects after that."""
     at_projects = accounts.project_accounts(tx, contact.account.id)
     changed = [
         accounts.with_credit(
@@ -254,11 +255,11 @@ def _credited(tx: Transaction, contact: Contact, counted: Accounting) -> dict[in
 
 def _records(
     before: Mapping[int, HostProject],
-    counted: Accounting,
+    counted: ContactAccounting,
     reported: Mapping[int, ReportedProject],
     expected: Mapping[int, float],
 ) -> dict[int, HostProject]:
-    """Return what is to be kept of the computer at each project."""
+    """Return the records of the computer at each project."""
     return {
         id_: HostProject(
             project_id=id_,
@@ -291,9 +292,9 @@ def _served(reported: Mapping[int, ReportedProject]) -> dict[tuple[int, str], bo
 
 def _candidates(
     ctx: ManagerContext, at_projects: Mapping[int, ProjectAccount], now: float
-) -> list[Candidate]:
+) -> list[CandidateProject]:
     return [
-        Candidate(
+        CandidateProject(
             id=project.id,
             name=project.name or project.url,
             share=project.share,
@@ -308,28 +309,28 @@ def _candidates(
 
 
 def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason | None:
-    """Say why nobody, or not this person, can be sent to a project now."""
+    """Return why no one, or not this person, can be sent to a project now."""
     if project.stopped:
-        return reason("stopped", "The operator of this account manager has stopped it.")
+        return reason("stopped", "The operator of this account manager has disabled this project.")
     if project.problem:
         return reason("problem", "It cannot be used at the moment: {problem}", problem=project.problem)
     if project.shared_key or (account is not None and account.weak_key):
         return None
     if account is not None and account.problem:
         return reason("no_account", "You have no account there yet: {problem}", problem=account.problem)
-    return reason("account_soon", "Your account there is being made.")
+    return reason("account_soon", "Your account there is being created.")
 
 
 def _computer(
-    request: ReceivedRequest, facts: HostFacts, reported: Mapping[int, ReportedProject]
-) -> Computer:
+    request: ReceivedRequest, facts: ComputerFacts, reported: Mapping[int, ReportedProject]
+) -> SelectedFor:
     gpus = tuple(dict.fromkeys(each.type for each in request.coprocs))
     in_vain = {
         (id_, device)
         for id_, each in reported.items()
         for device in (each.no_work if not each.rpc_failures else ("CPU", *gpus))
     }
-    return Computer(
+    return SelectedFor(
         platforms=frozenset(request.platforms),
         devices=("CPU", *gpus),
         virtualbox=bool(request.host.virtualbox_version),
@@ -338,7 +339,7 @@ def _computer(
 
 
 def _select(
-    candidates: list[Candidate], account: ManagerAccount, computer: Computer, rng: random.Random
+    candidates: list[CandidateProject], account: ManagerAccount, computer: SelectedFor, rng: random.Random
 ) -> Selection:
     choices = account.choices
     wishes = Wishes(
@@ -353,14 +354,14 @@ def _select(
 
 
 def _rates(request: ReceivedRequest) -> dict[str, float]:
-    """Return estimated credit a second, by device."""
+    """Return estimated credit per second, by device."""
     rates = {"CPU": min(request.host.p_ncpus, MAX_CPUS) * request.host.p_fpops * CREDIT_PER_FLOP}
     for each in request.coprocs:
         rates[each.type] = min(each.count, MAX_GPUS) * each.peak_flops * CREDIT_PER_FLOP
     return rates
 
 
-def _why(selection: Selection, candidates: list[Candidate]) -> tuple[ProjectWhy, ...]:
+def _why(selection: Selection, candidates: list[CandidateProject]) -> tuple[ProjectWhy, ...]:
     by_id = {each.id: each for each in candidates}
     of_shares = sum(each.share for each in candidates if each.closed is None)
     chosen = [
@@ -436,7 +437,7 @@ def _orders(
 def _with_sums(
     order: ManagedAccount, account: ProjectAccount, record: HostProject | None, now: float
 ) -> ManagedAccount:
-    """Add what the person has there, and the totals that a client which attaches anew goes on from."""
+    """Add the person's totals there, from which a newly attached client continues."""
     totals = record.record.reported if record else Amounts()
     return replace(
         order,
@@ -478,7 +479,7 @@ def _reply(
 
 @lru_cache(maxsize=4096)
 def _preferences(preset: str, venues: tuple[tuple[str, str], ...], changed: int, source: str) -> str:
-    """Return the preferences of a preset, and of others for single venues, as clients have them."""
+    """Return the preferences of a preset, and of others for single venues, in the form for clients."""
     return write_global_preferences(
         {"source_project": source, "mod_time": float(changed), **PRESETS[preset]},
         venues={venue: PRESETS[own] for venue, own in venues},

@@ -1,4 +1,4 @@
-"""What an account manager knows: people, projects, computers."""
+"""The data model of an account manager: people, projects, computers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cobblestone.policy.account_manager.accounting import Meter, ReportRecord
-from cobblestone.policy.account_manager.selection import Version
+from cobblestone.policy.account_manager.selection import OfferedVersion
 
 Mode = Literal["science", "classic"]
 Preset = Literal["standard", "low_power", "maximum"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """What somebody chose."""
+class AccountChoices:
+    """The choices of an account."""
 
     mode: Mode = "science"  #: by what shall be supported; or classic: each project by hand
     preset: Preset = "standard"
@@ -35,7 +35,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerAccount:
-    """Somebody's account."""
+    """An account."""
 
     id: int
     email_addr: str
@@ -47,19 +47,19 @@ class ManagerAccount:
     session_epoch: int = 0
     is_operator: bool = False
     email_verified_time: float | None = None  #: when a mail was seen to arrive
-    choices: Choices = Choices()
+    choices: AccountChoices = AccountChoices()
     create_time: float = 0.0
 
     @property
     def cross_project_id(self) -> str:
-        """What makes the accounts at projects one person to statistics sites; each project mixes it with the address."""
+        """Return the id that joins the accounts at projects for statistics sites; each project combines it with the address."""
         return hashlib.blake2b(
             b"cross-project id", key=self.project_secret.encode(), digest_size=16
         ).hexdigest()
 
     @property
     def erased(self) -> bool:
-        """An account that was deleted has no row at all."""
+        """Return False: a deleted account has no row."""
         return False
 
 
@@ -74,7 +74,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedProject:
-    """A project that computers may be sent to."""
+    """A project that computers can be sent to."""
 
     id: int
     url: str
@@ -85,7 +85,7 @@ class ManagedProject:
     stopped: bool = False  #: by the operator
     shared_key: str = ""  #: weak key of one account for all people; empty: everybody has an own one
     keywords: dict[int, float] = field(default_factory=dict[int, float])
-    versions: frozenset[Version] = frozenset()
+    versions: frozenset[OfferedVersion] = frozenset()
     dryness: dict[str, float] = field(default_factory=dict[str, float])
     done: float = 0.0  #: see `Balance`
     done_time: float = 0.0
@@ -99,7 +99,7 @@ class ManagedProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectAccount:
-    """Somebody's account at a project."""
+    """An account at a project."""
 
     project_id: int
     weak_key: str = ""
@@ -112,8 +112,8 @@ class ProjectAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
-    """What a computer says of itself."""
+class ComputerFacts:
+    """A computer's description of itself."""
 
     host_cpid: str = ""
     domain_name: str = ""
@@ -132,7 +132,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectWhy:
-    """Why a project was or was not chosen for a computer, as it is stored."""
+    """The stored reason why a project was or was not chosen for a computer."""
 
     project_id: int
     chosen: bool
@@ -146,7 +146,7 @@ class ManagedHost:
     id: int
     account_id: int
     host_key: str  #: what it shows at each contact; nobody else knows it
-    facts: HostFacts
+    facts: ComputerFacts
     venue: str = ""
     hidden: bool = False
     meter: Meter | None = None

@@ -9,12 +9,20 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Mount, Route
 
-from cobblestone.account_manager.app import create_app
+from cobblestone.account_manager.api import ManagerApi, ManagerMonitoring
 from cobblestone.account_manager.collector import CreditCollector
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
+from cobblestone.account_manager.core.folder import ManagerFolder
+from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.core.projects_web import new_client
 from cobblestone.account_manager.daemons import (
     AccountMaker,
     BalanceKeeper,
@@ -22,14 +30,49 @@ from cobblestone.account_manager.daemons import (
     ProjectChecker,
     ProjectFollower,
 )
-from cobblestone.account_manager.folder import ManagerFolder
-from cobblestone.account_manager.projects_web import new_client
+from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
 from cobblestone.account_manager.store.schema import MANAGER
-from cobblestone.ops.clock import Clock, system_clock
-from cobblestone.service.mailer import Mailer
+from cobblestone.account_manager.web import web_routes
+from cobblestone.account_manager.web.site import ManagerSite
+from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.service.http.monitoring import WATCHED
+from cobblestone.service.http.requests import RequestMiddleware
+from cobblestone.service.mail import Mailer
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
-from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
+from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, run_daemons
 from cobblestone.store.maintenance.upgrade import check_revision
+
+
+def create_app(ctx: ManagerContext) -> Starlette:
+    """Create the application, below the path of its address."""
+    members, site = Members(ctx), ManagerSite(ctx)
+    rpc = ManagerRpc(ctx, members.passwords)
+    routes: list[BaseRoute] = [
+        Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
+        Route("/get_project_config.php", rpc.project_config),
+        *ManagerMonitoring(ctx).routes(),
+        *ManagerApi(ctx).routes(),
+        *web_routes(site, members),
+    ]
+    prefix = urlsplit(ctx.master_url).path.rstrip("/")
+
+    busy = {f"{prefix}/{RPC_PATH}": rpc}
+
+    def part_of(path: str) -> str:
+        if path in busy:
+            return "contact"
+        if path.removeprefix(prefix).startswith("/api/"):
+            return "api"
+        return "health" if path.removeprefix(prefix) in WATCHED else "page"
+
+    app = Starlette(
+        routes=[Mount(prefix, routes=routes)] if prefix else routes,
+        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=busy)],
+        exception_handlers={HTTPException: site.http_error},
+    )
+    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in busy.items()}
+    return app
+
 
 log = structlog.get_logger(__name__)
 
@@ -79,12 +122,14 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
             (Mailer(ctx, ctx.settings.mail, ctx.folder.root), CHECK_SWEEP_SECONDS),
         )
         daemons = [
-            Daemon(name=each.name, step=in_turn(ctx.processes, each.name, each.step), sweep_seconds=seconds)
+            DaemonTask(
+                name=each.name, step=in_turn(ctx.processes, each.name, each.step), sweep_seconds=seconds
+            )
             for each, seconds in single
         ]
         daemons += [
-            Daemon(name=follower.name, step=follower.step, sweep_seconds=CHECK_SWEEP_SECONDS),
-            Daemon(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
+            DaemonTask(name=follower.name, step=follower.step, sweep_seconds=CHECK_SWEEP_SECONDS),
+            DaemonTask(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
         ]
         async with run_daemons(ctx, daemons):
             yield
@@ -92,7 +137,7 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
-    """Check that an account manager can be run by this program, beside the one that runs.  Raises ConfigError or StoreError.
+    """Check that this program can run an account manager, beside the running one.  Raises ConfigError or StoreError.
 
     ``replaces``: id of the process whose place the new one takes.
     """
@@ -109,7 +154,7 @@ def serve(
     port: int | None = None,
     ready: Callable[[ManagerContext], None] | None = None,
 ) -> None:
-    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
+    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP restarts it without losing a connection.
 
     Raises:
         ConfigError: settings, folder or port are wrong.
@@ -126,7 +171,7 @@ def serve(
 async def _serve(
     ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
 ) -> bool:
-    """Serve until the end; return whether to begin anew."""
+    """Serve until the end; return whether to restart."""
     folder = str(ctx.folder.root)
     started = announcing(ctx, ready, "manager_running", folder=folder)
     app = create_app(ctx)

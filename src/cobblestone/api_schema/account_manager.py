@@ -1,4 +1,4 @@
-"""What programs of an account manager's operator ask it, and are answered."""
+"""Requests of an account manager's operator to its API, and of an account manager to a project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from cobblestone.api_schema.values import Query, Reply
+from cobblestone.api_schema.values import Body, Query, Reply
+from cobblestone.domain.exports import MAX_BATCH, CountedJobState
 
 MAX_DAYS = 366
 
@@ -20,7 +21,7 @@ class Daemon(Reply, frozen=True):
 
 
 class Collecting(Reply, frozen=True):
-    """How a project is asked what it granted."""
+    """How a project is asked for granted credit."""
 
     vouched: bool
     asked_time: float  #: Unix seconds; 0: never
@@ -30,7 +31,7 @@ class Collecting(Reply, frozen=True):
 
 
 class ManagerStatus(Reply, frozen=True):
-    """How an account manager is."""
+    """The state of an account manager."""
 
     name: str
     version: str
@@ -48,7 +49,7 @@ class ManagerStatus(Reply, frozen=True):
 
 
 class Project(Reply, frozen=True):
-    """A project, and why no computer is sent there."""
+    """A project, and why no computer is sent to it."""
 
     id: int
     url: str
@@ -71,13 +72,13 @@ class ProjectList(Reply, frozen=True):
 
 
 class DaysQuery(Query, frozen=True):
-    """Which days."""
+    """A range of days."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=MAX_DAYS)] = 30  #: with today
 
 
 class ProjectDay(Reply, frozen=True):
-    """What was counted for a project on a day."""
+    """What was counted for a project on one day."""
 
     project: int
     day: int  #: days since 1970, UTC
@@ -89,6 +90,115 @@ class ProjectDay(Reply, frozen=True):
 
 
 class ProjectDays(Reply, frozen=True):
-    """The days on which something was counted, by project and in order."""
+    """The days on which something was counted, by project and date."""
 
     days: list[ProjectDay]
+
+
+Opaque = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+"""An account, under a name that no other account manager is told."""
+JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"\A[\x21-\x7e]+\Z")]
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"\A[0-9A-Za-z_]+\Z")]
+Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class EnrolledKeys(Body, frozen=True):
+    """Weak keys of accounts that an account manager handles."""
+
+    keys: Annotated[list[Key], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class EnrolledAccounts(Reply, frozen=True):
+    """The names under which their credit is reported, in the order of the keys; empty: no such account."""
+
+    accounts: list[Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")]]
+
+
+class JobQuestion(Body, frozen=True):
+    """A job of an account."""
+
+    account: Opaque
+    name: JobName
+
+
+class JobQuestions(Body, frozen=True):
+    """Jobs that clients listed."""
+
+    jobs: Annotated[list[JobQuestion], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class JobGrant(Reply, frozen=True):
+    """What was granted for a job."""
+
+    state: CountedJobState
+    credit: float  #: granted; while it is not decided: what its estimated operations are worth
+
+
+class JobGrants(Reply, frozen=True):
+    """Answers in the order of the questions."""
+
+    jobs: list[JobGrant]
+
+
+class TotalQuestion(Body, frozen=True):
+    """An account, or a computer of it."""
+
+    account: Opaque
+    host: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0  #: number at the project; 0: all computers
+
+
+class TotalQuestions(Body, frozen=True):
+    """Accounts and computers."""
+
+    totals: Annotated[list[TotalQuestion], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class Totals(Reply, frozen=True):
+    """Credit in the order of the questions; null: the account is not reported, or the computer is not its own."""
+
+    totals: list[float | None]
+
+
+class SumsQuery(Query, frozen=True):
+    """A day, and where to continue."""
+
+    day: Day  #: since 1970, UTC
+    after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = (
+        ""  #: where the answer before ended
+    )
+
+
+class AccountSums(Reply, frozen=True, array_like=True):
+    """An account's sums for a day."""
+
+    account: str
+    final: float  #: granted for good on that day
+    provisional: float  #: today: of work that is not decided; 0 for days that are over
+    revoked: float  #: taken back on that day
+
+
+class DaySums(Reply, frozen=True):
+    """The three sums of accounts, in order of their names; accounts without any are left out."""
+
+    day: int
+    complete: bool  #: nothing more will happen on that day
+    accounts: list[AccountSums]
+    next: str  #: where to go on, as `after`; empty: that was all
+
+
+_ACCOUNT, _JOB = "0123456789abcdef" * 2, "a_workunit_of_some_length_0001234_1"
+ROW_BYTES = {
+    "jobs": len(msgspec.json.encode(JobQuestion(account=_ACCOUNT, name=_JOB)))
+    + len(msgspec.json.encode(JobGrant(state=CountedJobState.GRANTED, credit=1234.56789)))
+    + 2,
+    "totals": len(msgspec.json.encode(TotalQuestion(account=_ACCOUNT)))
+    + len(msgspec.json.encode(1234567.89012))
+    + 2,
+    "sums": len(
+        msgspec.json.encode(
+            AccountSums(account=_ACCOUNT, final=1234.56789, provisional=123.456789, revoked=0.0)
+        )
+    )
+    + 1,
+}
+"""Bytes that a row takes, question and answer, before compression and encryption."""

@@ -1,4 +1,4 @@
-"""Batches and their jobs."""
+"""Batches and their jobs, single workunits for operators, and jobs that browsers compute."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from cobblestone.api_schema.apps import AppName, CommandLine, LimitsBody, Word
-from cobblestone.api_schema.values import Body, FileName, Limit, Line, Position, Query, Reply
+from cobblestone.api_schema.apps import AppName, CommandLine, Few, LimitsBody, Some, Word
+from cobblestone.api_schema.people import OwnTask
+from cobblestone.api_schema.values import Body, FileName, Id, Limit, Line, PageQuery, Position, Query, Reply
+from cobblestone.domain.work import JobState
 
 MAX_JOBS_PER_REQUEST = 1000
 MAX_WAIT_SECONDS = 60.0
@@ -17,7 +19,7 @@ Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 
 
 class InputBody(Body, frozen=True, kw_only=True):
-    """An input file of a job; it must be stored already."""
+    """An input file of a job; it must already be stored."""
 
     file: FileName  #: physical name
     name: Annotated[str, msgspec.Meta(max_length=60)] = ""
@@ -26,7 +28,7 @@ class InputBody(Body, frozen=True, kw_only=True):
 
 
 class TargetBody(Body, frozen=True):
-    """Who alone shall get a job: a computer, the computers of a user, or those of a team's members."""
+    """Restricts a job to a computer, the computers of a user, or those of a team's members."""
 
     host: TargetId | None = None
     user: TargetId | None = None
@@ -69,7 +71,7 @@ class NewBatch(Body, frozen=True, kw_only=True):
 
 
 class MoreJobs(Body, frozen=True, kw_only=True):
-    """Further jobs of an open batch."""
+    """More jobs for an open batch."""
 
     first: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
     #: how many the batch has already: makes repeats harmless
@@ -79,7 +81,7 @@ class MoreJobs(Body, frozen=True, kw_only=True):
 
 
 class JobNames(Body, frozen=True, kw_only=True):
-    """Jobs of a batch, by the names of their workunits."""
+    """Jobs of a batch, by workunit name."""
 
     workunits: Annotated[
         list[Annotated[str, msgspec.Meta(min_length=1, max_length=200)]],
@@ -103,7 +105,7 @@ class ResultsQuery(Query, frozen=True):
 
 
 class BatchStatus(Reply, frozen=True):
-    """How far a batch is.
+    """The progress of a batch.
 
     Attributes:
         id: Number of the batch.
@@ -135,12 +137,12 @@ class BatchStatus(Reply, frozen=True):
 
     @property
     def fraction_done(self) -> float:
-        """Finished jobs, as a part of all; 1 for an empty batch."""
+        """Return the finished jobs as a part of all; 1 for an empty batch."""
         return (self.n_success + self.n_error) / self.njobs if self.njobs else 1.0
 
 
 class BatchList(Reply, frozen=True):
-    """Batches, the newest first."""
+    """Batches, newest first."""
 
     batches: list[BatchStatus]
 
@@ -195,3 +197,168 @@ class ResultsPage(Reply, frozen=True):
     results: list[JobStatus]
     next: int  #: give it as `after` in the next request
     finished: bool  #: nothing more will come
+
+
+class WorkunitsQuery(PageQuery, frozen=True):
+    """Which workunits; filters by app and status search the newest 20,000 before the place."""
+
+    app: AppName | None = None
+    batch: Id | None = None
+    status: JobState | None = None
+
+
+class Workunit(Reply, frozen=True):
+    """A workunit."""
+
+    id: int
+    name: str
+    label: str  #: the submitter's own name of the job
+    app: str
+    batch: int | None
+    status: str  #: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``
+    created: float
+    priority: int
+
+
+class WorkunitList(Reply, frozen=True):
+    """Workunits, newest first."""
+
+    workunits: list[Workunit]
+
+
+class Task(OwnTask, frozen=True):
+    """A result of a workunit."""
+
+    user: int | None
+
+
+class WorkunitDetails(Workunit, frozen=True):
+    """A workunit with its limits, rules and results."""
+
+    command_line: str
+    inputs: list[str]  #: physical names
+    min_quorum: int
+    target_nresults: int
+    max_error_results: int
+    max_total_results: int
+    max_success_results: int
+    rsc_fpops_est: float
+    rsc_fpops_bound: float
+    rsc_memory_bound: float  #: bytes
+    rsc_disk_bound: float  #: bytes
+    delay_bound: float  #: seconds
+    canonical_result: int | None
+    tasks: list[Task]  #: the first 200
+
+
+class WorkunitChanges(Body, frozen=True):
+    """Changes to a workunit, for results not sent yet; omitted members keep their value."""
+
+    priority: Priority | None = None
+    limits: LimitsBody = LimitsBody()
+    max_error_results: Some | None = None
+    max_total_results: Few | None = None
+    max_success_results: Few | None = None
+
+
+MAX_THREADS = 64
+MAX_HELD = 2 * MAX_THREADS
+MAX_STDERR = 60_000
+
+JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=250)]
+Threads = Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e7)]
+
+
+class NewBrowser(Body, frozen=True, kw_only=True):
+    """A browser that wants to compute."""
+
+    name: Annotated[str, msgspec.Meta(max_length=100, pattern=r"\A[^\x00-\x1f\x7f]*\Z")] = ""  #: for people
+    account: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    """Whose credit it shall be: what the page /compute holds for who is logged in.  Empty: a visitor's."""
+
+
+class BrowserToken(Reply, frozen=True):
+    """The credentials that a browser keeps."""
+
+    token: str  #: shown once
+    computer: int  #: its number among the computers of the project
+
+
+class BrowserWork(Body, frozen=True, kw_only=True):
+    """A request for jobs."""
+
+    wanted: Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)] = 0
+    held: Annotated[list[JobName], msgspec.Meta(max_length=MAX_HELD)] = msgspec.field(
+        default_factory=list[str]
+    )  #: all jobs that it has; others of it count as lost, and come again
+    threads: Threads = 1
+    memory: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 4e9  #: bytes that jobs may use together
+
+
+class BrowserFile(Reply, frozen=True):
+    """A file that a job needs."""
+
+    open_name: str  #: by which the program knows it
+    url: str
+    nbytes: int
+
+
+class BrowserOutput(Reply, frozen=True):
+    """A file that a job must write."""
+
+    open_name: str
+    max_nbytes: int
+    optional: bool
+    upload_header: str
+    """What stands before its bytes in the body of its upload, with their number in the place of ``{nbytes}``."""
+
+
+class BrowserJob(Reply, frozen=True, kw_only=True):
+    """A job, with everything needed to compute it."""
+
+    name: str
+    workunit: str  #: seed of the random numbers
+    app: str
+    title: str  #: of the app, for people
+    deadline: float  #: Unix seconds
+    instructions_est: float
+    instructions_bound: float
+    memory_bound: float  #: bytes
+    disk_bound: float  #: bytes
+    command_line: str  #: which inputs and outputs the placeholders of the description mean
+    module: BrowserFile  #: WebAssembly, which counts its instructions; or the packages of a program that Pyodide runs
+    pyodide: str  #: version of Pyodide that runs the program; empty: it is WebAssembly itself
+    files: list[BrowserFile]  #: of the app (its description among them) and of the job
+    outputs: list[BrowserOutput]
+    upload_url: str
+
+
+class BrowserJobs(Reply, frozen=True):
+    """New jobs and further information."""
+
+    jobs: list[BrowserJob]
+    drop: list[str]  #: jobs that nobody needs any more
+    wait: float  #: seconds until it makes sense to ask again
+    messages: list[str]  #: why there are no jobs, for people
+
+
+class BrowserReport(Body, frozen=True, kw_only=True):
+    """How a job ended; its outputs are uploaded first."""
+
+    name: JobName
+    exit_status: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+    given_up: bool = False  #: by the visitor
+    cpu_time: Seconds = 0.0
+    elapsed_time: Seconds = 0.0
+    instructions: Annotated[float, msgspec.Meta(ge=0, le=1e18)] = 0.0
+    stderr: Annotated[str, msgspec.Meta(max_length=MAX_STDERR)] = ""
+
+
+class BrowserStanding(Reply, frozen=True):
+    """A browser's contribution to the project."""
+
+    computer: int
+    total_credit: float
+    recent_average_credit: float
+    account: str  #: whose credit it is; empty: a visitor's

@@ -1,42 +1,99 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out, the audit log, search, checks and repairs."""
+"""Requests of operators: hosts, cancelling, roles, roll-out, checks, explanations, credit and its audit."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from cobblestone.api_schema.values import Body, FilledLine, Id, Limit, Line, Part, Query, Reply
+from cobblestone.api_schema.values import Body, FilledLine, Id, Limit, Line, PageQuery, Part, Query, Reply
+from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE
+
+
+class HostsQuery(PageQuery, frozen=True):
+    """Which computers."""
+
+    user: Id | None = None
+    blocked: bool | None = None  #: by an operator
+
+
+class Host(Reply, frozen=True):
+    """A computer."""
+
+    id: int
+    name: str  #: as its client says
+    label: str  #: its owner's own name for it
+    user: int
+    created: float
+    last_contact: float
+    total_credit: float
+    recent_average_credit: float
+    blocked: str  #: why it gets no tasks; empty: it does
+
+
+class HostList(Reply, frozen=True):
+    """Computers, newest first."""
+
+    hosts: list[Host]
+
+
+class HostDetails(Host, frozen=True):
+    """A computer with its client's description of it."""
+
+    venue: str
+    hidden: bool
+    client_version: int  #: 10000 * major + 100 * minor + release
+    platforms: list[str]  #: the primary one first
+    processor: str
+    cpus: int
+    fpops: float  #: floating-point operations per second of one CPU
+    memory: float  #: bytes
+    disk_free: float  #: bytes
+    system: str
+    gpus: list[str]
+    contributions: dict[
+        str, float
+    ]  #: totals of storage (byte-days), received and sent (bytes), see docs/contributions.md
+    lacks: str  #: what apps of every platform need and it has not
+    tasks: dict[str, int]  #: by state, of the newest 20,000
+
+
+class HostChanges(Body, frozen=True):
+    """Changes to a computer; omitted members keep their value."""
+
+    label: Annotated[str, msgspec.Meta(max_length=60, pattern=r"\A[^\x00-\x1f\x7f]*\Z")] | None = None
+    venue: Literal["", "home", "work", "school"] | None = None
+    hidden: bool | None = None
 
 
 class Done(Reply, frozen=True):
-    """It is done."""
+    """Confirmation without further data."""
 
     target: str
     text: str = ""
 
 
 class RetriedWorkunit(Reply, frozen=True):
-    """What became of a workunit that is tried again."""
+    """The result of retrying a workunit."""
 
     target: str
     new_batch: int | None  #: None: it goes on itself
 
 
 class Reason(Body, frozen=True):
-    """Why, in words that the volunteer reads."""
+    """A reason, in words for the volunteer."""
 
     reason: Annotated[Line, msgspec.Meta(min_length=3)]
 
 
 class RoleBody(Body, frozen=True):
-    """What a user may do."""
+    """The role of a user."""
 
     role: Annotated[str, msgspec.Meta(max_length=20)]  #: operator, or empty: volunteer
 
 
 class NewPassword(Reply, frozen=True):
-    """A new password; it is shown only now."""
+    """A new password; it is shown only once."""
 
     target: str
     password: str
@@ -71,7 +128,7 @@ class RollBackBody(Body, frozen=True):
 
 
 class RolledBack(Reply, frozen=True):
-    """What withdrawing a version did."""
+    """The result of withdrawing a version."""
 
     target: str
     version_in_its_place: int | None
@@ -101,19 +158,19 @@ class AuditEntry(Reply, frozen=True):
 
 
 class AuditList(Reply, frozen=True):
-    """Actions, the newest first."""
+    """Actions, newest first."""
 
     entries: list[AuditEntry]
 
 
 class SearchQuery(Query, frozen=True):
-    """What to look for."""
+    """Search terms."""
 
     q: FilledLine
 
 
 class Found(Reply, frozen=True):
-    """Something that fits."""
+    """A match."""
 
     kind: str
     id: int
@@ -121,13 +178,13 @@ class Found(Reply, frozen=True):
 
 
 class FoundList(Reply, frozen=True):
-    """All that fits."""
+    """All matches."""
 
     found: list[Found]
 
 
 class Check(Reply, frozen=True):
-    """A promise that can be checked."""
+    """An integrity check."""
 
     name: str
     promise: str
@@ -137,13 +194,13 @@ class Check(Reply, frozen=True):
 
 
 class CheckList(Reply, frozen=True):
-    """All checks, in the order in which they are best carried out."""
+    """All checks, in the recommended order."""
 
     checks: list[Check]
 
 
 class Finding(Reply, frozen=True):
-    """Something that is not as it must be."""
+    """A fault that a check found."""
 
     code: str  #: what is wrong, for programs
     kind: str  #: of the row or thing: result, file, database
@@ -153,7 +210,7 @@ class Finding(Reply, frozen=True):
 
 
 class Diagnosis(Reply, frozen=True):
-    """What a check found."""
+    """The faults that a check found."""
 
     name: str
     findings: list[Finding]
@@ -162,7 +219,176 @@ class Diagnosis(Reply, frozen=True):
 
 
 class Repair(Reply, frozen=True):
-    """What a repair did."""
+    """The result of a repair."""
 
     name: str
     repaired: int
+
+
+class Explanation(Reply, frozen=True):
+    """Why something happens or does not."""
+
+    code: str  #: stable
+    text: str
+    values: dict[str, Any]
+
+
+class VersionStatus(Reply, frozen=True):
+    """The state of a host for one app version."""
+
+    app: str
+    version_num: int
+    plan_class: str
+    jobs_per_day: int  #: per processor; 1 after many bad results
+    full_quota: int
+    sent_today: int
+    bad_results: int  #: more than valid ones since
+    next_quota_seconds: float
+    throttled: bool
+    reliable: bool
+    valid_in_a_row: int
+    check_probability: float  #: of its jobs that are computed by others too; 1 without adaptive replication
+
+
+class HostExplanation(Reply, frozen=True):
+    """What a host would get if it asked for work now, and why not more."""
+
+    id: int
+    name: str
+    user: int
+    last_contact: float
+    in_progress: int
+    would_get: str  #: name of a result; empty: nothing
+    reasons: list[Explanation]
+    problems: list[Explanation]  #: what its owner should know
+    versions: list[VersionStatus]
+
+
+class WorkunitExplanation(Reply, frozen=True):
+    """The state of a workunit and what it waits for."""
+
+    id: int
+    name: str
+    takers: int  #: of the computers that were tried for its unsent results
+    tried: int
+    reasons: list[Explanation]
+
+
+class ResultExplanation(Reply, frozen=True):
+    """What happened to a result."""
+
+    id: int
+    name: str
+    workunit: int
+    reasons: list[Explanation]
+    told: list[str]  #: noted when it was reported and validated
+
+
+MAX_CLASSES = 5_000
+Scale = Annotated[float, msgspec.Meta(ge=SMALLEST_SCALE, le=LARGEST_SCALE)]
+
+
+class LedgerEntry(Reply, frozen=True):
+    """A ledger entry with the values it was computed from."""
+
+    id: int
+    time: float
+    kind: str  #: grant, trickle (provisional), correction
+    provisional: bool
+    result_id: int
+    workunit_id: int
+    host_id: int
+    user_id: int
+    team_id: int | None
+    app_version_id: int | None  #: above 1 000 000: of a volunteer's own versions
+    system: str
+    claimed: float
+    granted: float
+    unit: float  #: credit per GFLOPS-day
+    work_start: float
+    reasons: list[dict[str, Any]]  #: code, text, values
+    facts: dict[str, Any]
+
+
+class CreditExplanation(Reply, frozen=True):
+    """All that is known about the credit of a result."""
+
+    result_id: int
+    name: str  #: empty: the result was purged, only its entries are left
+    state: str
+    granted: float
+    claimed: float
+    report: list[dict[str, Any]]  #: what was refused or bounded when it was reported
+    entries: list[LedgerEntry]
+
+
+class NewCorrection(Body, frozen=True, kw_only=True):
+    """A correction of a result's grant; the ledger is never changed, only appended to."""
+
+    result: Line  #: id or name
+    amount: Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]  #: negative: claw-back
+    reason: FilledLine
+
+
+class CreditDifference(Reply, frozen=True):
+    """A figure that differs from what the ledger gives."""
+
+    table: str
+    id: int
+    figure: str
+    stored: float | None
+    computed: float | None
+    note: str
+
+
+class LedgerAudit(Reply, frozen=True):
+    """The result of recomputing the whole ledger."""
+
+    agrees: bool
+    entries: int
+    grants: int
+    corrections: int
+    rows: dict[str, int]
+    differences: list[CreditDifference]
+    more: int  #: differences beyond those listed
+
+
+class CreditSystem(Reply, frozen=True):
+    """A credit system."""
+
+    name: str
+    summary: str
+
+
+class CreditSystemList(Reply, frozen=True):
+    """Credit systems by name."""
+
+    systems: list[CreditSystem]
+
+
+class PublishedScales(Body, frozen=True):
+    """Scales by plan class."""
+
+    scales: Annotated[dict[Line, Scale], msgspec.Meta(max_length=MAX_CLASSES)]
+    dry_run: bool = False  #: only say what would change
+
+
+class VersionScaleChange(Reply, frozen=True):
+    """A version of an app that has GPU versions only."""
+
+    app: str
+    credit_system: str
+    version_num: int
+    platform: str
+    plan_class: str
+    old_scale: float | None  #: None: had none
+    new_scale: float | None  #: None: nothing is published for its plan class
+    changed: bool
+
+
+class AppliedScales(Reply, frozen=True):
+    """What was changed, or would be."""
+
+    versions: list[VersionScaleChange]
+    n_other_versions: int  #: of apps with CPU versions
+    dry_run: bool

@@ -1,12 +1,16 @@
-"""How the project is doing, its plan classes, and messages of running jobs."""
+"""The state of the project, its plan classes, messages of running jobs, and its code-signing keys."""
 
 from __future__ import annotations
 
-from cobblestone.api_schema.values import Body, FilledLine, Limit, Position, Query, Reply, Text
+from typing import Annotated
+
+import msgspec
+
+from cobblestone.api_schema.values import Body, FileName, FilledLine, Limit, Position, Query, Reply, Text
 
 
 class Counts(Reply, frozen=True):
-    """Numbers of what is in the project and what waits in it."""
+    """Numbers of objects in the project and of waiting work."""
 
     users: int
     hosts: int
@@ -46,7 +50,7 @@ class ServerProcess(Reply, frozen=True):
 
 
 class ProjectWarning(Reply, frozen=True):
-    """Something to look at."""
+    """A condition that needs attention."""
 
     code: str
     text: str
@@ -55,7 +59,7 @@ class ProjectWarning(Reply, frozen=True):
 
 
 class ProjectStatus(Reply, frozen=True):
-    """The project and what is going on."""
+    """The project and its current state."""
 
     name: str
     url: str
@@ -75,7 +79,7 @@ class ProjectStatus(Reply, frozen=True):
 
 
 class PlanClass(Reply, frozen=True):
-    """A plan class and which of the known hosts it fits."""
+    """A plan class and which of the known hosts it matches."""
 
     name: str
     gpu_type: str
@@ -111,7 +115,7 @@ class Trickle(Reply, frozen=True):
 
 
 class TrickleList(Reply, frozen=True):
-    """Messages in the order of their arrival."""
+    """Messages in the order of arrival."""
 
     trickles: list[Trickle]
 
@@ -124,6 +128,76 @@ class NewTrickle(Body, frozen=True):
 
 
 class SentTrickle(Reply, frozen=True):
-    """A queued message: it goes out with the host's next request."""
+    """A queued message: it is sent with the reply to the host's next request."""
 
     id: int
+
+
+KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+SignatureText = Annotated[str, msgspec.Meta(max_length=1000)]
+KeyId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,15}\Z")]
+MAX_FILES = 5000
+
+
+class ManifestQuery(Query, frozen=True):
+    """Which files to list."""
+
+    all: bool = False  #: also those that are signed already (for a new key)
+
+
+class FileToSign(Reply, frozen=True):
+    """A file of an app version in use."""
+
+    file: str
+    open_name: str
+    app: str
+    nbytes: int
+    md5: str
+    signed: bool
+    url: str
+
+
+class Manifest(Reply, frozen=True):
+    """The files that the current key must sign."""
+
+    public_key: str  #: empty: the project has none yet
+    files: list[FileToSign]
+
+
+class Signatures(Body, frozen=True):
+    """Signatures by physical file name."""
+
+    signatures: Annotated[dict[FileName, SignatureText], msgspec.Meta(min_length=1, max_length=MAX_FILES)]
+
+
+class SigningReply(Reply, frozen=True):
+    """The result of an import."""
+
+    versions_changed: int
+    still_unsigned: list[str]
+
+
+class Key(Reply, frozen=True):
+    """A public key."""
+
+    id: int
+    public_key: str
+    created: float
+    current: bool
+    has_successor_signature: bool  #: without it, clients that hold this older key must attach anew
+
+
+class KeyList(Reply, frozen=True):
+    """Public keys, newest first."""
+
+    keys: list[Key]
+
+
+class NewKey(Body, frozen=True):
+    """A new current key, with signatures that only holders of private keys can make."""
+
+    public_key: KeyText
+    #: by the id of an older key: the new key's text, signed with that one
+    successor_signatures: Annotated[dict[KeyId, SignatureText], msgspec.Meta(max_length=100)]
+    #: of all files of versions in use, made with the new key; those left out become unsigned
+    signatures: Annotated[dict[FileName, SignatureText], msgspec.Meta(max_length=MAX_FILES)]

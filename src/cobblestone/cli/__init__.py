@@ -20,46 +20,50 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-# Modules of this package, each with a function ``register``; in the order of the help text.
-NOUNS = (
-    "project",
-    "run",
-    "restart",
-    "stop",
-    "upgrade",
-    "app",
-    "submit",
-    "batch",
-    "workunit",
-    "status",
-    "token",
-    "key",
-    "user",
-    "host",
-    "team",
-    "news",
-    "credit",
-    "scales",
-    "statistics",
-    "manager",
-    "trickle",
-    "archive",
-    "backup",
-    "export",
-    "island",
-    "doctor",
-    "audit",
-    "config",
-    "docs",
-)
-MODULES = {"manager": "account_manager"}
-"""Modules that are not called as their noun."""
-# Further commands come with parts that may be absent.
-OPTIONAL = ("client", "demo", "explain", "simulate", "advise", "paper", "frontier")
+# Where each command is: a module of this package with a function ``register_NAME``; in the order of the help text.
+COMMANDS = {
+    "project": "project.setup",
+    "run": "project.server",
+    "restart": "project.server",
+    "stop": "project.server",
+    "upgrade": "project.upkeep",
+    "app": "work.app",
+    "submit": "work.jobs",
+    "batch": "work.jobs",
+    "workunit": "work.workunit",
+    "status": "project.server",
+    "token": "project.access",
+    "key": "project.access",
+    "user": "project.people",
+    "host": "project.hosts",
+    "team": "project.people",
+    "news": "project.people",
+    "credit": "project.credit",
+    "scales": "services.scales",
+    "statistics": "services.statistics",
+    "manager": "services.account_manager",
+    "trickle": "work.workunit",
+    "archive": "project.records",
+    "backup": "project.upkeep",
+    "export": "project.records",
+    "doctor": "project.upkeep",
+    "audit": "project.records",
+    "config": "project.setup",
+    "docs": "docs",
+    "client": "client.client",
+    "demo": "demo",
+    "explain": "project.hosts",
+    "simulate": "lab.sweeps",
+    "advise": "lab.advise",
+    "paper": "lab.sweeps",
+    "frontier": "lab.sweeps",
+}
+OPTIONAL = ("client", "demo", "lab")
+"""Rooms, or modules beside them, that may be absent."""
 
 
 def build(first: str = "") -> Commands:
-    """All commands; or only the one that is called ``first``, so that a server need not hold the simulator."""
+    """Return all commands, or only the one named ``first``, so that a server does not load the simulator."""
     import typer
 
     from cobblestone.cli.options import Commands
@@ -81,34 +85,34 @@ def build(first: str = "") -> Commands:
     @root.callback()
     def _root(
         version: bool = typer.Option(  # Typer's way
-            False, "--version", callback=show_version, is_eager=True, help="Show the version and end."
+            False, "--version", callback=show_version, is_eager=True, help="Show the version and exit."
         ),
     ) -> None:
-        """Volunteer computing: from a program to the answers of many computers.
+        """Volunteer computing: from a program to results of many computers.
 
         Begin with: cobblestone project create DIR
         """
 
-    every = (*NOUNS, *OPTIONAL)
-    for name in (first,) if first in every else every:
-        full = f"{__name__}.{MODULES.get(name, name)}"
-        if name in NOUNS or importlib.util.find_spec(full) is not None:
-            importlib.import_module(full).register(root)
+    for name in (first,) if first in COMMANDS else COMMANDS:
+        room = COMMANDS[name].partition(".")[0]
+        if room not in OPTIONAL or importlib.util.find_spec(f"{__name__}.{room}") is not None:
+            module = importlib.import_module(f"{__name__}.{COMMANDS[name]}")
+            getattr(module, f"register_{name}")(root)
     return root
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run a command; the exit status."""
+    """Run a command and return its exit status."""
     try:
         if arguments and arguments[0] == "simulate":
             # not the others' parser: to load it takes longer than a run
-            from cobblestone.cli import simulating
+            from cobblestone.cli.lab import simulating
 
             return simulating.main(arguments[1:])
         if list(arguments[:2]) == ["client", "run"]:
-            from cobblestone.cli import client_run
+            from cobblestone.cli.client import run
 
-            return client_run.main(arguments[2:])
+            return run.main(arguments[2:])
         return _run_program(arguments)
     except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
         return exit_.code if isinstance(exit_.code, int) else 0
@@ -116,7 +120,7 @@ def run_command(arguments: Sequence[str]) -> int:
         sys.stderr.write("Interrupted.\n")
         return EXIT_INTERRUPTED
     except (CobblestoneError, TimeoutError) as error:
-        from cobblestone.cli.flags import error_text
+        from cobblestone.cli.arguments import error_text
 
         text = error_text(error) if isinstance(error, CobblestoneError) else str(error)
         sys.stderr.write("\n".join([f"Error: {text}", *getattr(error, "__notes__", [])]) + "\n")
@@ -127,8 +131,7 @@ def _run_program(arguments: Sequence[str]) -> int:
     from typer.main import get_command
 
     from cobblestone.cli.arguments import spread_lists
-    from cobblestone.ops.connection import connection_defaults
-    from cobblestone.ops.typed_line import typed_noun
+    from cobblestone.ops.environment import connection_defaults, typed_noun
 
     connection_defaults()  # takes its variables out of the environment before settings look there
     noun = next(iter(arguments), "") or typed_noun()

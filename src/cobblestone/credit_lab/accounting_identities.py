@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cobblestone.credit_lab.accounting_people import Project
-from cobblestone.credit_lab.accounting_projects import ProjectAccount
-from cobblestone.domain.accounting import JobState
-from cobblestone.domain.sums import float_sum
-from cobblestone.policy.account_manager.accounting import HostLimits, Meter, ReportRecord, count_contact
-from cobblestone.policy.account_manager.accounting_figure import Figure, Target, follow, shown_at, target_of
+from cobblestone.credit_lab.accounting_people import SampleAccount, SampleProject
+from cobblestone.domain.exports import CountedJobState
+from cobblestone.domain.values import float_sum
+from cobblestone.policy.account_manager.accounting import (
+    Amounts,
+    HostLimits,
+    Meter,
+    ReportRecord,
+    count_contact,
+)
 from cobblestone.policy.account_manager.accounting_policies import (
     ByJobs,
     BySums,
     ByTotals,
     Confirmation,
+    FigureGoal,
     JobAnswers,
+    ShownFigure,
     Statement,
     TotalAnswer,
     claim,
     confirm,
+    follow,
+    shown_at,
     sums_for_figure,
+    target_of,
 )
-from cobblestone.policy.account_manager.amounts import Amounts
 
 DAY = 86400.0
 ASKED_AFTER_GRANT = 7 * DAY
@@ -61,8 +69,8 @@ class Following:
     """What a way makes of an account."""
 
     confirmations: dict[int, Confirmation] = field(default_factory=dict[int, Confirmation])
-    figure: Figure
-    target: Target = Target(final=0.0, provisional=0.0, waiting=0.0)
+    figure: ShownFigure
+    target: FigureGoal = FigureGoal(final=0.0, provisional=0.0, waiting=0.0)
     highest: float = 0.0
     fall: float = 0.0  #: the largest, relative to what was shown before
 
@@ -87,7 +95,7 @@ class Following:
 class AccountIdentity:
     """An account at the manager, with those that it has at projects (None: the manager did not take its key)."""
 
-    projects: dict[int, ProjectAccount | None]
+    projects: dict[int, SampleAccount | None]
     ways: dict[str, Following]
     hosts: list[HostIdentity] = field(default_factory=list[HostIdentity])
     estimates: dict[int, float] = field(default_factory=dict[int, float])
@@ -127,10 +135,10 @@ class AccountIdentity:
         for answer in answers:
             job = there.jobs.get(answer.name)
             late = job is None or (job.over and now - job.decided > ASKED_AFTER_GRANT)
-            if late or answer.state in (JobState.REFUSED, JobState.UNKNOWN):
+            if late or answer.state in (CountedJobState.REFUSED, CountedJobState.UNKNOWN):
                 del asked[answer.name]
             else:
-                asked[answer.name] = answer.credit if answer.state is JobState.GRANTED else 0.0
+                asked[answer.name] = answer.credit if answer.state is CountedJobState.GRANTED else 0.0
 
     def _keep(self, way: str, project_id: int, read: tuple[Confirmation, Statement]) -> None:
         known, statement = read
@@ -154,10 +162,10 @@ class AccountIdentity:
         return float_sum(each.total for each in self.projects.values() if each is not None)
 
 
-def new_account(projects: dict[int, ProjectAccount | None], *, starter: float, now: float) -> AccountIdentity:
+def new_account(projects: dict[int, SampleAccount | None], *, starter: float, now: float) -> AccountIdentity:
     """Return a new account at the manager, whose figures begin with nothing."""
-    ways = {name: Following(figure=Figure(time=now, starter=starter)) for name in WAYS}
+    ways = {name: Following(figure=ShownFigure(time=now, starter=starter)) for name in WAYS}
     return AccountIdentity(projects=projects, ways=ways)
 
 
-PROJECT_IDS = {project: number for number, project in enumerate(Project, start=1)}
+PROJECT_IDS = {project: number for number, project in enumerate(SampleProject, start=1)}

@@ -1,15 +1,19 @@
-"""People of the simulation of accounting: their computers, what they do, and how some of them cheat."""
+"""People of the simulation of accounting, their computers, how some of them cheat, and the projects that they work for."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cobblestone.domain.exports import CountedJobState
+from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import CREDIT_PER_FLOP, DAY
+from cobblestone.policy.account_manager.accounting_policies import JobAnswer, ReportedDay
 
 
-class Project(StrEnum):
+class SampleProject(StrEnum):
     """The projects; each has its own faults."""
 
     PROMPT = "prompt"  #: decides within a day
@@ -20,7 +24,13 @@ class Project(StrEnum):
     FRIENDLY = "friendly"  #: a liar: grants its friends a thousand times
 
 
-HONEST_PROJECTS = (Project.PROMPT, Project.USUAL, Project.LATE, Project.DOWN, Project.REVOKING)
+HONEST_PROJECTS = (
+    SampleProject.PROMPT,
+    SampleProject.USUAL,
+    SampleProject.LATE,
+    SampleProject.DOWN,
+    SampleProject.REVOKING,
+)
 PROJECT_WEIGHTS = (0.3, 0.4, 0.1, 0.1, 0.1)
 
 
@@ -109,7 +119,7 @@ ATTACKS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computer:
+class SampleComputer:
     """A computer and its owner's choices; a cheat's twin has the same."""
 
     model: str
@@ -118,7 +128,7 @@ class Computer:
     on: float  #: part of the day
     efficiency: float  #: granted of what the benchmark would give
     job_seconds: float  #: median time that all CPUs together need for a job of each
-    projects: tuple[Project, ...]
+    projects: tuple[SampleProject, ...]
     habit: Habit
     stops: float  #: Unix seconds
 
@@ -128,20 +138,22 @@ class Computer:
         return self.cpus * self.flops * CREDIT_PER_FLOP
 
 
-def draw_computer(rng: random.Random, *, start: float, days: float, habit: Habit | None = None) -> Computer:
+def draw_computer(
+    rng: random.Random, *, start: float, days: float, habit: Habit | None = None
+) -> SampleComputer:
     """Draw a computer; speeds differ by a factor of about 60 between the slowest and the fastest hundredth."""
     cpus = rng.choices((2, 4, 8, 16, 32), weights=(10, 30, 35, 18, 7))[0]
     tier = rng.randrange(4)
     habit = habit or rng.choices(list(Habit), weights=(70, 8, 8, 7, 7))[0]
     flops = (1.0, 1.6, 2.5, 4.0)[tier] * 1e9 * rng.lognormvariate(0.0, 0.08)
     n_projects = rng.choices((1, 2, 3), weights=(50, 30, 20))[0]
-    projects: list[Project] = []
+    projects: list[SampleProject] = []
     while len(projects) < n_projects:
         found = rng.choices(HONEST_PROJECTS, weights=PROJECT_WEIGHTS)[0]
         if found not in projects:
             projects.append(found)
     on = rng.uniform(0.25, 1.0)
-    return Computer(
+    return SampleComputer(
         model=f"{cpus} x {tier}",
         cpus=cpus,
         flops=flops,
@@ -153,3 +165,140 @@ def draw_computer(rng: random.Random, *, start: float, days: float, habit: Habit
         habit=habit,
         stops=start + (rng.uniform(8, 25) if habit is Habit.LEAVING else days) * DAY,
     )
+
+
+FRIENDLY_FACTOR = 1000.0
+DEADLINE = 10 * DAY
+REVOKED_PART = 0.01
+
+
+@dataclass(slots=True, kw_only=True)
+class SampleJob:
+    """One job, or as many as the computer has CPUs, which run side by side."""
+
+    name: str
+    credit: float  #: granted if it is valid
+    expected: float
+    valid: bool
+    sent: float
+    reported: float = float("inf")
+    decided: float = float("inf")
+    granted: float = 0.0
+    over: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SampleAccount:
+    """What a project knows of one account of its own."""
+
+    project: SampleProject
+    opaque: str
+    jobs: dict[str, SampleJob] = field(
+        default_factory=dict[str, SampleJob]
+    )  #: those that may still be asked about
+    open: list[SampleJob] = field(default_factory=list[SampleJob])
+    total: float = 0.0
+    final_by_day: dict[int, float] = field(default_factory=dict[int, float])
+    revoked_by_day: dict[int, float] = field(default_factory=dict[int, float])
+    _sent: int = 0
+
+    def send(self, credit: float, expected: float, *, valid: bool, now: float) -> SampleJob:
+        """Hand out a job."""
+        self._sent += 1
+        factor = FRIENDLY_FACTOR if self.project is SampleProject.FRIENDLY else 1.0
+        job = SampleJob(
+            name=f"{self.opaque}_{self._sent}",
+            credit=credit * factor,
+            expected=expected,
+            valid=valid,
+            sent=now,
+        )
+        self.jobs[job.name] = job
+        self.open.append(job)
+        return job
+
+    def receive(self, job: SampleJob, rng: random.Random, *, now: float) -> None:
+        """Take back what was computed; it is decided later."""
+        job.reported = now
+        job.decided = now + _latency(self.project, rng)
+
+    def decide(self, now: float, *, memory: float = 14 * DAY) -> None:
+        """Grant what is due; forget jobs that have been over for long."""
+        left: list[SampleJob] = []
+        for job in self.open:
+            if job.decided > now and now - job.sent < DEADLINE + (
+                0 if job.reported == float("inf") else 90 * DAY
+            ):
+                left.append(job)
+                continue
+            job.over = True
+            if job.decided <= now and job.valid:
+                job.granted = job.credit
+                self._book(job.credit, 0.0, job.decided)
+        self.open = left
+        if len(self.jobs) > 200:
+            self.jobs = {
+                name: job for name, job in self.jobs.items() if not job.over or now - job.decided < memory
+            }
+
+    def revoke_some(self, rng: random.Random, *, now: float) -> None:
+        """Take back one grant in a hundred: a validator was wrong."""
+        for job in self.jobs.values():
+            if job.granted and rng.random() < REVOKED_PART:
+                self._book(0.0, job.granted, now)
+                job.granted = 0.0
+
+    def _book(self, final: float, revoked: float, now: float) -> None:
+        day = int(now // DAY)
+        self.total += final - revoked
+        self.final_by_day[day] = self.final_by_day.get(day, 0.0) + final
+        self.revoked_by_day[day] = self.revoked_by_day.get(day, 0.0) + revoked
+
+    def forget_details(self) -> None:
+        """Keep the total alone."""
+        for each in (self.jobs, self.open, self.final_by_day, self.revoked_by_day):
+            each.clear()
+
+    # -- answers ----------------------------------------------------------------------------------------
+
+    def sums_since(self, day: int, *, now: float) -> list[ReportedDay]:
+        """Return the days from ``day`` on that have something, and today with what is pending."""
+        today = int(now // DAY)
+        pending = float_sum(job.expected * (1.0 if job.reported <= now else 0.5) for job in self.open)
+        days = sorted({each for each in (*self.final_by_day, *self.revoked_by_day) if each >= day} | {today})
+        return [
+            ReportedDay(
+                day=each,
+                final=self.final_by_day.get(each, 0.0),
+                provisional=pending if each == today else None,
+                revoked=self.revoked_by_day.get(each, 0.0),
+            )
+            for each in days
+        ]
+
+    def jobs_named(self, names: Iterable[str], *, now: float) -> list[JobAnswer]:
+        """Return what each of these was granted; those of other accounts are unknown."""
+        return [self._answer(name, now) for name in names]
+
+    def _answer(self, name: str, now: float) -> JobAnswer:
+        job = self.jobs.get(name)
+        if job is None:
+            return JobAnswer(name=name, state=CountedJobState.UNKNOWN)
+        if job.over:
+            state = CountedJobState.GRANTED if job.granted else CountedJobState.REFUSED
+            return JobAnswer(name=name, state=state, credit=job.granted)
+        state = CountedJobState.REPORTED if job.reported <= now else CountedJobState.IN_PROGRESS
+        return JobAnswer(name=name, state=state, credit=job.expected)
+
+
+def _latency(project: SampleProject, rng: random.Random) -> float:
+    if project is SampleProject.FRIENDLY:
+        return 0.0
+    if project is SampleProject.LATE:
+        return rng.uniform(7, 21) * DAY
+    return rng.expovariate(1.0 / ((0.5 if project is SampleProject.PROMPT else 3.0) * DAY))
+
+
+def answers_now(project: SampleProject, now: float, *, start: float) -> bool:
+    """Return whether a project answers at all."""
+    return project is not SampleProject.DOWN or not 10 * DAY <= now - start < 15 * DAY

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobblestone.api_schema import accounting as schema
+from cobblestone.api_schema import account_manager as schema
 from cobblestone.credit_lab.accounting_identities import WAYS
-from cobblestone.credit_lab.accounting_simulation import TICK, Outcome, Person
+from cobblestone.credit_lab.accounting_simulation import TICK, Person, SimulationOutcome
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import DAY
-from cobblestone.simulator.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib
 
 ALL = (*WAYS, "estimate")
 SMALL_FALL = 0.02
@@ -51,7 +51,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class AccountingReport:
     """All figures of a simulation."""
 
     hosts: int
@@ -67,12 +67,12 @@ class Report:
         return max((each.at_end[way] for each in self.gains), default=0.0)
 
 
-def report_on(outcome: Outcome) -> Report:
+def report_on(outcome: SimulationOutcome) -> AccountingReport:
     """Add up a simulation."""
     plan = outcome.plan
     last = round(plan.days * DAY / TICK) - 1
     gains = [_gain(pairs, last) for pairs in outcome.twins.values()]
-    return Report(
+    return AccountingReport(
         hosts=len(outcome.honest),
         cheats=sum(map(len, outcome.twins.values())),
         days=plan.days,
@@ -83,7 +83,7 @@ def report_on(outcome: Outcome) -> Report:
     )
 
 
-def _way(outcome: Outcome, way: str, last: int) -> WayFigures:
+def _way(outcome: SimulationOutcome, way: str, last: int) -> WayFigures:
     people = [each for each in outcome.honest if each.granted[-1] > 0]
     falls = sorted(each.fall(way) for each in outcome.honest)
     pauses = sorted(each.paused.get(way, 0.0) for each in people)
@@ -102,7 +102,7 @@ def _way(outcome: Outcome, way: str, last: int) -> WayFigures:
     )
 
 
-def _costs(outcome: Outcome, way: str) -> tuple[float, float, float]:
+def _costs(outcome: SimulationOutcome, way: str) -> tuple[float, float, float]:
     if way == "estimate":
         return 0.0, 0.0, 0.0
     rows = outcome.costs.rows[way] / outcome.host_days
@@ -134,7 +134,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
     return _quantile(ordered, 0.01), _quantile(ordered, 0.5), _quantile(ordered, 0.99)
 
 
-def draw_report(report: Report, path: Path) -> None:
+def draw_report(report: AccountingReport, path: Path) -> None:
     """Write the picture: three people's figures, falls of honest people, gains of cheats.
 
     Raises:
@@ -165,7 +165,7 @@ def _curves(axis: Any, person: Person) -> None:
     axis.legend(frameon=False)
 
 
-def _gains(axis: Any, report: Report) -> None:
+def _gains(axis: Any, report: AccountingReport) -> None:
     height = 0.8 / len(ALL)
     places = range(len(report.gains))
     for number, way in enumerate(ALL):

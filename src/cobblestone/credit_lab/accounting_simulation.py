@@ -19,19 +19,28 @@ from cobblestone.credit_lab.accounting_identities import (
     HostIdentity,
     new_account,
 )
-from cobblestone.credit_lab.accounting_people import ATTACKS, Attack, Computer, Habit, Project, draw_computer
-from cobblestone.credit_lab.accounting_projects import Job, ProjectAccount, answers_now
-from cobblestone.domain.sums import float_sum
+from cobblestone.credit_lab.accounting_people import (
+    ATTACKS,
+    Attack,
+    Habit,
+    SampleAccount,
+    SampleComputer,
+    SampleJob,
+    SampleProject,
+    answers_now,
+    draw_computer,
+)
+from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,
     DAY,
+    NOTHING,
     YOUNG_SECONDS,
+    Amounts,
     HostLimits,
     speed_limit,
 )
-from cobblestone.policy.account_manager.accounting_figure import starter_of_new
-from cobblestone.policy.account_manager.accounting_policies import bounded
-from cobblestone.policy.account_manager.amounts import NOTHING, Amounts
+from cobblestone.policy.account_manager.accounting_policies import bounded, starter_of_new
 
 TICK = DAY / 2
 START = 20_000 * DAY
@@ -43,7 +52,7 @@ YEAR = 365 * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SimulationPlan:
     """What is simulated."""
 
     hosts: int = 20_000
@@ -51,31 +60,31 @@ class Plan:
     days: float = 30.0
     settle_days: float = 26.0  #: after everybody stopped: does the figure converge?
     seed: int = 1
-    unvouched: frozenset[Project] = frozenset((Project.FRIENDLY,))
+    unvouched: frozenset[SampleProject] = frozenset((SampleProject.FRIENDLY,))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
     """What a computer does for one project."""
 
-    job: Job | None = None
+    job: SampleJob | None = None
     left: float = 0.0  #: seconds of all CPUs
     fails: bool = False
-    unreported: list[Job] = field(default_factory=list[Job])
+    unreported: list[SampleJob] = field(default_factory=list[SampleJob])
 
 
 @dataclass(slots=True, kw_only=True)
 class Person:
     """Somebody with one computer."""
 
-    computer: Computer
+    computer: SampleComputer
     attack: Attack
     rng: random.Random  #: of what happens
     lies: random.Random  #: of what is said of it: so a twin lives the same
     names: Iterator[int]
     speed_of_model: float = CPU_FLOPS
     accounts: list[AccountIdentity] = field(default_factory=list[AccountIdentity])
-    work: dict[Project, _Work] = field(default_factory=dict[Project, _Work])
+    work: dict[SampleProject, _Work] = field(default_factory=dict[SampleProject, _Work])
     shown: dict[str, array[float]] = field(
         default_factory=lambda: {way: array("d") for way in (*WAYS, "estimate")}
     )
@@ -85,7 +94,7 @@ class Person:
     _starters: float = 0.0
     _n: int = 0
 
-    def tick(self, plan: Plan, costs: Costs, strangers: Sequence[str], *, now: float) -> None:
+    def tick(self, plan: SimulationPlan, costs: Costs, strangers: Sequence[str], *, now: float) -> None:
         """Go through the time until ``now``, with a contact at its end."""
         working = now - START <= plan.days * DAY and now <= self.computer.stops
         self._change_identities(working, now=now)
@@ -96,7 +105,7 @@ class Person:
             self._contacts(account, done if account is self.accounts[-1] else {}, working, now=now)
             if self.attack.strangers:
                 for name in strangers[:20]:
-                    account.list_job(PROJECT_IDS[Project.USUAL], name)
+                    account.list_job(PROJECT_IDS[SampleProject.USUAL], name)
             for project, id_ in PROJECT_IDS.items() if ask else ():
                 if answers_now(project, now, start=START):
                     account.ask(id_, costs, now=now, jobs_side_by_side=self.computer.cpus)
@@ -121,22 +130,22 @@ class Person:
         elif working and attack.host_ticks and len(self.accounts[-1].hosts) < LONGEST_LIST:
             self.accounts[-1].hosts.append(HostIdentity(joined=now))
 
-    def _add_account(self, projects: dict[int, ProjectAccount | None], *, now: float) -> None:
+    def _add_account(self, projects: dict[int, SampleAccount | None], *, now: float) -> None:
         starter = starter_of_new(0.0 if self.attack.own_blocks else self._starters)
         self._starters += starter
         if self.attack.strangers:
             projects = dict.fromkeys(projects)
-            projects[PROJECT_IDS[Project.USUAL]] = self._at_project(Project.USUAL)
+            projects[PROJECT_IDS[SampleProject.USUAL]] = self._at_project(SampleProject.USUAL)
         account = new_account(projects, starter=starter, now=now)
         account.hosts.append(HostIdentity(joined=now))
         self.accounts.append(account)
 
-    def _at_project(self, project: Project) -> ProjectAccount:
-        return ProjectAccount(project=project, opaque=f"{next(self.names):x}")
+    def _at_project(self, project: SampleProject) -> SampleAccount:
+        return SampleAccount(project=project, opaque=f"{next(self.names):x}")
 
-    def _projects(self) -> tuple[Project, ...]:
+    def _projects(self) -> tuple[SampleProject, ...]:
         if self.attack.friendly:
-            return (self.computer.projects[0], Project.FRIENDLY)
+            return (self.computer.projects[0], SampleProject.FRIENDLY)
         return self.computer.projects
 
     # -- work -------------------------------------------------------------------------------------------
@@ -169,7 +178,7 @@ class Person:
             )
         return done
 
-    def _fetch(self, work: _Work, there: ProjectAccount, *, now: float) -> None:
+    def _fetch(self, work: _Work, there: SampleAccount, *, now: float) -> None:
         computer, rng = self.computer, self.rng
         seconds = computer.job_seconds * rng.lognormvariate(0.0, 0.3)
         habit = computer.habit
@@ -182,12 +191,12 @@ class Person:
         work.job = there.send(credit * part, credit, valid=valid, now=now)
         work.unreported.append(work.job)
 
-    def _finish(self, work: _Work, there: ProjectAccount, *, now: float) -> None:
+    def _finish(self, work: _Work, there: SampleAccount, *, now: float) -> None:
         if work.job is not None:
             there.receive(work.job, self.rng, now=now + self.rng.expovariate(1 / 10_800))
         work.job = None
 
-    def _list(self, work: _Work, account: AccountIdentity, project: Project, *, now: float) -> None:
+    def _list(self, work: _Work, account: AccountIdentity, project: SampleProject, *, now: float) -> None:
         """Let the manager see the jobs that the client has at its contact."""
         work.unreported = [job for job in work.unreported if job.reported > now]
         for job in work.unreported:
@@ -201,7 +210,7 @@ class Person:
         for there in account.projects.values():
             if there is not None:
                 there.decide(now)
-                if there.project is Project.REVOKING and 20 * DAY < now - START <= 20 * DAY + TICK:
+                if there.project is SampleProject.REVOKING and 20 * DAY < now - START <= 20 * DAY + TICK:
                     there.revoke_some(self.rng, now=now)
         counted: dict[int, float] = {}
         for host in account.hosts if working else ():
@@ -293,24 +302,24 @@ def id_of(person: Person) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SimulationOutcome:
     """What became of everybody."""
 
-    plan: Plan
+    plan: SimulationPlan
     honest: list[Person]
     twins: dict[str, list[tuple[Person, Person]]]  #: cheat and honest twin, by attack
     costs: Costs
     host_days: float
 
 
-def simulate(plan: Plan, *, attacks: Sequence[Attack] = ATTACKS) -> Outcome:
+def simulate(plan: SimulationPlan, *, attacks: Sequence[Attack] = ATTACKS) -> SimulationOutcome:
     """Simulate; the same plan gives the same outcome."""
     rng = random.Random(plan.seed)
     names = iter(range(1, 1 << 60))
     computers = [draw_computer(rng, start=START, days=plan.days) for _ in range(plan.hosts)]
     speeds = _speeds(computers)
 
-    def person(computer: Computer, attack: Attack, seed: int) -> Person:
+    def person(computer: SampleComputer, attack: Attack, seed: int) -> Person:
         peers = [each for each in speeds[computer.model] if each != computer.flops][:50]
         return Person(
             computer=computer,
@@ -331,7 +340,9 @@ def simulate(plan: Plan, *, attacks: Sequence[Attack] = ATTACKS) -> Outcome:
         for number in (next(plain) for _ in range(plan.cheats)):
             computer = replace(computers[number], habit=Habit.PLAIN, stops=START + plan.days * DAY)
             if attack.every_project:
-                computer = replace(computer, projects=(Project.PROMPT, Project.USUAL, Project.REVOKING))
+                computer = replace(
+                    computer, projects=(SampleProject.PROMPT, SampleProject.USUAL, SampleProject.REVOKING)
+                )
             pair = (person(computer, attack, seeds[number]), person(computer, HONEST, seeds[number]))
             _live(pair[0], plan, Costs(), names)
             _live(pair[1], plan, Costs(), names)
@@ -341,10 +352,12 @@ def simulate(plan: Plan, *, attacks: Sequence[Attack] = ATTACKS) -> Outcome:
         each = person(computers[number], HONEST, seeds[number])
         _live(each, plan, costs, names)
         honest.append(each)
-    return Outcome(plan=plan, honest=honest, twins=twins, costs=costs, host_days=len(honest) * plan.days)
+    return SimulationOutcome(
+        plan=plan, honest=honest, twins=twins, costs=costs, host_days=len(honest) * plan.days
+    )
 
 
-def _live(person: Person, plan: Plan, costs: Costs, names: Iterator[int]) -> None:
+def _live(person: Person, plan: SimulationPlan, costs: Costs, names: Iterator[int]) -> None:
     n_ticks = round((plan.days + plan.settle_days) * DAY / TICK)
     strangers = [f"{next(names):x}_1"] if person.attack.strangers else []
     for number in range(1, n_ticks + 1):
@@ -353,7 +366,7 @@ def _live(person: Person, plan: Plan, costs: Costs, names: Iterator[int]) -> Non
         account.forget_details()
 
 
-def _speeds(computers: Sequence[Computer]) -> dict[str, list[float]]:
+def _speeds(computers: Sequence[SampleComputer]) -> dict[str, list[float]]:
     """Return what computers of a model say of their speed."""
     found: dict[str, list[float]] = {}
     for each in computers:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.policy.credit.claims import ClaimMode
-from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
+from cobblestone.policy.credit.book import TrickleRules
+from cobblestone.policy.credit.claims import DEPLOYED, ClaimMode, CreditUnit
 from cobblestone.policy.credit.rac import HALF_LIFE
-from cobblestone.policy.credit.trickle import TrickleRules
 
 MODES: tuple[ClaimMode, ...] = tuple(ClaimMode)
 NO_CLAIM = len(MODES)

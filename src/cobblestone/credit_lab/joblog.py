@@ -36,7 +36,7 @@ from typing import Any
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
-from cobblestone.policy.credit.bounds import MAX_OPERATIONS
+from cobblestone.policy.credit.claims import MAX_OPERATIONS
 
 OUTCOMES = ("valid", "invalid", "error", "sent", "trickle")
 """What a line tells; the column ``outcome`` holds places in this list."""
@@ -135,7 +135,7 @@ def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> Jo
         )
         if smallest < 0 or largest >= len(OUTCOMES):
             raise ConfigError(
-                f"{origin}: outcome is one of {', '.join(OUTCOMES)}, or 0 … {len(OUTCOMES) - 1}"
+                f"{origin}: outcome must be one of {', '.join(OUTCOMES)}, or 0 … {len(OUTCOMES) - 1}"
             )
     return JobLog(columns, length)
 

@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 
-from cobblestone.credit_lab.compilation import compiled, inlined
 from cobblestone.credit_lab.joblog import ERROR, SENT, VALID
 from cobblestone.credit_lab.rows import (
     APPROXIMATE,
@@ -33,11 +32,13 @@ from cobblestone.credit_lab.rows import (
     Flags,
     Floats,
     Integers,
+    ReplayRules,
     Row,
     Rows,
-    Rules,
+    compiled,
+    inlined,
 )
-from cobblestone.policy.credit.combine import LEAST_DISTANCE
+from cobblestone.policy.credit.claims import LEAST_DISTANCE
 
 
 @inlined
@@ -63,26 +64,26 @@ def operations(line: Row) -> float:
 
 
 @inlined
-def estimate_claim(rules: Rules, estimate: float, bound: float) -> float:
+def estimate_claim(rules: ReplayRules, estimate: float, bound: float) -> float:
     """Claim of a result that reported no usable time."""
     return min(estimate, bound) * rules.per_flop
 
 
 @inlined
-def benchmark_claim(rules: Rules, line: Row, bound: float) -> float:
+def benchmark_claim(rules: ReplayRules, line: Row, bound: float) -> float:
     """First system, of a result with a usable time."""
     speed = 0.5 * (line.p_fpops + line.p_iops) if rules.both else line.p_fpops
     return min(speed * cpu_seconds(line) * rules.per_flop, bound * rules.per_flop)
 
 
 @inlined
-def speed_unknown(rules: Rules, line: Row) -> bool:
-    """Whether the benchmark failed."""
+def speed_unknown(rules: ReplayRules, line: Row) -> bool:
+    """Return whether the benchmark failed."""
     return line.peak_flops <= 0.0 or line.peak_flops == rules.failed_benchmark
 
 
 @inlined
-def peak_flop_count(rules: Rules, line: Row) -> float:
+def peak_flop_count(rules: ReplayRules, line: Row) -> float:
     """Run time x peak speed, or x a typical one when the benchmark failed."""
     return run_time(line) * (rules.typical_speed if speed_unknown(rules, line) else line.peak_flops)
 
@@ -95,7 +96,14 @@ def estimated(app: Row, estimate: float) -> float:
 
 @inlined
 def designed_claim(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, now: float
+    rules: ReplayRules,
+    line: Row,
+    record: Row,
+    version: Row,
+    app: Row,
+    estimate: float,
+    bound: float,
+    now: float,
 ) -> tuple[float, int, bool]:
     """Third system as designed: amount, mode, outlier."""
     raw = run_time(line) * line.peak_flops
@@ -118,7 +126,7 @@ def designed_claim(
 
 @inlined
 def deployed_claim(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+    rules: ReplayRules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
 ) -> tuple[float, int, bool]:
     """Third system as deployed: amount, mode, outlier."""
     raw = peak_flop_count(rules, line)
@@ -147,7 +155,7 @@ def deployed_claim(
 
 
 @inlined
-def runtime_claim(rules: Rules, line: Row, estimate: float, bound: float) -> tuple[float, int, bool]:
+def runtime_claim(rules: ReplayRules, line: Row, estimate: float, bound: float) -> tuple[float, int, bool]:
     """Run time x speed."""
     flops = peak_flop_count(rules, line)
     if run_time(line) <= 0.0:
@@ -160,7 +168,7 @@ def runtime_claim(rules: Rules, line: Row, estimate: float, bound: float) -> tup
 
 
 @inlined
-def average_per_cpu_second(rules: Rules, app: Row) -> float:
+def average_per_cpu_second(rules: ReplayRules, app: Row) -> float:
     """Second system: the published average, or that of the app's own sums."""
     if rules.credit_per_cpu_second > 0.0:
         return rules.credit_per_cpu_second
@@ -171,7 +179,7 @@ def average_per_cpu_second(rules: Rules, app: Row) -> float:
 
 @inlined
 def counted_claim(
-    rules: Rules, line: Row, app: Row, estimate: float, bound: float
+    rules: ReplayRules, line: Row, app: Row, estimate: float, bound: float
 ) -> tuple[float, int, bool]:
     """Second system."""
     if operations(line) > 0.0:
@@ -186,7 +194,14 @@ def counted_claim(
 
 @inlined
 def claim(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, now: float
+    rules: ReplayRules,
+    line: Row,
+    record: Row,
+    version: Row,
+    app: Row,
+    estimate: float,
+    bound: float,
+    now: float,
 ) -> tuple[float, int, bool]:
     """Return what one result claims under the system of the replay: amount, mode, outlier."""
     if rules.system == DEPLOYED:
@@ -226,7 +241,7 @@ def middle(claims: Floats, modes: Integers, start: int, end: int, least: int, co
 
 
 @inlined
-def combined(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, least: int) -> float:
+def combined(rules: ReplayRules, claims: Floats, modes: Integers, start: int, end: int, least: int) -> float:
     """First and second system: one amount from the claims whose mode is at most ``least``."""
     total = 0.0
     smallest = math.inf
@@ -263,7 +278,7 @@ def combined(rules: Rules, claims: Floats, modes: Integers, start: int, end: int
 
 
 @inlined
-def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, peg: float) -> float:
+def pegged(rules: ReplayRules, claims: Floats, modes: Integers, start: int, end: int, peg: float) -> float:
     """Third system as deployed: mean weighted by nearness to the peg."""
     normal = 0
     others = 0
@@ -322,7 +337,9 @@ def mean_of_normal(claims: Floats, modes: Integers, start: int, end: int, defaul
 
 
 @inlined
-def granted(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
+def granted(
+    rules: ReplayRules, claims: Floats, modes: Integers, start: int, end: int, default: float
+) -> float:
     """Return what every result of a workunit gets, before the limit."""
     if rules.system == DEPLOYED:
         return pegged(rules, claims, modes, start, end, default)
@@ -352,7 +369,7 @@ def with_sample(n: int, mean: float, sample: float, threshold: int, weight: floa
 
 
 @inlined
-def learn(rules: Rules, line: Row, record: Row, version: Row, estimate: float) -> None:
+def learn(rules: ReplayRules, line: Row, record: Row, version: Row, estimate: float) -> None:
     """Add what the statistics take from a result that is no outlier by its claim."""
     if line.outlier or (speed_unknown(rules, line) and rules.system != DESIGNED):
         return
@@ -371,7 +388,7 @@ def learn(rules: Rules, line: Row, record: Row, version: Row, estimate: float) -
 
 
 @inlined
-def target_average(rules: Rules, app: Row) -> float:
+def target_average(rules: ReplayRules, app: Row) -> float:
     """Return the average that the versions of an app are scaled to; -1: scales stay."""
     if app.cpus > 0.0 and app.gpus > 0.0:
         return min(app.cpu_sum / app.cpu_n, app.gpu_sum / app.gpu_n)
@@ -385,7 +402,7 @@ def target_average(rules: Rules, app: Row) -> float:
 
 
 @compiled
-def scale_versions(rules: Rules, versions: Rows, apps: Rows) -> None:
+def scale_versions(rules: ReplayRules, versions: Rows, apps: Rows) -> None:
     """Version scales and smallest averages of all apps."""
     for app in apps:
         app.cpus = app.cpu_n = app.cpu_sum = app.gpus = app.gpu_n = app.gpu_sum = 0.0
@@ -420,14 +437,14 @@ def scale_versions(rules: Rules, versions: Rows, apps: Rows) -> None:
 
 
 @inlined
-def failed(rules: Rules, record: Row) -> None:
+def failed(rules: ReplayRules, record: Row) -> None:
     """Note that a result of the host was wrong or lost."""
     record.consecutive_valid = 0
     record.error_rate = record.error_rate * (1.0 - rules.error_weight) + rules.error_weight
 
 
 @inlined
-def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
+def happened(rules: ReplayRules, line: Row, record: Row, now: float) -> None:
     """Note that a result was sent, or was lost."""
     if line.outcome == ERROR:
         failed(rules, record)
@@ -438,7 +455,7 @@ def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
 
 
 @inlined
-def judged(rules: Rules, line: Row, record: Row, now: float) -> None:
+def judged(rules: ReplayRules, line: Row, record: Row, now: float) -> None:
     """Note that a result was found valid or invalid."""
     if line.outcome == VALID:
         record.consecutive_valid += 1
@@ -449,7 +466,7 @@ def judged(rules: Rules, line: Row, record: Row, now: float) -> None:
 
 
 @inlined
-def suspected(rules: Rules, record: Row) -> None:
+def suspected(rules: ReplayRules, record: Row) -> None:
     """Third system as designed: a claim cannot be."""
     record.consecutive_valid = 0
     record.error_rate = max(record.error_rate, rules.initial_error_rate)
@@ -472,7 +489,7 @@ def place_of_canonical(lines: Rows, begin: int, end: int) -> int:
 
 @inlined
 def claim_all(
-    rules: Rules,
+    rules: ReplayRules,
     lines: Rows,
     begin: int,
     end: int,
@@ -513,7 +530,7 @@ def claim_all(
 
 @inlined
 def learn_counts(
-    rules: Rules,
+    rules: ReplayRules,
     lines: Rows,
     begin: int,
     end: int,
@@ -544,7 +561,7 @@ def learn_counts(
 
 @inlined
 def learn_all(
-    rules: Rules,
+    rules: ReplayRules,
     lines: Rows,
     begin: int,
     end: int,
@@ -576,7 +593,7 @@ def learn_all(
 
 @compiled
 def replay_lines(
-    rules: Rules,
+    rules: ReplayRules,
     lines: Rows,
     start: Integers,
     late: Flags,

@@ -59,15 +59,15 @@ class PopulationOptions:
 
     def __post_init__(self) -> None:
         if not 8 <= self.hosts <= LARGEST_POPULATION:
-            raise ConfigError(f"hosts is {self.hosts}; give 8 … {LARGEST_POPULATION}")
+            raise ConfigError(f"hosts is {self.hosts}; allowed: 8 … {LARGEST_POPULATION}")
         if not 100 <= self.jobs <= LARGEST_LOG:
-            raise ConfigError(f"jobs is {self.jobs}; give 100 … {LARGEST_LOG}")
+            raise ConfigError(f"jobs is {self.jobs}; allowed: 100 … {LARGEST_LOG}")
         if not 1 <= self.cheaters <= self.hosts - 4:
             raise ConfigError(
-                f"cheaters is {self.cheaters}; give 1 … hosts - 4, since jobs need honest hosts too"
+                f"cheaters is {self.cheaters}; allowed: 1 … hosts - 4, since jobs need honest hosts too"
             )
         if not 0.0 <= self.estimate_error <= 3.0:
-            raise ConfigError(f"estimate error is {self.estimate_error}; give 0 … 3 (of the logarithm)")
+            raise ConfigError(f"estimate error is {self.estimate_error}; allowed: 0 … 3 (of the logarithm)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class SyntheticHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LabelledLog:
     """A log, and the truth about its lines."""
 
     log: JobLog
@@ -170,7 +170,7 @@ class _Book:
             self.results[host.number] = self.results.get(host.number, 0) + 1
 
 
-def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Sample:
+def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> LabelledLog:
     """Return the log of a population of which the cheaters do this."""
     hosts = synthetic_hosts(options)
     book = _Book(cheat)
@@ -203,7 +203,7 @@ def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Samp
         for host, report in replicas:
             book.add(host, work, VALID, job | report)
     valid = [outcome == VALID for outcome in book.columns["outcome"]]
-    return Sample(job_log(book.columns, "synthetic population"), book.work, book.cheated, valid)
+    return LabelledLog(job_log(book.columns, "synthetic population"), book.work, book.cheated, valid)
 
 
 def _asking(hosts: list[SyntheticHost], rng: random.Random) -> Iterator[SyntheticHost]:

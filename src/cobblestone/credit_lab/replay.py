@@ -1,4 +1,6 @@
-"""Replaying a job log under a credit system: what would everybody have got?
+"""Replaying a job log under a credit system by the policy itself, a summary, and the credit of each line.
+
+Replaying a job log under a credit system: what would everybody have got?
 
 `replay` runs the policy itself, event by event, under any system, a project's own included; `replay_fast` runs
 the compiled twin (extra ``lab``) under the built-in ones and gives the same figures, for logs without trickle messages.
@@ -6,14 +8,309 @@ the compiled twin (extra ``lab``) under the built-in ones and gives the same fig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from cobblestone.credit_lab.figures import Replay, ReplayOptions
-from cobblestone.credit_lab.joblog import INVALID, VALID, JobLog
-from cobblestone.credit_lab.scalar import Run
+from cobblestone.credit_lab.figures import (
+    MODES,
+    NO_CLAIM,
+    HostRecords,
+    Replay,
+    ReplayOptions,
+    Statements,
+)
+from cobblestone.credit_lab.joblog import ERROR, FIGURES, INVALID, OUTCOMES, SENT, TRICKLE, VALID, JobLog
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, float_sum
+from cobblestone.ops.files import write_durably
 from cobblestone.ops.installation import how_to_install
+from cobblestone.policy.credit.book import (
+    BookEntry,
+    CreditBook,
+    GrantTerms,
+    JobLost,
+    JobSent,
+    MessageReceived,
+    RecordKey,
+    ResultsJudged,
+    TrickleFacts,
+)
+from cobblestone.policy.credit.claims import (
+    AppStatistics,
+    ClaimInput,
+    HostVersionStatistics,
+    PlatformKind,
+    VersionStatistics,
+    WorkunitFacts,
+)
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
+from cobblestone.policy.credit.registry import CREDIT_SYSTEMS, find_scales
+from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.system import CreditSystem
+
+_OWNERS = ("host_id", "user_id", "team_id", "app_version_id")
+_COLUMNS = (
+    *FIGURES,
+    *_OWNERS,
+    "outcome",
+    "workunit_id",
+    "result_id",
+    "app_id",
+    "anonymous",
+    "is_gpu",
+    "canonical",
+    "outlier",
+)
+
+
+class Run:
+    """State of a replay: the book and the totals, which the lines of a log drive."""
+
+    def __init__(self, log: JobLog, system: CreditSystem, options: ReplayOptions) -> None:
+        self.options = options
+        self.columns: dict[str, list[Any]] = {  # Any: int or float, by column
+            name: log.column(name) for name in _COLUMNS
+        }
+        self.book = CreditBook()
+        self.terms = GrantTerms(system=system, unit=options.unit, max_granted=options.limit)
+        self.totals = CreditTotals(half_life=options.half_life)
+        self.version_facts: dict[AppVersionId, tuple[int, bool]] = {}  # app, GPU
+        self.provisional: dict[int, list[tuple[int, float]]] = {}  # by result: line and credit of messages
+        self.over: set[int] = set()  # results
+        self.first_seen: dict[int, float] = {}  # by host
+        self.computers: dict[int, set[int]] = {}  # by user
+        self.claimed = [0.0] * log.length
+        self.granted = [0.0] * log.length
+        self.modes = [NO_CLAIM] * log.length
+        self.next_scales: float | None = None
+
+    # ------------------------------------------------------------------------------------------ events
+
+    def event(self, start: int, end: int, late: bool) -> None:
+        """Tell the book what the lines say: one workunit, straggler, failure, sending or message."""
+        columns = self.columns
+        now, outcome = columns["time"][start], columns["outcome"][start]
+        self._scale_versions(now)
+        for line in range(start, end):
+            self.book.hosts.setdefault(self._key(line), HostVersionStatistics())
+            host, user = columns["host_id"][line], columns["user_id"][line]
+            sent = columns["sent_time"][line]
+            self.first_seen.setdefault(host, sent if 0.0 < sent < now else now)
+            if user:
+                self.computers.setdefault(user, set()).add(host)
+        if outcome == TRICKLE:
+            self._message(start, now)
+        elif outcome in (SENT, ERROR):
+            happened = JobSent if outcome == SENT else JobLost
+            self.book.apply(
+                happened(key=self._key(start), delay_bound=columns["delay_bound"][start], now=now)
+            )
+            if outcome == ERROR:
+                self.over.add(columns["result_id"][start])
+        else:
+            self._judge(range(start, end), late, now)
+
+    def _key(self, line: int) -> RecordKey:
+        return HostId(self.columns["host_id"][line]), AppVersionId(self.columns["app_version_id"][line])
+
+    def _judge(self, lines: range, late: bool, now: float) -> None:
+        """Judge the results on ``lines``; the facts of the job are those of the first line."""
+        columns, options, first = self.columns, self.options, lines[0]
+        app_id = AppId(columns["app_id"][first])
+        valid = [line for line in lines if columns["outcome"][line] == VALID]
+        if valid:
+            self.book.apps.setdefault(
+                app_id,
+                AppStatistics(
+                    host_scale_check=options.host_scale_check,
+                    credit_per_cpu_second=options.credit_per_cpu_second,
+                ),
+            )
+        inputs = [self._facts(line) for line in valid]
+        if inputs and not late and not any(facts.canonical for facts in inputs):
+            inputs[0] = replace(inputs[0], canonical=True)
+        event = ResultsJudged(
+            terms=self.terms,
+            app_id=app_id,
+            workunit_id=WorkunitId(columns["workunit_id"][first]),
+            workunit=WorkunitFacts(
+                rsc_fpops_est=columns["rsc_fpops_est"][first],
+                rsc_fpops_bound=columns["rsc_fpops_bound"][first],
+                fixed_credit=columns["fixed_credit"][first],
+            ),
+            valid=inputs,
+            verdicts=[(self._key(line), columns["outcome"][line] == VALID) for line in lines],
+            straggler=late,
+            now=now,
+        )
+        entries = self.book.apply(event)
+        for line in lines:
+            if columns["outcome"][line] != VALID:
+                self._take_back(line, now)
+            self.over.add(columns["result_id"][line])
+        for line, entry in zip(valid, entries, strict=True):
+            self.modes[line] = MODES.index(entry.credit.mode)
+            self.provisional.pop(columns["result_id"][line], None)
+            self._add(line, entry)
+
+    def _facts(self, line: int) -> ClaimInput:
+        columns = self.columns
+        host_id, version = self._key(line)
+        anonymous, gpu = bool(columns["anonymous"][line]), bool(columns["is_gpu"][line])
+        if not anonymous:
+            self.version_facts.setdefault(version, (columns["app_id"][line], gpu))
+            self.book.versions.setdefault(version, VersionStatistics())
+        result_id = columns["result_id"][line]
+        messages = float_sum(credit for _, credit in self.provisional.get(result_id, ()))
+        return ClaimInput(
+            result_id=ResultId(result_id),
+            host_id=host_id,
+            app_version_id=version,
+            platform=PlatformKind.ANONYMOUS if anonymous else PlatformKind.NORMAL,
+            is_gpu=gpu,
+            canonical=bool(columns["canonical"][line]),
+            elapsed_time=columns["elapsed_time"][line],
+            cpu_time=columns["cpu_time"][line],
+            sent_time=columns["sent_time"][line],
+            received_time=columns["received_time"][line],
+            peak_flops=columns["peak_flops"][line],
+            ncpus=columns["ncpus"][line],
+            p_fpops=columns["p_fpops"][line],
+            p_iops=columns["p_iops"][line],
+            fpops_counted=columns["fpops_counted"][line],
+            intops_counted=columns["intops_counted"][line],
+            trickle_credit=columns["trickle_credit"][line] + messages,
+            claimed_credit=columns["claimed_credit"][line],
+            outlier=bool(columns["outlier"][line]),
+            host_age=max(0.0, columns["time"][line] - self.first_seen[host_id]),
+            owner_computers=max(1, len(self.computers.get(columns["user_id"][line], ()))),
+        )
+
+    # ------------------------------------------------------------------------------- messages while it runs
+
+    def _message(self, line: int, now: float) -> None:
+        columns = self.columns
+        result_id, sent = columns["result_id"][line], columns["sent_time"][line]
+        facts = TrickleFacts(
+            run_time=columns["elapsed_time"][line],
+            p_fpops=columns["p_fpops"][line],
+            in_progress=result_id not in self.over,
+            sent_time=sent if math.isfinite(sent) else now,
+            most_credit=self.options.unit.of_flops(columns["rsc_fpops_bound"][line]),
+        )
+        event = MessageReceived(
+            result_id=ResultId(result_id),
+            host_id=self._key(line)[0],
+            facts=facts,
+            rules=self.options.trickles,
+            unit=self.options.unit,
+            now=now,
+        )
+        for entry in self.book.apply(event):
+            self.provisional.setdefault(result_id, []).append((line, entry.credit.granted))
+            self._add(line, entry)
+
+    def _take_back(self, line: int, now: float) -> None:
+        """Take what messages of a wrong result brought from those whom they credited."""
+        messages = self.provisional.pop(self.columns["result_id"][line], [])
+        if not messages:
+            return
+        times = self.columns["time"]
+        amount = float_sum(credit for _, credit in messages)
+        self.granted[line] = -amount
+        moment = common_moment([(credit, times[place]) for place, credit in messages])
+        self.totals.correct(self._owners(line), credit=-amount, granted_time=moment, now=now)
+
+    # ---------------------------------------------------------------------------------- what follows
+
+    def _scale_versions(self, now: float) -> None:
+        if self.next_scales is None:
+            self.next_scales = now + self.options.scale_interval
+        if not now >= self.next_scales:
+            return
+        self.next_scales = now + self.options.scale_interval
+        for app_id, app in self.book.apps.items():
+            records = [
+                VersionRecord(
+                    app_version_id=version,
+                    is_gpu=gpu,
+                    pfc=self.book.versions[version].pfc,
+                )
+                for version, (of_app, gpu) in self.version_facts.items()
+                if of_app == app_id
+            ]
+            found = find_scales(
+                self.terms.system.name,
+                records,
+                previous=app.min_avg_pfc,
+                elapsed=self.options.scale_interval,
+            )
+            for version, scale in found.scales.items():
+                self.book.versions[version] = replace(self.book.versions[version], pfc_scale=scale)
+            if found.min_avg_pfc is not None:
+                self.book.apps[app_id] = replace(app, min_avg_pfc=found.min_avg_pfc)
+
+    def _owners(self, line: int) -> tuple[int | None, ...]:
+        return tuple(self.columns[name][line] or None for name in _OWNERS)
+
+    def _add(self, line: int, entry: BookEntry) -> None:
+        """Note what a line got, and add it to the totals and averages of everybody whom it names."""
+        self.claimed[line], self.granted[line] = entry.credit.claimed, entry.credit.granted
+        owners = self._owners(line)
+        self.totals.open(owners)
+        self.totals.credit([(owners, entry.credit.granted, entry.work_start)], now=self.columns["time"][line])
+
+    def result(self) -> Replay:
+        """Return what the replay has come to."""
+        hosts, users, teams, versions = (_statements(self.totals.rows[kind].items()) for kind in OWNERS)
+        return Replay(
+            system=self.terms.system.name,
+            unit=self.options.unit,
+            claimed=self.claimed,
+            granted=self.granted,
+            modes=self.modes,
+            hosts=hosts,
+            users=users,
+            teams=teams,
+            versions=versions,
+            records=_records(self.book.hosts),
+            version_scales={
+                int(version): statistics.pfc_scale
+                for version, statistics in sorted(self.book.versions.items())
+                if statistics.pfc_scale
+            },
+        )
+
+
+def _statements(items: Iterable[tuple[int, CreditStatement]]) -> Statements:
+    ordered = sorted(items)
+    return Statements(
+        ids=[number for number, _ in ordered],
+        totals=[statement.total for _, statement in ordered],
+        values=[statement.recent.value for _, statement in ordered],
+        times=[statement.recent.time for _, statement in ordered],
+    )
+
+
+def _records(records: dict[RecordKey, HostVersionStatistics]) -> HostRecords:
+    ordered = sorted(records.items())
+    known = [statistics for _, statistics in ordered]
+    return HostRecords(
+        host_ids=[host for (host, _), _ in ordered],
+        version_ids=[version for (_, version), _ in ordered],
+        samples=[each.pfc.n for each in known],
+        means=[each.pfc.mean for each in known],
+        consecutive_valid=[each.consecutive_valid for each in known],
+        error_rates=[each.error_rate for each in known],
+        on_probation=[each.scale_probation for each in known],
+        host_scale_times=[each.host_scale_time for each in known],
+    )
 
 
 def groups(log: JobLog) -> Iterator[tuple[int, int, bool]]:
@@ -60,3 +357,68 @@ def replay_fast(log: JobLog, system: str, options: ReplayOptions | None = None) 
             f"the fast replay needs NumPy and Numba ({error}); install them with: {how_to_install('lab')}"
         ) from error
     return replay_columns(log, system, options or ReplayOptions())
+
+
+def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple[Replay, str]:
+    """Return a replay by the compiled twin, or by the policy, with the reason why the twin cannot do it (else empty)."""
+    if CREDIT_SYSTEMS.get(system.name) is not system:
+        return replay(log, system, options), f"{system.name} is a custom system"
+    try:
+        return replay_fast(log, system.name, options), ""
+    except ConfigError as error:
+        return replay(log, system, options), str(error)
+
+
+def summary(log: JobLog, done: Replay) -> dict[str, Any]:  # Any: JSON
+    """Totals, averages and records of everybody in a log."""
+    owners = {"hosts": done.hosts, "users": done.users, "teams": done.teams, "app_versions": done.versions}
+    return {
+        "system": done.system,
+        "unit": done.unit.per_gflops_day,
+        "results": log.length,
+        "granted": float(float_sum(done.granted)),
+        **{
+            name: [
+                {"id": id_, "total": whole, "average": average, "average_time": time}
+                for id_, whole, average, time in statements.rows()
+            ]
+            for name, statements in owners.items()
+        },
+        "host_app_versions": [
+            {
+                "host_id": host,
+                "app_version_id": version,
+                "samples": n,
+                "mean": mean,
+                "consecutive_valid": valid,
+                "error_rate": error_rate,
+                "on_probation": probation,
+                "host_scale_time": time,
+            }
+            for host, version, n, mean, valid, error_rate, probation, time in done.records.rows()
+        ],
+        "version_scales": {str(version): scale for version, scale in done.version_scales.items()},
+    }
+
+
+def write_grants(path: Path, log: JobLog, done: Replay) -> None:
+    """Write what each line of a log claimed and was granted, in its order, as a CSV file.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    names = ("result_id", "workunit_id", "host_id", "outcome")
+    columns = [log.column(name) for name in names]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "claimed", "granted", "mode"])
+    for line in range(log.length):
+        result, workunit, host, outcome = (int(column[line]) for column in columns)
+        claimed, granted = float(done.claimed[line]), float(done.granted[line])
+        mode = int(done.modes[line])
+        kind = "" if mode == NO_CLAIM else MODES[mode].value
+        writer.writerow((result, workunit, host, OUTCOMES[outcome], claimed, granted, kind))
+    try:
+        write_durably(path, text.getvalue().encode())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,10 +1,29 @@
-"""Rows that the compiled kernels work on: lines of a log, statistics, and the rules of a replay."""
+"""Rows that the compiled kernels work on, and how kernels are compiled.  Needs the extra ``lab``."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])  # Any: any signature
+
+
+def compiled(function: Function) -> Function:
+    """Compile a kernel once per machine.  What it calls must stand in its own file: the cache looks at no other."""
+    numba: Any = import_module("numba")  # Any: Numba has no types
+    kernel: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return kernel
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function into the kernels that call it."""
+    numba: Any = import_module("numba")  # Any: Numba has no types
+    part: Function = numba.njit(forceinline=True, error_model="numpy")(function)
+    return part
+
 
 # NumPy's types do not follow an index through to the scalar, on which all of this is built.
 Floats: TypeAlias = Any  # Any: one-dimensional array of float64
@@ -18,7 +37,7 @@ MEAN, MINIMUM, DROP_EXTREMES = range(3)
 NORMAL, APPROXIMATE, ESTIMATE, REFUSED, NO_CLAIM = range(5)
 
 
-class Rules(NamedTuple):
+class ReplayRules(NamedTuple):
     """System and constants of a replay."""
 
     system: int

@@ -2,31 +2,143 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from cobblestone.credit_lab import averages, bounding, kernels, rows
+from cobblestone.credit_lab import kernels, rows
 from cobblestone.credit_lab.figures import HostRecords, Replay, ReplayOptions, Statements
-from cobblestone.credit_lab.joblog import FIGURES, TRICKLE, VALID, WHOLE_NUMBERS, JobLog
-from cobblestone.credit_lab.rows import Flags, Floats, Integers, Rows, Rules
+from cobblestone.credit_lab.joblog import FIGURES, INVALID, TRICKLE, VALID, WHOLE_NUMBERS, JobLog
+from cobblestone.credit_lab.rows import Flags, Floats, Integers, ReplayRules, Rows, compiled, inlined
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import HOST_VERSION_RULE, LARGEST_SAMPLE, VERSION_RULE
-from cobblestone.policy.credit import (
-    bounds,
-    combine,
-    counted,
-    deployed,
-    designed,
-    host_quality,
-    pfc,
-    rac,
-    scales,
-)
-from cobblestone.policy.credit.benchmark import BenchmarkSystem
+from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, rac, scales
+from cobblestone.policy.credit import claims as combine
+from cobblestone.policy.credit import credit_new as designed
+from cobblestone.policy.credit import scales as pfc
 from cobblestone.policy.credit.claims import AppStatistics, HostVersionStatistics
-from cobblestone.policy.credit.counted import CountedSystem
+from cobblestone.policy.credit.early_systems import BenchmarkSystem, CountedSystem
 from cobblestone.policy.credit.registry import credit_system
+
+
+@compiled
+def replay_averages(
+    place: Integers,
+    credit: Floats,
+    work_start: Floats,
+    time: Floats,
+    half_life: float,
+    largest: float,
+    totals: Floats,
+    values: Floats,
+    times: Floats,
+) -> None:
+    """Totals and recent averages of the hosts (users, teams, versions) at ``place``; -1 is nobody."""
+    rate = math.log(2.0) / half_life
+    for i in range(place.size):
+        k = place[i]
+        if k < 0:
+            continue
+        amount = credit[i]
+        now = time[i] if math.isfinite(time[i]) else times[k]
+        first = times[k] == 0.0 and amount > 0.0
+        seconds = now - (work_start[i] if first else times[k])
+        if not 0.0 < seconds < math.inf:
+            seconds = 0.0
+        weight = math.exp(-seconds * rate)
+        if 1.0 - weight <= 1e-6:
+            value = values[k] * weight + rate * 86400.0 * amount
+        elif first:
+            value = amount / (seconds / 86400.0)
+        else:
+            value = values[k] * weight + (1.0 - weight) * amount / (seconds / 86400.0)
+        values[k] = min(value, largest) if value > 0.0 else 0.0
+        times[k] = now
+        totals[k] = min(totals[k] + amount, largest)
+
+
+@compiled
+def group_lines(
+    workunit: Integers, marked: Integers, outcome: Integers, seen: Flags, start: Integers, late: Flags
+) -> int:
+    """Fill in the first lines of workunits, stragglers and other events; returns how many there are."""
+    count = 0
+    i = 0
+    while i < workunit.size:
+        k = workunit[i]
+        end = i + 1
+        judged = outcome[i] <= INVALID
+        is_late = judged and (marked[i] != 0 or seen[k])
+        granted = outcome[i] == VALID
+        while (
+            judged
+            and not is_late
+            and end < workunit.size
+            and workunit[end] == k
+            and outcome[end] <= INVALID
+            and marked[end] == 0
+        ):
+            granted = granted or outcome[end] == VALID
+            end += 1
+        if granted:
+            seen[k] = True
+        start[count], late[count] = i, is_late
+        count += 1
+        i = end
+    start[count] = workunit.size
+    return count
+
+
+@inlined
+def bounded(value: float, limit: float) -> float:
+    """One reported figure within 0 … ``limit``."""
+    if 0.0 <= value <= limit:
+        return value
+    if value < 0.0 or not math.isfinite(value):
+        return 0.0
+    return limit
+
+
+@compiled
+def bound_lines(rules: ReplayRules, lines: Rows, start: Integers) -> None:
+    """Bound the figures of every line as far as they can be true, in place.
+
+    Facts of the job, and the time of the grant, are those of the first line of each workunit.
+    """
+    for group in range(start.size - 1):
+        first = lines[start[group]]
+        for i in range(start[group] + 1, start[group + 1]):
+            lines[i].time = first.time
+            lines[i].rsc_fpops_est = first.rsc_fpops_est
+            lines[i].rsc_fpops_bound = first.rsc_fpops_bound
+            lines[i].fixed_credit = first.fixed_credit
+    for line in lines:
+        line.elapsed_time = bounded(line.elapsed_time, rules.max_seconds)
+        line.cpu_time = bounded(line.cpu_time, rules.max_seconds)
+        line.sent_time = bounded(line.sent_time, rules.max_time)
+        line.received_time = bounded(line.received_time, rules.max_time)
+        line.peak_flops = bounded(line.peak_flops, rules.max_peak_flops)
+        line.ncpus = max(1.0, bounded(line.ncpus, rules.max_processors))
+        line.p_fpops = bounded(line.p_fpops, rules.max_speed)
+        line.p_iops = bounded(line.p_iops, rules.max_speed)
+        line.fpops_counted = bounded(line.fpops_counted, rules.max_operations)
+        line.intops_counted = bounded(line.intops_counted, rules.max_operations)
+        line.trickle_credit = bounded(line.trickle_credit, rules.max_credit)
+        line.claimed_credit = bounded(line.claimed_credit, rules.max_credit)
+        line.fixed_credit = bounded(line.fixed_credit, rules.max_credit)
+        if not 0.0 < line.rsc_fpops_est <= rules.max_operations:
+            line.rsc_fpops_est = rules.default_estimate
+        if not 0.0 < line.rsc_fpops_bound <= rules.max_operations:
+            line.rsc_fpops_bound = rules.max_operations
+        if line.received_time > line.time + rules.clock_tolerance:
+            line.received_time = line.time
+        if line.sent_time != 0.0 and line.received_time != 0.0:
+            line.sent_time = min(line.sent_time, line.received_time)
+            window = line.received_time - line.sent_time
+            line.elapsed_time = min(line.elapsed_time, window)
+            line.cpu_time = min(line.cpu_time, window * line.ncpus)
+
 
 _CODES = {
     "creditnew-designed": rows.DESIGNED,
@@ -50,7 +162,7 @@ LINES_AT_A_TIME = 200_000
 _LAYOUT = ("C", "W")  # one layout: a kernel is compiled anew for any other
 
 
-def rules_of(name: str, options: ReplayOptions) -> Rules:
+def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
     """Return the rules of a built-in system; raises `ConfigError` for one that has no compiled twin."""
     system = credit_system(name)
     code, combination, both = _CODES.get(name), rows.MEAN, False
@@ -59,24 +171,24 @@ def rules_of(name: str, options: ReplayOptions) -> Rules:
     elif isinstance(system, CountedSystem):
         code, combination = rows.COUNTED, _COMBINATIONS[system.combination]
     if code is None:
-        raise ConfigError(f"credit system {name!r} has no fast replay; replay it by the policy")
+        raise ConfigError(f"credit system {name!r} has no fast replay; replay it with the policy")
     host_rule = designed.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
-    return Rules(
+    return ReplayRules(
         system=code,
         combination=combination,
         both=both,
         per_flop=options.unit.per_flop,
         max_granted=float(options.limit),
         scale_interval=float(options.scale_interval),
-        clock_tolerance=bounds.CLOCK_TOLERANCE,
-        max_seconds=bounds.MAX_SECONDS,
-        max_time=bounds.MAX_TIME,
-        max_peak_flops=bounds.MAX_PEAK_FLOPS,
-        max_processors=bounds.MAX_PROCESSORS,
-        max_speed=bounds.MAX_SPEED,
-        max_operations=bounds.MAX_OPERATIONS,
-        max_credit=bounds.MAX_CREDIT,
-        default_estimate=bounds.DEFAULT_ESTIMATE,
+        clock_tolerance=claims.CLOCK_TOLERANCE,
+        max_seconds=claims.MAX_SECONDS,
+        max_time=claims.MAX_TIME,
+        max_peak_flops=claims.MAX_PEAK_FLOPS,
+        max_processors=claims.MAX_PROCESSORS,
+        max_speed=claims.MAX_SPEED,
+        max_operations=claims.MAX_OPERATIONS,
+        max_credit=claims.MAX_CREDIT,
+        default_estimate=claims.DEFAULT_ESTIMATE,
         failed_benchmark=pfc.FAILED_BENCHMARK,
         typical_speed=pfc.TYPICAL_CPU_SPEED,
         smallest_ratio=pfc.SMALLEST_RATIO,
@@ -96,13 +208,13 @@ def rules_of(name: str, options: ReplayOptions) -> Rules:
         peg_width=combine.PEG_WIDTH,
         infinitesimal=combine.INFINITESIMAL,
         far_apart=combine.FAR_APART,
-        min_counted_jobs=counted.MIN_COUNTED_JOBS,
-        max_scale=counted.MAX_SCALE,
+        min_counted_jobs=early_systems.MIN_COUNTED_JOBS,
+        max_scale=early_systems.MAX_SCALE,
         host_scale_check=options.host_scale_check,
-        min_consecutive_valid=deployed.MIN_CONSECUTIVE_VALID,
+        min_consecutive_valid=credit_new.MIN_CONSECUTIVE_VALID,
         credit_per_cpu_second=float(options.credit_per_cpu_second),
-        initial_error_rate=host_quality.INITIAL_ERROR_RATE,
-        error_weight=host_quality.ERROR_WEIGHT,
+        initial_error_rate=host_records.INITIAL_ERROR_RATE,
+        error_weight=host_records.ERROR_WEIGHT,
     )
 
 
@@ -144,9 +256,7 @@ def _grouped(log: JobLog) -> tuple[Integers, Flags, Integers, int]:
     start = np.empty(log.length + 1, dtype=np.int64)
     late = np.empty(log.length, dtype=np.bool_)
     seen = np.zeros(distinct.size, dtype=np.bool_)
-    count = averages.group_lines(
-        workunit, _whole(log, "straggler"), _whole(log, "outcome"), seen, start, late
-    )
+    count = group_lines(workunit, _whole(log, "straggler"), _whole(log, "outcome"), seen, start, late)
     return start[: count + 1], late[:count], workunit, distinct.size
 
 
@@ -163,7 +273,7 @@ def statements(
     totals: Floats = np.zeros(distinct.size)
     values: Floats = np.zeros(distinct.size)
     times: Floats = np.zeros(distinct.size)
-    averages.replay_averages(
+    replay_averages(
         place, credit, work_start, time, float(options.half_life), rac.LARGEST, totals, values, times
     )
     return Statements(bearers, totals, values, times)
@@ -208,7 +318,7 @@ def _world(log: JobLog, workunit: Integers, workunits: int) -> _World:
 
 
 def _granted(
-    log: JobLog, rules: Rules, world: _World, start: Integers, late: Flags
+    log: JobLog, rules: ReplayRules, world: _World, start: Integers, late: Flags
 ) -> tuple[Floats, Floats, Integers]:
     """(claimed, granted, modes) of all lines; lines are laid out by rows, some at a time to save memory."""
     claimed: Floats = np.zeros(log.length)
@@ -228,7 +338,7 @@ def _granted(
         for name, values in columns.items():
             lines[name] = values[begin:end]
         starts = start[group : last + 1] - begin
-        bounding.bound_lines(rules, lines, starts)
+        bound_lines(rules, lines, starts)
         due = kernels.replay_lines(
             rules,
             lines,
@@ -276,7 +386,7 @@ def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
     """
     outcome = _whole(log, "outcome")
     if (outcome == TRICKLE).any():
-        raise ConfigError("the fast replay knows no trickle messages; replay the log by the policy")
+        raise ConfigError("the fast replay does not support trickle messages; replay the log with the policy")
     rules = rules_of(system, options)
     start, late, workunit, workunits = _grouped(log)
     world = _world(log, workunit, workunits)

@@ -18,15 +18,29 @@ from rich.console import Console
 from rich.table import Table
 
 import cobblestone
-from cobblestone.demo.browser import PASSWORD, Browser, visitor
-from cobblestone.demo.display import Display, Volunteer
-from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.run import account_key, needs_the_client, submit_sunspots, tasks_of
-from cobblestone.demo.services import finish, run_command, service, stage, wait_for
+from cobblestone.demo.run import (
+    BatchDisplay,
+    Volunteer,
+    account_key,
+    needs_the_client,
+    submit_sunspots,
+    tasks_of,
+)
+from cobblestone.demo.services import (
+    PASSWORD,
+    Browser,
+    examples_folder,
+    finish,
+    run_command,
+    service,
+    stage,
+    visitor,
+    wait_for,
+)
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.durable_files import write_private
+from cobblestone.ops.files import write_private
 from cobblestone.sdk import Batch, Project
 
 STEP_SECONDS = 15
@@ -43,7 +57,7 @@ WEAK_KEY = re.compile(r"\b[0-9]+_[0-9a-f]{32}\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DemoService:
     """A service of the demonstration."""
 
     name: str
@@ -54,8 +68,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """What the statistics site knows of a volunteer."""
+class CreditHistory:
+    """The statistics site's data about a volunteer."""
 
     address: str  #: of the page
     totals: Mapping[str, float]  #: credit, by title of the project
@@ -63,7 +77,7 @@ class Curve:
 
 
 def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Console | None = None) -> None:
-    """Run the whole family in ``folder``, which is made anew; ``jobs``: of the first project.
+    """Run the whole family in ``folder``, which is emptied first; ``jobs``: of the first project.
 
     On a terminal it keeps running at the end, elsewhere with ``keep``.
 
@@ -75,7 +89,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
     if missing := missing_programs():
         raise ConfigError(needs_the_client(missing))
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
-        raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
+        raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")
     begin = time.monotonic()
     places = _places(folder)
     sunspots, primes, manager, statistics = places
@@ -89,7 +103,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         )
         clients = {"Alice's first computer": _alone(stack, folder, (sunspots, primes))}
         console.print(
-            "[bold]4[/]  Then she joins the account manager, and so does Bob, who lets it do the rest …"
+            "[bold]4[/]  Then she joins the account manager, and so does Bob, who leaves the rest to it …"
         )
         _join(manager, (sunspots, primes))
         console.print("[bold]5[/]  A statistics site, which collects what both projects export …")
@@ -105,16 +119,16 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
             begin,
             keep=keep or console.is_terminal,
             addresses={**{place.title: place.url for place in places}, "Alice's curves": curve.address},
-            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).",),
+            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob only at the account manager).",),
         )
 
 
-def _places(folder: Path) -> tuple[Place, Place, Place, Place]:
-    """Return where everything will be."""
+def _places(folder: Path) -> tuple[DemoService, DemoService, DemoService, DemoService]:
+    """Return the paths of everything."""
 
-    def place(name: str, title: str, command: str) -> Place:
+    def place(name: str, title: str, command: str) -> DemoService:
         url = f"http://127.0.0.1:{free_port()}/"
-        return Place(name=name, title=title, command=command, folder=folder / name, url=url)
+        return DemoService(name=name, title=title, command=command, folder=folder / name, url=url)
 
     return (
         place("sunspots", "Sunspots", "run"),
@@ -124,11 +138,11 @@ def _places(folder: Path) -> tuple[Place, Place, Place, Place]:
     )
 
 
-def _port(place: Place) -> str:
+def _port(place: DemoService) -> str:
     return place.url.rpartition(":")[2].rstrip("/")
 
 
-def _projects(stack: contextlib.ExitStack, projects: Sequence[Place], jobs: int) -> list[Batch]:
+def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs: int) -> list[Batch]:
     """Start two projects with work; return the work."""
     opened: list[Project] = []
     for place in projects:
@@ -161,7 +175,7 @@ def submit_primes(project: Project, folder: Path, inputs: Path) -> Batch:
     return project.submit("lucas-lehmer", sorted(inputs.glob("*.txt")), name="Exponents around 10,000")
 
 
-def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Place]) -> None:
+def _manager(stack: contextlib.ExitStack, manager: DemoService, projects: Sequence[DemoService]) -> None:
     folder = str(manager.folder)
     named = ("--name", "One account", "--url", manager.url, "--port", _port(manager))
     run_command("manager", "create", folder, *named)
@@ -182,7 +196,9 @@ def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Pla
     )
 
 
-def _alone(stack: contextlib.ExitStack, folder: Path, projects: Sequence[Place]) -> StockClient | OwnClient:
+def _alone(
+    stack: contextlib.ExitStack, folder: Path, projects: Sequence[DemoService]
+) -> StockClient | OwnClient:
     """Let Alice join the projects and attach a client, until both know her by one cross-project id.
 
     Her client carries the id from one project to the other, but only with the account's own key: what comes with the weak
@@ -213,8 +229,8 @@ def _start(stack: contextlib.ExitStack, client: StockClient | OwnClient) -> Stoc
     return client
 
 
-def _join(manager: Place, projects: Sequence[Place]) -> None:
-    """Let Alice give the account manager the weak keys of her accounts; Bob lets it make his."""
+def _join(manager: DemoService, projects: Sequence[DemoService]) -> None:
+    """Let Alice give the account manager the weak keys of her accounts; Bob lets it create his."""
     keys: list[str] = []
     for place in projects:
         with Browser(visitor(place.url)) as alice:
@@ -232,10 +248,12 @@ def _join(manager: Place, projects: Sequence[Place]) -> None:
             alice.send("choices.php", fields, to="project_key.php")
         for each in (alice, bob):
             each.send("choices.php", {"mode": "classic", "preset": "maximum", **shares})
-        wait_for(lambda: "being made" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
+        wait_for(lambda: "being created" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
 
 
-def _statistics(stack: contextlib.ExitStack, statistics: Place, projects: Sequence[Place]) -> None:
+def _statistics(
+    stack: contextlib.ExitStack, statistics: DemoService, projects: Sequence[DemoService]
+) -> None:
     run_command("statistics", "create", str(statistics.folder))
     tables = "".join(
         f'\n[[project]]\nname = "{place.name}"\ntitle = "{place.title}"\nurl = "{place.url}stats/"\n'
@@ -251,9 +269,12 @@ def _statistics(stack: contextlib.ExitStack, statistics: Place, projects: Sequen
 
 
 def _clients(
-    stack: contextlib.ExitStack, folder: Path, manager: Place, clients: dict[str, StockClient | OwnClient]
+    stack: contextlib.ExitStack,
+    folder: Path,
+    manager: DemoService,
+    clients: dict[str, StockClient | OwnClient],
 ) -> None:
-    """Start the others, and attach all to the account manager; it adopts the projects of the first."""
+    """Start the other clients, and attach all to the account manager; it takes over the projects of the first."""
     clients["Alice's second computer"] = _start(stack, OwnClient(folder / "alices-second-computer", ncpus=1))
     clients["Bob's computer"] = _start(stack, StockClient(folder / "bobs-computer", ncpus=1))
     for name, client in clients.items():
@@ -265,15 +286,15 @@ def _follow(
     console: Console,
     batches: Sequence[Batch],
     clients: Mapping[str, StockClient | OwnClient],
-    projects: Sequence[Place],
-    statistics: Place,
-) -> Curve:
-    """Show progress until all jobs are done and the statistics site has read what was exported after; return Alice's curve."""
+    projects: Sequence[DemoService],
+    statistics: DemoService,
+) -> CreditHistory:
+    """Show progress until all jobs are done and the statistics site has read the later exports; return Alice's credit history."""
     n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
     end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
     site = stack.enter_context(visitor(statistics.url))
     known = "none yet"
-    with Display(console, n_jobs) as display:
+    with BatchDisplay(console, n_jobs) as display:
         while True:
             states = [batch.status() for batch in batches]
             done = sum(state.n_success + state.n_error for state in states)
@@ -304,8 +325,8 @@ def _follow(
     return curve
 
 
-def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> Curve | None:
-    """Return what a statistics site says of a volunteer, from exports after ``since`` (Unix seconds); None: not yet."""
+def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> CreditHistory | None:
+    """Return the statistics site's history of a volunteer, from exports after ``since`` (Unix seconds); None: not yet."""
 
     def ask(page: str) -> list[dict[str, object]]:
         answer = http.get(page, params={"format": "json"})
@@ -322,10 +343,10 @@ def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> Curve | 
     for row in ask(page):
         totals[str(row["project"])] = float(str(row["total_credit"]))
         days.add(str(row["day"]))
-    return Curve(address=str(http.base_url.join(page)), totals=totals, n_steps=len(days))
+    return CreditHistory(address=str(http.base_url.join(page)), totals=totals, n_steps=len(days))
 
 
-def _report(console: Console, curve: Curve) -> None:
+def _report(console: Console, curve: CreditHistory) -> None:
     """Print the figures."""
     table = Table(title="Alice, one account over two projects", title_justify="left")
     table.add_column("project")
@@ -335,4 +356,4 @@ def _report(console: Console, curve: Curve) -> None:
     table.add_row("all", f"{sum(curve.totals.values()):.2f}", style="bold")
     console.print(table)
     console.print(f"The statistics site has {curve.n_steps} steps of her history.")
-    console.print("Bob is not on the statistics site: nobody asked him whether he wants to be shown there.")
+    console.print("Bob is not on the statistics site: he was not asked whether he wants to be shown there.")

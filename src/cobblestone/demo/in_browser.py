@@ -18,13 +18,12 @@ from rich.table import Table
 
 import cobblestone
 from cobblestone.demo.chromium import Tab, chromium
-from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.run import SHOWN, follow, member, needs_the_client
-from cobblestone.demo.services import finish, run_command, service, stage
+from cobblestone.demo.services import examples_folder, finish, run_command, service, stage
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.domain.ids import ResultId
+from cobblestone.domain.values import ResultId
 from cobblestone.sdk import Batch, Project
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.engine.database import Store
@@ -40,7 +39,7 @@ _PLATFORMS = {"x86_64": "x86_64-pc-linux-gnu", "aarch64": "aarch64-unknown-linux
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computer:
+class DemoComputer:
     """A computer of the project."""
 
     title: str
@@ -49,8 +48,8 @@ class Computer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What one computer sent for one job."""
+class BrowserAnswer:
+    """One computer's answer for one job."""
 
     computer: int
     seconds: float  #: that it took
@@ -63,7 +62,7 @@ class Answer:
 def run_browser_demo(
     folder: Path, *, jobs: int = 4, keep: bool = False, console: Console | None = None
 ) -> None:
-    """Run the demonstration with a browser in ``folder``, which is made anew.
+    """Run the demonstration with a browser in ``folder``, which is emptied first.
 
     Raises:
         ConfigError: something that it needs is missing; the text says how to get it.
@@ -74,7 +73,7 @@ def run_browser_demo(
         raise ConfigError(needs_the_client(missing))
     chromium()
     if importlib.util.find_spec("websockets") is None:
-        raise ConfigError("To lead Chromium a further library is needed: pip install 'cobblestone[client]'")
+        raise ConfigError("Controlling Chromium needs one more library: pip install 'cobblestone[client]'")
     begin = time.monotonic()
     project_folder = folder / "project"
     with stage(console, folder, {project_folder: "run"}) as stack:
@@ -101,7 +100,7 @@ def run_browser_demo(
 
 
 def _create(project_folder: Path, program: Path) -> str:
-    """Make the project with its app, for this kind of computer and for browsers; return its address."""
+    """Create the project with its app, for this kind of computer and for browsers; return its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     run_command(
@@ -119,7 +118,7 @@ def _create(project_folder: Path, program: Path) -> str:
 
 
 def native_platform(machine: str) -> str:
-    """Return what clients on a processor call themselves.  Raises ConfigError: the launcher is not made for it."""
+    """Return BOINC's platform name of a processor.  Raises ConfigError if the launcher does not support it."""
     if machine not in _PLATFORMS:
         raise ConfigError(
             f"WebAssembly apps run on Linux on {' and '.join(_PLATFORMS)}, and this is {machine}."
@@ -135,8 +134,8 @@ def _submit(project: Project, inputs: Path, jobs: int) -> Batch:
     return project.submit(APP, sorted(inputs.glob("*.txt")), name=f"{YEARS} years")
 
 
-def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[Answer]]:
-    """Return what was sent for each job, by its name; the bytes are told by the server's own count and MD5 of them."""
+def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[BrowserAnswer]]:
+    """Return the answers for each job, by its name; the bytes are identified by the server's own size and MD5 of them."""
     tasks = {
         job.name: [
             task
@@ -150,7 +149,7 @@ def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[s
         outputs = store.read(lambda db: outputs_of_results(db, ids, with_data=False))
     return {
         name: [
-            Answer(
+            BrowserAnswer(
                 computer=task.computer,
                 seconds=task.run_time,
                 credit=task.credit,
@@ -166,19 +165,19 @@ def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[s
     }
 
 
-def read_computers(project: Project, answers: dict[str, list[Answer]]) -> dict[int, Computer]:
-    """Return the computers that sent something, by number."""
-    found: dict[int, Computer] = {}
+def read_computers(project: Project, answers: dict[str, list[BrowserAnswer]]) -> dict[int, DemoComputer]:
+    """Return the computers that sent answers, by number."""
+    found: dict[int, DemoComputer] = {}
     for number in sorted({answer.computer for each in answers.values() for answer in each}):
         host = project.operation.host(number)
         is_browser = BROWSER_PLATFORM in host.platforms
         title = f"{host.name}, {'in a browser' if is_browser else host.platforms[0]}"
-        found[number] = Computer(title=title, is_browser=is_browser, credit=host.total_credit)
+        found[number] = DemoComputer(title=title, is_browser=is_browser, credit=host.total_credit)
     return found
 
 
-def disagreements(answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> list[str]:
-    """Say of which jobs the promise does not hold: valid answers of a browser and of a client, with the same bytes."""
+def disagreements(answers: dict[str, list[BrowserAnswer]], computers: dict[int, DemoComputer]) -> list[str]:
+    """Return the jobs for which a browser's and a client's valid answers differ."""
     found: list[str] = []
     for name, each in answers.items():
         valid = [answer for answer in each if answer.valid]
@@ -190,7 +189,9 @@ def disagreements(answers: dict[str, list[Answer]], computers: dict[int, Compute
     return found
 
 
-def _report(console: Console, answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> None:
+def _report(
+    console: Console, answers: dict[str, list[BrowserAnswer]], computers: dict[int, DemoComputer]
+) -> None:
     """Print who computed what, whether the bytes agree, and the credit.
 
     Raises:

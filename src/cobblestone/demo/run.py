@@ -1,4 +1,4 @@
-"""``cobblestone demo``: a project, two volunteers, and the sunspot example to its end."""
+"""``cobblestone demo``: a project, two volunteers, and the sunspot example to its end, with a live display."""
 
 from __future__ import annotations
 
@@ -13,19 +13,89 @@ from pathlib import Path
 from typing import Protocol
 
 import httpx
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import cobblestone
-from cobblestone.demo.browser import PASSWORD
-from cobblestone.demo.display import Display, Volunteer
-from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.services import finish, run_command, service, stage
+from cobblestone.demo.services import PASSWORD, examples_folder, finish, run_command, service, stage
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.sdk import Batch, Project
-from cobblestone.wire.identity import passwd_hash
+from cobblestone.wire.project.account import passwd_hash
+
+MAX_TASKS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Volunteer:
+    """One volunteer's state for the display."""
+
+    name: str
+    tasks: Sequence[ClientTask]
+
+
+class BatchDisplay:
+    """Shows the progress of a batch; plain lines without a terminal."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=40),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self._task: TaskID = self._progress.add_task("answers", total=total)
+        self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        self._last_line = ""
+        self._begin = time.monotonic()
+
+    def __enter__(self) -> BatchDisplay:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, done: int, volunteers: Sequence[Volunteer], note: str = "") -> None:
+        """Show a new state; ``note`` is a separate line."""
+        self._progress.update(self._task, completed=done)
+        if self._live is not None:
+            self._live.update(Group(self._progress, *([note] if note else []), *self._tables(volunteers)))
+            return
+        computing = sum(
+            1 for each in volunteers for task in each.tasks if task.active_task_state == "EXECUTING"
+        )
+        line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing" + (
+            f"; {note}" if note else ""
+        )
+        if line != self._last_line:
+            self._last_line = line
+            self._console.print(f"  {time.monotonic() - self._begin:5.1f} s  {line}")
+
+    def _tables(self, volunteers: Sequence[Volunteer]) -> list[RenderableType]:
+        tables: list[RenderableType] = []
+        for volunteer in volunteers:
+            table = Table(title=volunteer.name, title_justify="left", box=None, padding=(0, 2))
+            table.add_column("task", width=36)
+            table.add_column("state", width=12)
+            table.add_column("done", justify="right", width=7)
+            table.add_column("CPU time", justify="right", width=9)
+            shown = sorted(volunteer.tasks, key=lambda task: task.active_task_state != "EXECUTING")
+            for task in shown[:MAX_TASKS_SHOWN]:
+                state = "computing" if task.active_task_state == "EXECUTING" else task.state
+                table.add_row(task.name, state, f"{task.fraction_done:.0%}", f"{task.cpu_time:.1f} s")
+            if len(shown) > MAX_TASKS_SHOWN:
+                table.add_row(f"… and {len(shown) - MAX_TASKS_SHOWN} more", "", "", "")
+            tables.append(table)
+        return tables
+
 
 APP = "sunspots"
 TIMEOUT_SECONDS = 600.0
@@ -36,22 +106,22 @@ VOLUNTEERS = ("Alice", "Bob")
 
 
 @dataclass(slots=True)
-class Member:
-    """A volunteer with what computes for it."""
+class DemoVolunteer:
+    """A volunteer with a computing client."""
 
     name: str
     client: StockClient | OwnClient
 
 
 class Followed(Protocol):
-    """What computes, as far as `follow` needs it."""
+    """A computing client, as far as `follow` needs it."""
 
     def tasks(self) -> list[ClientTask]:
-        """All tasks.  Raises ClientError: it is too busy to answer."""
+        """Return all tasks.  Raises ClientError if it is too busy to answer."""
         ...
 
     def update(self, url: str) -> None:
-        """Ask the project soon."""
+        """Contact the project soon."""
         ...
 
 
@@ -64,7 +134,7 @@ def run_demo(
     own_client: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Run the demonstration in ``folder``, which is made anew.
+    """Run the demonstration in ``folder``, which is emptied first.
 
     With ``own_client`` the last volunteer has cobblestone's own client, and all have it where BOINC's is not installed.
 
@@ -105,7 +175,7 @@ def run_demo(
 
 
 def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
-    """Say how to get the BOINC client."""
+    """Return how to get the BOINC client."""
     return (
         f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
         f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}"
@@ -113,7 +183,7 @@ def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
 
 
 def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
-    """Return what each volunteer runs."""
+    """Return which client each volunteer runs."""
     if not own_client:
         return (StockClient, StockClient)
     return (StockClient if stock_client else OwnClient, OwnClient)
@@ -162,7 +232,7 @@ def submit_sunspots(
 
 
 def account_key(url: str, name: str, email: str) -> str:
-    """Return the key of a volunteer's account at a project, as a client gets it; makes the account if there is none."""
+    """Return the key of a volunteer's account at a project, as a client gets it; creates the account if there is none."""
     reply = httpx.get(
         f"{url}create_account.php",
         params={"email_addr": email, "passwd_hash": passwd_hash(PASSWORD, email), "user_name": name},
@@ -171,18 +241,18 @@ def account_key(url: str, name: str, email: str) -> str:
     _, _, rest = reply.partition("<authenticator>")
     authenticator = rest.partition("</authenticator>")[0].strip()
     if len(authenticator) != 32:
-        raise CobblestoneError(f"The account of {name} could not be made: {reply}")
+        raise CobblestoneError(f"The account of {name} could not be created: {reply}")
     return authenticator
 
 
 @contextlib.contextmanager
-def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[Member, None, None]:
+def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[DemoVolunteer, None, None]:
     """Yield a volunteer with an account and a running client."""
     authenticator = account_key(url, name, f"{name.lower()}@example.org")
     try:
         client.start()
         client.attach(url, authenticator)
-        yield Member(name, client)
+        yield DemoVolunteer(name, client)
     finally:
         client.stop()
 
@@ -191,7 +261,7 @@ def follow(console: Console, batch: Batch, clients: Mapping[str, Followed], url:
     """Show progress until the batch is complete."""
     end = time.monotonic() + TIMEOUT_SECONDS
     next_update = 0.0
-    with Display(console, jobs) as display:
+    with BatchDisplay(console, jobs) as display:
         while True:
             status = batch.status()
             done = status.n_success + status.n_error
@@ -219,8 +289,8 @@ def tasks_of(client: Followed) -> list[ClientTask]:
     return []
 
 
-def _report(console: Console, project_folder: Path, members: list[Member], url: str) -> None:
-    """Print the scientific answer, and everybody's credit."""
+def _report(console: Console, project_folder: Path, members: list[DemoVolunteer], url: str) -> None:
+    """Print the scientific answer, and the credit of all volunteers."""
     (batch,) = (project_folder / "results" / APP).glob("batch-*")
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
     console.print("\n[bold]The answer[/]")

@@ -1,8 +1,10 @@
-"""What the demonstrations share: how they begin and end, commands of ours, and services that end with the demonstration."""
+"""Common parts of the demonstrations: start and end, services and commands, the examples, a volunteer's page visits."""
 
 from __future__ import annotations
 
 import contextlib
+import html
+import re
 import shlex
 import shutil
 import signal
@@ -12,12 +14,14 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Self
 
 import httpx
 from rich.console import Console
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.ops.installation import where_from
 
 MARKER = ".cobblestone-demo"
 
@@ -37,7 +41,7 @@ def prepare(folder: Path) -> None:
 def stage(
     console: Console, folder: Path, commands: Mapping[Path, str]
 ) -> Generator[contextlib.ExitStack, None, None]:
-    """Make the folder anew, and yield what ends whatever was started; say then what there is to look at.
+    """Empty the folder, and yield an exit stack that ends everything started; then print what there is to look at.
 
     ``commands`` are those of ours that run the services, by folder.  SIGTERM ends the demonstration as Ctrl-C does; while it
     ends, neither keeps it from ending the rest.
@@ -67,8 +71,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, str]) -> None:
-    """Name what can be looked at once nothing runs any more."""
-    console.print("\nNothing of the demonstration runs any more. What is left of it:")
+    """Print what can be looked at after everything has stopped."""
+    console.print("\nThe demonstration has stopped. What is left:")
     console.print(f"  files and logs: {folder}", highlight=False, soft_wrap=True)
     # `make demo` has it beside the interpreter, not on PATH
     program = (
@@ -83,10 +87,10 @@ def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, st
 def finish(
     console: Console, begin: float, *, keep: bool, addresses: Mapping[str, str], notes: Sequence[str] = ()
 ) -> None:
-    """Say that it is done, begun at ``begin`` (monotonic).  With ``keep`` say where everything is, and stay until Ctrl-C."""
+    """Print that it is done, started at ``begin`` (monotonic).  With ``keep``, print where everything is, and wait for Ctrl-C."""
     console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
     if not keep:
-        console.print("Everything is being stopped; --keep (make demo ARGS=--keep) leaves it running.")
+        console.print("Everything is being stopped; with --keep (make demo ARGS=--keep) it keeps running.")
         return
     for title, address in addresses.items():
         console.print(f"{title + ':':18} [link={address}]{address}[/]", highlight=False, soft_wrap=True)
@@ -98,7 +102,7 @@ def finish(
 
 
 def run_command(*arguments: str) -> str:
-    """Run one of our own commands, as a user would; return what it prints.  Raises CobblestoneError."""
+    """Run one of our own commands, as a user would; return its output.  Raises CobblestoneError."""
     done = subprocess.run(
         [sys.executable, "-m", "cobblestone", *arguments], capture_output=True, text=True, check=False
     )
@@ -111,7 +115,7 @@ def run_command(*arguments: str) -> str:
 def service(
     *command: str, folder: Path, url: str, environment: Mapping[str, str] | None = None
 ) -> Generator[None, None, None]:
-    """Run a service of ours on its folder, from when it answers until the block ends; its log is beside the folder.
+    """Run one of our services on its folder while the block runs, once it answers; its log is beside the folder.
 
     Raises:
         CobblestoneError: it does not come up.
@@ -150,9 +154,96 @@ def _answers(url: str, process: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Poll until ``condition`` holds.  Raises CobblestoneError: it does not."""
+    """Poll until ``condition`` holds.  Raises CobblestoneError after the time limit."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise CobblestoneError(f"Waited {seconds:g} s in vain for {what}.")
         time.sleep(0.1)
+
+
+def examples_folder() -> Path:
+    """Return the folder that holds the examples.
+
+    Raises:
+        ConfigError: it is missing.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / "sunspots" / "period.py").is_file():
+            return folder
+    raise ConfigError(
+        f"The examples are missing from this installation. Install it again from {where_from()}."
+    )
+
+
+def example_names() -> list[str]:
+    """Return the names of the examples."""
+    return sorted(path.name for path in examples_folder().iterdir() if path.is_dir())
+
+
+def copy_example(name: str, target: Path) -> Path:
+    """Copy an example into a new folder below ``target``; return that folder.
+
+    Raises:
+        ConfigError: there is no such example, or the folder exists.
+    """
+    if name not in example_names():
+        raise ConfigError(f"There is no example {name!r}. There are: {', '.join(example_names())}.")
+    folder = target / name
+    try:
+        shutil.copytree(examples_folder() / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} exists already. Give another place with --to.") from error
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror or error}.") from error
+    return folder
+
+
+PASSWORD = "demonstration"  # noqa: S105  # of accounts that live for minutes, on loopback, and are printed
+_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
+
+
+def visitor(url: str) -> httpx.Client:
+    """Return the connection of one visitor to one service."""
+    return httpx.Client(base_url=url, follow_redirects=True, timeout=60, trust_env=False)
+
+
+class Browser:
+    """A person using the pages of one service."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def read(self, page: str) -> str:
+        """Return a page's source.  Raises CobblestoneError."""
+        return self._text(self._http.get(page))
+
+    def send(self, page: str, fields: dict[str, str], *, to: str = "") -> str:
+        """Fill in the form of a page and send it (``to`` another page's address); return the resulting page.
+
+        Raises:
+            CobblestoneError: there is no form, or it is refused.
+        """
+        found = _TOKEN.search(self.read(page))
+        if found is None:
+            raise CobblestoneError(f"{self._http.base_url}{page} has no form.")
+        return self._text(self._http.post(to or page, data={"form_token": found[1], **fields}))
+
+    def join(self, name: str, email: str, **choices: str) -> str:
+        """Create an account; return the resulting page.  Raises CobblestoneError."""
+        return self.send("join.php", {"user_name": name, "email_addr": email, "passwd": PASSWORD, **choices})
+
+    def _text(self, answer: httpx.Response) -> str:
+        if answer.status_code >= 400:
+            said = html.unescape(re.sub(r"<[^>]*>", " ", answer.text.partition("<main")[2].partition(">")[2]))
+            raise CobblestoneError(
+                f"{answer.url} answered with status {answer.status_code}: {' '.join(said.split())[:500]}"
+            )
+        return answer.text

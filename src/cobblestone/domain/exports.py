@@ -1,4 +1,4 @@
-"""What a project exports for statistics sites: the rows, and how they are laid out in files."""
+"""Data that leaves a project: rows for statistics sites, version scales, job states for account managers, backups."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.hosts import Coprocessor
-from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.values import value
+from cobblestone.domain.values import HostId, TeamId, UserId, value
 
 
 class ExportedTable(StrEnum):
@@ -59,7 +58,7 @@ class Enumeration:
 
     @property
     def stem(self) -> str:
-        """The name of its files without number and ending."""
+        """Return the name of its files without number and extension."""
         return f"{self.table}_{self.order}" if self.records_per_file else self.table.value
 
     def part_name(self, part: int) -> str:
@@ -107,7 +106,7 @@ class ExportedHardware:
 
 @value(kw_only=True)
 class ExportedHost:
-    """A computer that such a user shows."""
+    """A computer shown by such a user."""
 
     id: HostId
     user_id: UserId
@@ -136,7 +135,7 @@ class ExportedTeam:
 
 @value()
 class Deletion:
-    """Something that was exported once, and that statistics sites shall forget."""
+    """A deletion of exported data that statistics sites must follow."""
 
     id: int
     cpid: str  #: of the user (external) or host
@@ -144,7 +143,7 @@ class Deletion:
 
 @value()
 class BadgeHolder:
-    """Who has a badge, and since when."""
+    """An owner of a badge, and since when."""
 
     owner_id: int
     badge_id: int
@@ -163,7 +162,7 @@ class ExportedBadge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSummary:
-    """What an export holds as a whole."""
+    """Summary of an export."""
 
     update_time: float  #: when the rows were read
     n_users: int = 0
@@ -186,3 +185,66 @@ def enumerations(
         xml = tuple(each for each in formats if each is not ExportFormat.PARQUET)
         for table in (ExportedTable.USER, ExportedTable.HOST, ExportedTable.TEAM):
             yield Enumeration(table=table, order=split, records_per_file=records_per_file, formats=xml)
+
+
+SMALLEST_SCALE = 1e-6
+LARGEST_SCALE = 1e6
+"""No scale outside of these is believed: scales say how far peak speeds are from useful ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionScale:
+    """Scale and weight of one app version."""
+
+    app_name: str
+    platform: str
+    plan_class: str = ""
+    version_num: int = 0  #: 100 * major + minor
+    expavg_credit: float = 0.0  #: recent average credit, in the project's credit per day
+    pfc_scale: float = 0.0  #: 0: not known
+    measured: bool = True  #: found by comparison with CPU versions of the same app, not taken from elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectScales:
+    """The exported scales of one project."""
+
+    name: str = ""
+    master_url: str = ""
+    credit_per_gflops_day: float = 200.0  #: the unit of its credit
+    time: float = 0.0  #: Unix seconds
+    versions: tuple[VersionScale, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedScale:
+    """The scale that a list of projects found together for one plan class."""
+
+    plan_class: str
+    scale: float
+    n_projects: int
+    lowest: float  #: of the projects' own scales
+    highest: float
+    expavg_credit: float  #: of all projects together, at 200 credit per GFLOPS-day
+
+
+MAX_BATCH = 500
+"""Jobs or accounts in one question."""
+
+
+class CountedJobState(StrEnum):
+    """A project's report on a job of an account."""
+
+    UNKNOWN = "unknown"  #: no job of this account, or one that was forgotten
+    IN_PROGRESS = "in_progress"
+    REPORTED = "reported"  #: back, and not decided
+    GRANTED = "granted"
+    REFUSED = "refused"  #: failed, invalid, too late, cancelled
+
+
+class KeysInBackup(StrEnum):
+    """Secrets included in a backup."""
+
+    ALL = "all"
+    NO_SIGNING_KEY = "no-signing-key"  #: all but the private key that signs programs
+    NONE = "none"

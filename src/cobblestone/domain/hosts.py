@@ -1,10 +1,11 @@
-"""Hosts and what they say of themselves."""
+"""Hosts, their descriptions of themselves, and the networks of their addresses."""
 
 from __future__ import annotations
 
-from cobblestone.domain.ids import AppVersionId, HostId, UserId
+import ipaddress
+
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.values import value
+from cobblestone.domain.values import AppVersionId, HostId, UserId, value
 
 CPU = "CPU"
 """Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …)."""
@@ -77,7 +78,7 @@ class Host:
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
     missing_runtime: str = (
-        ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.missing_runtime`
+        ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.versions`
     )
     missing_since: float = 0.0  #: when that was noticed, Unix seconds
     label: str = ""  #: the owner's own name for it
@@ -115,3 +116,20 @@ class HostAppVersion:
     bad_results: int = (
         0  #: failed, invalid or late ones, less those that were valid since; bounded, see the daily quota
     )
+
+
+IPV4_PREFIX = 24
+IPV6_PREFIX = 48
+"""What one customer of a provider gets, as a rule."""
+
+
+def network_of(address: str) -> str:
+    """Return the network of an address: ``192.0.2.0/24`` or ``2001:db8::/48``; anything else is returned unchanged."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    prefix = IPV4_PREFIX if parsed.version == 4 else IPV6_PREFIX
+    return str(ipaddress.ip_network((parsed, prefix), strict=False))

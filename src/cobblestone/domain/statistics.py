@@ -1,12 +1,22 @@
-"""Averages as values: recent average (RAC and the like), credit totals, running mean and variance."""
+"""Averages as values: recent average (RAC and the like), credit totals, running mean and variance, kinds of contribution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cobblestone.domain.values import value
+
+
+class Contribution(StrEnum):
+    """A kind of contribution."""
+
+    STORAGE = "storage"  #: byte-days of files that the project asked to keep, as far as they were proven
+    RECEIVED = "received"  #: bytes of inputs that the scheduler asked the computer to fetch
+    SENT = "sent"  #: bytes of outputs that the server took in
+
 
 SECONDS_PER_DAY = 86400.0
 
@@ -86,7 +96,7 @@ class RunningAverage:
         return average
 
     def merged(self, other: RunningAverage) -> RunningAverage:
-        """Mean and variance of two sets of samples that have none in common, weighted by their numbers.
+        """Return mean and variance of two disjoint sets of samples, weighted by their numbers.
 
         For records that turn out to be of one thing (two rows of one host).  Exact while both means are
         straight; source: Chan, Golub and LeVeque, *Updating formulae and a pairwise algorithm* (1979).

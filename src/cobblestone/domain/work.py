@@ -1,11 +1,17 @@
-"""Workunits, results, their files and their limits."""
+"""Workunits, results, their files, limits and states, with BOINC's numbers.
+
+States of workunits and results, with the numbers that the family uses.
+
+Source: BOINC's ``boinc_db_types.h``, ``common_defs.h`` and ``error_numbers.h`` (facts only).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum, IntFlag, StrEnum
 
-from cobblestone.domain.ids import (
+from cobblestone.domain.values import (
     AppId,
     AppVersionId,
     BatchId,
@@ -14,17 +20,131 @@ from cobblestone.domain.ids import (
     TeamId,
     UserId,
     WorkunitId,
+    value,
 )
-from cobblestone.domain.states import (
-    AssimilateState,
-    ClientState,
-    FileDeleteState,
-    Outcome,
-    ServerState,
-    ValidateState,
-    WorkunitError,
-)
-from cobblestone.domain.values import value
+
+
+class ServerState(IntEnum):
+    """The state of a result on the server."""
+
+    INACTIVE = 1  #: exists, not released
+    UNSENT = 2  #: may be sent to a host
+    IN_PROGRESS = 4  #: sent to a host
+    OVER = 5  #: reported, timed out or not needed
+
+
+class Outcome(IntEnum):
+    """How a result ended; meaningful when it is OVER."""
+
+    INIT = 0
+    SUCCESS = 1
+    COULDNT_SEND = 2
+    CLIENT_ERROR = 3
+    NO_REPLY = 4
+    DIDNT_NEED = 5
+    VALIDATE_ERROR = 6
+    CLIENT_DETACHED = 7
+
+
+class ValidateState(IntEnum):
+    """The verdict of validation on a result."""
+
+    INIT = 0  #: not looked at
+    VALID = 1
+    INVALID = 2
+    NO_CHECK = 3  #: the workunit failed; nobody will look
+    INCONCLUSIVE = 4  #: looked at, no quorum yet
+    TOO_LATE = 5  #: cannot be compared: the canonical output is deleted, or the comparison fails
+
+
+class ResultClientState(IntEnum):
+    """The state of a result on the client (reported by it)."""
+
+    NEW = 0
+    FILES_DOWNLOADING = 1
+    FILES_DOWNLOADED = 2
+    COMPUTE_ERROR = 3
+    FILES_UPLOADING = 4
+    FILES_UPLOADED = 5
+    ABORTED = 6
+    UPLOAD_FAILED = 7
+
+
+class AssimilateState(IntEnum):
+    """Whether the answer was passed to the project."""
+
+    INIT = 0
+    READY = 1
+    DONE = 2
+
+
+class FileDeleteState(IntEnum):
+    """Whether files can be deleted (READY) or are deleted (DONE)."""
+
+    INIT = 0
+    READY = 1
+    DONE = 2
+    ERROR = 3
+
+
+class WorkunitError(IntFlag):
+    """Why a workunit failed."""
+
+    NONE = 0
+    COULDNT_SEND_RESULT = 1
+    TOO_MANY_ERROR_RESULTS = 2
+    TOO_MANY_SUCCESS_RESULTS = 4
+    TOO_MANY_TOTAL_RESULTS = 8
+    CANCELLED = 16
+    NO_CANONICAL_RESULT = 32
+
+
+class BatchState(IntEnum):
+    """The state of a batch."""
+
+    INIT = 0  #: jobs are still being added
+    IN_PROGRESS = 1
+    COMPLETE = 2
+    ABORTED = 3
+    RETIRED = 4  #: outputs are gone, rows may be purged
+
+
+class HomogeneousRedundancy(IntEnum):
+    """How similar the hosts of one workunit must be (BOINC's numbers)."""
+
+    NONE = 0
+    FINE = 1  #: same operating system and processor family
+    COARSE = 2  #: same operating system and kind of processor
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses that rules use (the client's numbers)."""
+
+    SUCCESS = 0
+    ABORTED_BY_PROJECT = 202
+    ABORTED_BY_USER = 203
+    NO_PYTHON = 195  #: the launcher found no interpreter on the host
+
+
+class JobState(StrEnum):
+    """The state of a job, as its submitter sees it."""
+
+    WAITING = "waiting"
+    RUNNING = "running"  #: a result of it is on a host
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskState(StrEnum):
+    """States by which volunteers' tasks are grouped."""
+
+    IN_PROGRESS = "in_progress"
+    WAITING = "waiting"  #: reported, not validated yet
+    VALID = "valid"
+    INVALID = "invalid"
+    ERROR = "error"  #: failed, not returned, or not needed any more
+
 
 GIGAFLOPS = 1e9
 DAY = 86400.0
@@ -46,7 +166,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """An output that a result must (or, when optional, may) produce."""
+    """An output that a result must (or, if optional, may) produce."""
 
     open_name: str
     max_nbytes: int = 50_000_000
@@ -69,7 +189,7 @@ class JobLimits:
 
 @value(kw_only=True)
 class ReplicationRules:
-    """How many results of a workunit are made, needed and allowed."""
+    """How many results of a workunit are created, needed and allowed."""
 
     min_quorum: int = 1
     target_nresults: int = 1
@@ -79,8 +199,8 @@ class ReplicationRules:
 
 
 @value(kw_only=True)
-class Target:
-    """Who alone may get a job: a host, a user's hosts, or the hosts of a team's members.  Several must all fit."""
+class Recipients:
+    """Restriction of a job to a host, a user's hosts, or the hosts of a team's members.  All given ones must match."""
 
     host_id: HostId | None = None
     user_id: UserId | None = None
@@ -88,13 +208,13 @@ class Target:
 
     @property
     def one_person(self) -> bool:
-        """Whether all that may get it belongs to one user, so that nobody could check the answer."""
+        """Return whether all recipients belong to one user, so that no other person could check the answer."""
         return self.host_id is not None or self.user_id is not None
 
 
 @value(kw_only=True)
 class Workunit:
-    """One job: what to compute, how often, and where it stands.
+    """One job: what to compute, how often, and its state.
 
     A workunit has no single state; canonical result, errors, assimilation and file deletion together are its state.
     """
@@ -120,10 +240,10 @@ class Workunit:
     file_delete_state: FileDeleteState = FileDeleteState.INIT
     hr_class: int = 0
     app_version_id: AppVersionId | None = None  #: version the job is committed to
-    target: Target = Target()
+    target: Recipients = Recipients()
     size_class: int = -1  #: of an app with size classes; -1 = none
     turn: float = (
-        0.0  #: place in the queue among jobs of its priority; see `cobblestone.policy.dispatch.fairness`
+        0.0  #: place in the queue among jobs of its priority; see `cobblestone.policy.dispatch.catalogue`
     )
 
 
@@ -137,7 +257,7 @@ class Result:
     app_id: AppId
     server_state: ServerState = ServerState.UNSENT
     outcome: Outcome = Outcome.INIT
-    client_state: ClientState = ClientState.NEW
+    client_state: ResultClientState = ResultClientState.NEW
     validate_state: ValidateState = ValidateState.INIT
     file_delete_state: FileDeleteState = FileDeleteState.INIT
     host_id: HostId | None = None
@@ -161,7 +281,7 @@ class Result:
 
 @value(kw_only=True)
 class CreditOfRows:
-    """What rows shall say of credit that the ledger has."""
+    """The credit that rows should show according to the ledger."""
 
     results: Mapping[ResultId, tuple[float, float]]  #: what each claimed, and what it is granted in addition
     workunits: Mapping[WorkunitId, float]  #: what later results of each will get
@@ -171,10 +291,10 @@ NO_CREDIT = CreditOfRows(results={}, workunits={})
 
 
 def output_file_name(result_name: str, index: int) -> str:
-    """Physical name of the ``index``-th output of a result; unique, since result names are."""
+    """Return the physical name of the ``index``-th output of a result; unique, since result names are."""
     return f"{result_name}_{index}"
 
 
 def result_name(workunit_name: str, number: int) -> str:
-    """Name of the ``number``-th result of a workunit, as the family builds it."""
+    """Return the name of the ``number``-th result of a workunit, as BOINC builds it."""
     return f"{workunit_name}_{number}"

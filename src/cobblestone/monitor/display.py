@@ -1,10 +1,10 @@
-"""The terminal display: what the client's page shows, through the same JSON interface."""
+"""The terminal display: what the client's page shows, timeline included, through the same JSON interface."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -14,9 +14,41 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
-from cobblestone.client.remote import Address, ask
+from cobblestone.client.remote.access import Address, ask
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.monitor.timeline_text import draw_timeline
+
+COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "bright_red", "bright_cyan", "bright_yellow")
+RAN, PLANNED, LATE, NOW = "█", "▒", "!", "│"
+MAX_LANES = 12
+LEAST_AHEAD = 3600.0
+LEAST_BEHIND = 600.0
+
+
+def draw_timeline(timeline: Mapping[str, Any], width: int) -> list[Text]:
+    """Return the lines of a timeline as the client reports it; lanes that do not fit are counted."""
+    now, runs = float(timeline["now"]), timeline["runs"]
+    begin = min([now - LEAST_BEHIND, *(run["begin"] for run in runs)])
+    end = max([now + LEAST_AHEAD, *(run["end"] for run in runs)])
+
+    def column(time: float) -> int:
+        return min(width - 1, int(width * (time - begin) / (end - begin)))
+
+    projects = list(dict.fromkeys(run["project"] for run in runs))
+    lanes = 1 + max((run["lane"] for run in runs), default=-1)
+    lines: list[Text] = []
+    for lane in range(min(lanes, MAX_LANES)):
+        cells = [(" ", "")] * width
+        for run in (each for each in runs if each["lane"] == lane):
+            sign = RAN if not run["planned"] else LATE if run["late"] else PLANNED
+            colour = "red" if sign is LATE else COLOURS[projects.index(run["project"]) % len(COLOURS)]
+            for place in range(column(run["begin"]), column(run["end"]) + 1):
+                cells[place] = (sign, colour)
+        cells[column(now)] = (NOW, "bold")
+        lines.append(Text.assemble(*cells))
+    if lanes > MAX_LANES:
+        lines.append(Text(f"… and {lanes - MAX_LANES} more at once", "dim"))
+    return lines or [Text("No runs, past or planned.", "dim")]
+
 
 REFRESH_SECONDS = 2.0
 TIMELINE_EVERY = 7
@@ -32,8 +64,8 @@ _TABLES = {
 }
 
 
-class Display(App[None]):
-    """One client, until q is pressed."""
+class MonitorDisplay(App[None]):
+    """The display of one client, until q is pressed."""
 
     CSS = """
     #status { height: auto; padding: 0 1; }
@@ -55,7 +87,7 @@ class Display(App[None]):
         self._stopped_tasks: dict[str, bool] = {}  # tasks by their names
 
     def compose(self) -> ComposeResult:
-        """Put the parts on the screen."""
+        """Lay out the widgets."""
         yield Static("Connecting …", id="status", markup=False)
         yield Static(id="timeline")
         with TabbedContent():
@@ -67,7 +99,7 @@ class Display(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Start polling."""
         self.query_one("#tasks", DataTable).focus()
         self.set_interval(REFRESH_SECONDS, self.refresh_figures)
         self.call_later(self.refresh_figures)
@@ -76,7 +108,7 @@ class Display(App[None]):
         return await asyncio.to_thread(ask, self._client_address, command, self._certificate, **given)
 
     async def refresh_figures(self) -> None:
-        """Ask for everything, and show it."""
+        """Fetch everything and show it."""
         try:
             self._show_status(await self._ask_client("status"))
             self._fill("tasks", [self._task_cells(row) for row in await self._ask_client("tasks")])
@@ -94,7 +126,7 @@ class Display(App[None]):
         counts, cpus = found["tasks"], found["cpus"]
         first = (
             f"{found['host_name'] or self._client_address.name}: {counts['running']} running, {counts['waiting']} waiting,"
-            f" {counts['ready_to_report']} to be reported; {cpus['allowed']} of {cpus['of_computer']} CPUs;"
+            f" {counts['ready_to_report']} to report; {cpus['allowed']} of {cpus['of_computer']} CPUs;"
             f" policy {found['policy']}"
         )
         self.query_one("#status", Static).update("\n".join((first, *found["because"])))
@@ -130,7 +162,7 @@ class Display(App[None]):
     # -- keys -----------------------------------------------------------------------------------------------
 
     async def action_suspend(self) -> None:
-        """Suspend the chosen task, or let it go on."""
+        """Suspend or resume the chosen task."""
         table = self._rows_of("tasks")
         if table.row_count:
             name = table.get_row_at(table.cursor_row)[0].plain
@@ -141,7 +173,7 @@ class Display(App[None]):
         await self._act("mode", which="run", mode="never", seconds=HOUR)
 
     async def action_compute(self) -> None:
-        """Compute as the preferences say."""
+        """Compute according to preferences."""
         await self._act("mode", which="run", mode="auto")
 
     async def _act(self, command: str, **given: Any) -> None:

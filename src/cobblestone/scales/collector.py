@@ -1,16 +1,21 @@
-"""Collects the exports of a list of projects, again and again."""
+"""Collects the exports of listed projects repeatedly: bounded, without redirects, and stored over a restart."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import structlog
 
-from cobblestone.domain.errors import ConfigError, RemoteProtocolError
-from cobblestone.ops.clock import Clock, system_clock
+from cobblestone import __version__
+from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.files import write_durably
 from cobblestone.policy.credit.cross_project import (
     MAX_AGE,
     MIN_PROJECTS,
@@ -18,10 +23,156 @@ from cobblestone.policy.credit.cross_project import (
     Publication,
     publish,
 )
-from cobblestone.scales.fetch import TIMEOUT_SECONDS, FetchFailed, checked_url, fetch, new_client
-from cobblestone.scales.source import Source
-from cobblestone.scales.state import read_state, write_state
-from cobblestone.wire.scales import parse_project_scales
+from cobblestone.wire.project.scales import MAX_BYTES, parse_project_scales
+
+
+@dataclass(slots=True)
+class ListedProject:
+    """A listed project, and its status."""
+
+    url: str
+    last: CollectedScales | None = None  #: its last good export
+    n_refused: int = 0  #: versions of that export that could not be believed
+    problem: str = ""  #: of the last attempt; empty: it went well
+    tried: float = 0.0  #: Unix seconds of the last attempt; 0: never
+
+
+TIMEOUT_SECONDS = 30.0
+"""For the whole exchange: a server that sends a byte a minute does not hold us up."""
+_HEADERS = {"User-Agent": f"cobblestone/{__version__} scales", "Accept-Encoding": "identity"}
+
+
+class DocumentUnreadable(CobblestoneError):
+    """A document could not be read from its address."""
+
+
+def new_client(timeout_seconds: float = TIMEOUT_SECONDS) -> httpx.AsyncClient:
+    """Return a client for `fetch`."""
+    return httpx.AsyncClient(
+        headers=_HEADERS,
+        timeout=timeout_seconds,
+        follow_redirects=False,
+        limits=httpx.Limits(max_connections=32, max_keepalive_connections=0),
+    )
+
+
+def checked_url(text: str) -> str:
+    """Return an address of http or https; that of a project (ending in a slash) becomes that of its export.
+
+    Raises ConfigError for anything else.
+    """
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable or any(character.isspace() for character in text):
+        raise ConfigError(f"{text[:200]!r} is not an address; give one such as https://example.org/project/")
+    return text + "scales.json" if text.endswith("/") else text
+
+
+async def fetch(
+    client: httpx.AsyncClient,
+    url: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> bytes:
+    """Return the body at an address.  Raises FetchFailed if it is unreachable, too slow, too large, or not answered with 200."""
+    try:
+        async with asyncio.timeout(timeout_seconds), client.stream("GET", url) as answer:
+            if answer.is_redirect:
+                target = answer.headers.get("location", "")[:200]
+                raise DocumentUnreadable(f"{url} has moved to {target!r}; put that address in the list")
+            if answer.status_code != 200:
+                raise DocumentUnreadable(f"{url} answered with status {answer.status_code}")
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise DocumentUnreadable(f"{url} answered with a compressed body, which was not requested")
+            body = bytearray()
+            async for piece in answer.aiter_raw():
+                body += piece
+                if len(body) > max_bytes:
+                    raise DocumentUnreadable(f"{url} sends more than {max_bytes} bytes")
+            return bytes(body)
+    except TimeoutError as error:
+        raise DocumentUnreadable(f"{url} did not answer within {timeout_seconds:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        raise DocumentUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+
+
+async def _fetch_once(url: str, timeout_seconds: float) -> bytes:
+    async with new_client(timeout_seconds) as client:
+        return await fetch(client, url, timeout_seconds=timeout_seconds)
+
+
+def read_document(place: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+    """Return the document at an address or in a file.  Raises FetchFailed, ConfigError."""
+    if "://" in place:
+        return asyncio.run(_fetch_once(checked_url(place), timeout_seconds))
+    try:
+        with Path(place).open("rb") as handle:
+            return handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DocumentUnreadable(f"{place} cannot be read: {error.strerror}") from error
+
+
+FORMAT = 1
+MAX_STATE_BYTES = 1_000_000_000
+
+
+class KeptSource(msgspec.Struct, frozen=True):
+    """A listed project, and its status."""
+
+    url: str
+    last: CollectedScales | None
+    n_refused: int
+    problem: str
+    tried: float
+
+
+class ScalesFile(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    format: int
+    sources: list[KeptSource]
+
+
+def write_state(path: Path, sources: Sequence[ListedProject]) -> None:
+    """Store the state.  Raises OSError."""
+    kept = [KeptSource(each.url, each.last, each.n_refused, each.problem, each.tried) for each in sources]
+    write_durably(path, msgspec.json.encode(ScalesFile(FORMAT, kept)))
+
+
+def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
+    """Fill in the stored state of projects still listed; return how many.  Does nothing without a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is none of this service's.
+    """
+    if not path.exists():
+        return 0
+    try:
+        if path.stat().st_size > MAX_STATE_BYTES:
+            raise ValueError(f"longer than {MAX_STATE_BYTES} bytes")
+        state = msgspec.json.decode(path.read_bytes(), type=ScalesFile)
+        if state.format != FORMAT:
+            raise ValueError(f"format {state.format}, not {FORMAT}")
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} is not a state file of this service ({error}). Give another --state, or remove it to start again."
+        ) from error
+    known = {each.url: each for each in state.sources}
+    n_found = 0
+    for source in sources:
+        kept = known.get(source.url)
+        if kept is None:
+            continue
+        n_found += 1
+        source.last, source.n_refused = kept.last, kept.n_refused
+        source.problem, source.tried = kept.problem, kept.tried
+    return n_found
+
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +183,7 @@ AT_ONCE = 16
 
 
 def read_sources(places: Iterable[str]) -> list[str]:
-    """Addresses of exports, each once, from addresses and from files with one address to a line (``#``: comment).
+    """Return addresses of exports, each once, from addresses and from files with one address per line (``#``: comment).
 
     Raises ConfigError: a file cannot be read, an address is none, or there are none or too many.
     """
@@ -41,9 +192,7 @@ def read_sources(places: Iterable[str]) -> list[str]:
         for text in [place] if "://" in place else _lines(Path(place)):
             found[checked_url(text)] = None
     if not found:
-        raise ConfigError(
-            "There are no projects to collect from: give addresses, or files with one to a line."
-        )
+        raise ConfigError("There are no projects to collect from: give URLs, or files with one per line.")
     if len(found) > MAX_SOURCES:
         raise ConfigError(f"{len(found)} projects are too many: at most {MAX_SOURCES}.")
     return list(found)
@@ -55,14 +204,14 @@ def _lines(path: Path) -> list[str]:
             text = handle.read(MAX_LIST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}. Give addresses, or a file with one to a line."
+            f"{path} cannot be read: {error}. Give URLs, or a file with one per line."
         ) from error
     cut = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in cut if line]
 
 
-class Collector:
-    """Knows what the projects of a list said last, and what follows from it."""
+class ScalesCollector:
+    """Keeps the last reports of the listed projects, and the resulting scales."""
 
     def __init__(
         self,
@@ -73,8 +222,8 @@ class Collector:
         timeout_seconds: float = TIMEOUT_SECONDS,
         state: Path | None = None,
     ) -> None:
-        """``state``: a file that keeps what projects said; raises ConfigError when it holds something else."""
-        self.sources = [Source(url) for url in urls]
+        """``state``: a file with the projects' reports; raises ConfigError if it contains something else."""
+        self.sources = [ListedProject(url) for url in urls]
         self._clock = clock
         self._min_projects = min_projects
         self._timeout = timeout_seconds
@@ -84,7 +233,7 @@ class Collector:
             self._publication = self._publish()
 
     async def collect(self) -> None:
-        """Ask every project once.  Whatever a project answers, or does not, the others are not held up by it."""
+        """Ask every project once.  No project's answer, or lack of one, delays the others."""
         slots = asyncio.Semaphore(AT_ONCE)
         async with new_client(self._timeout) as client, asyncio.TaskGroup() as group:
             for source in self.sources:
@@ -94,34 +243,34 @@ class Collector:
         n_failed = sum(bool(source.problem) for source in self.sources)
         log.info("scales_collected", projects=len(self.sources), failed=n_failed)
 
-    async def _ask(self, client: httpx.AsyncClient, source: Source, slots: asyncio.Semaphore) -> None:
+    async def _ask(self, client: httpx.AsyncClient, source: ListedProject, slots: asyncio.Semaphore) -> None:
         async with slots:
             source.tried = self._clock()
             try:
                 body = await fetch(client, source.url, timeout_seconds=self._timeout)
                 parsed = await asyncio.to_thread(parse_project_scales, body)
-            except (FetchFailed, RemoteProtocolError) as error:
+            except (DocumentUnreadable, RemoteProtocolError) as error:
                 source.problem = str(error)
                 log.warning("scales_source_failed", url=source.url, problem=source.problem)
                 return
             except Exception:  # the last resort: a mistake of ours with one answer must not end the round
-                source.problem = "its answer cannot be read by a mistake of this service; see its log"
+                source.problem = "its answer cannot be read because of a bug in this service; see its log"
                 log.exception("scales_source_failed", url=source.url)
                 return
             source.problem = ""
             source.n_refused = parsed.n_refused
             source.last = CollectedScales(scales=parsed.scales, time=self._clock())
 
-    def in_use(self, source: Source) -> bool:
-        """Whether a project's last export still counts."""
+    def in_use(self, source: ListedProject) -> bool:
+        """Return whether a project's last export still counts."""
         return source.last is not None and self._clock() - source.last.time <= MAX_AGE
 
     def publication(self) -> Publication:
-        """Return what followed from the last round: computed once, for asking is cheap and projects may say much."""
+        """Return the result of the last round: computed once, since requests are cheap and projects may report much."""
         return self._publication
 
     def _keep(self) -> None:
-        """Write down what is known, before it is published: so a restart never publishes anything older."""
+        """Store the state before it is published, so that a restart never publishes anything older."""
         if self._state is None:
             return
         try:
@@ -134,7 +283,7 @@ class Collector:
         return publish(collected, now=self._clock(), min_projects=self._min_projects)
 
     async def run(self, every_seconds: float) -> None:
-        """Collect for ever, with a pause of ``every_seconds`` between rounds."""
+        """Collect forever, with a pause of ``every_seconds`` between rounds."""
         while True:
             await self.collect()
             await asyncio.sleep(every_seconds)

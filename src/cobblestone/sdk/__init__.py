@@ -1,13 +1,11 @@
-"""Submit jobs to a project and collect their results, over HTTP.  The names of :mod:`cobblestone`, and some more."""
+"""Submit jobs to a project and collect their results, over HTTP.  Exports the names of :mod:`cobblestone`, and some more."""
 
 from __future__ import annotations
 
 from cobblestone.api_schema.batches import BatchStatus
 from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
-from cobblestone.sdk.answers import JobResult, Outputs
-from cobblestone.sdk.app_definition import AppSpec
-from cobblestone.sdk.batch import Batch
-from cobblestone.sdk.errors import (
+from cobblestone.sdk.api.batch import Batch, JobResult, Outputs
+from cobblestone.sdk.api.connection import (
     BusyError,
     ConflictError,
     JobFailed,
@@ -16,8 +14,9 @@ from cobblestone.sdk.errors import (
     RequestRefused,
     Unreachable,
 )
+from cobblestone.sdk.api.jobs import Content, Job, json_input
+from cobblestone.sdk.app_definition import AppSpec
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import Content, Job, json_input
 from cobblestone.sdk.project import Project, connect
 
 __all__ = [

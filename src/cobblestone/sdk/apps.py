@@ -27,25 +27,27 @@ from cobblestone.api_schema.apps import (
 )
 from cobblestone.api_schema.project import PlanClass, PlanClassList
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
-from cobblestone.sdk.app_package import (
+from cobblestone.sdk.packing.app_package import (
     Command,
+    ContainerCommand,
+    brings_container,
     command_version,
+    container_version,
     native_version,
     read_templates,
     split_command,
 )
-from cobblestone.sdk.bundle import (
+from cobblestone.sdk.packing.bundle import (
     DEFAULT_PYTHON,
     BundleCommand,
     brings_python,
     bundle_command,
     bundle_version,
 )
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.container import ContainerCommand, brings_container, container_version
-from cobblestone.sdk.errors import ConflictError
-from cobblestone.sdk.wasm_package import (
+from cobblestone.sdk.packing.wasm_package import (
+    PACKAGES_FILE,
     WasmCommand,
     in_browsers,
     portable_command,
@@ -53,19 +55,18 @@ from cobblestone.sdk.wasm_package import (
     runs_python,
     wasm_version,
 )
-from cobblestone.sdk.wasm_sources import PACKAGES_FILE
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
 
 class AppMethods:
-    """The part of a project that is about apps."""
+    """The calls of a project about apps."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def apps(self) -> list[App]:
-        """All apps."""
+        """Return all apps."""
         return self.connection.get("/apps", AppList).apps
 
     def app(self, name: str) -> App:
@@ -73,7 +74,7 @@ class AppMethods:
         return self.connection.get(f"/apps/{quote(name, safe='')}", App)
 
     def versions(self, app: str) -> list[Version]:
-        """All versions of an app, deprecated ones too."""
+        """Return all versions of an app, including deprecated ones."""
         path = f"/apps/{quote(app, safe='')}/versions"
         return self.connection.get(path, VersionList, deprecated=True).versions
 
@@ -82,7 +83,7 @@ class AppMethods:
         return self.connection.get("/plan_classes", PlanClassList).plan_classes
 
     def functions(self, app: str, beside: Iterable[str | Path] = ()) -> ProjectFunctions:
-        """Brings Python functions of an app into the project's folder."""
+        """Return a helper that copies Python functions of an app into the project's folder."""
         return ProjectFunctions(self.connection.folder, app, beside=[Path(file) for file in beside])
 
     def create_app(
@@ -92,7 +93,7 @@ class AppMethods:
         files: Iterable[str | Path] = (),
         **more: Any,
     ) -> App:
-        """Make an app; with a command also its first version.
+        """Create an app; with a command, also its first version.
 
         Give an :class:`AppSpec`, or its members one by one:
         ``create_app("period", "python3 period.py {input} {output}", ["period.py"], quorum=2)``.
@@ -149,7 +150,7 @@ class AppMethods:
         plan_class: str = "",
         rollout: Sequence[float] = (),
     ) -> Version:
-        """Add a version to an app that was made of a command; what is not given stays.
+        """Add a version to an app that was made from a command; options not given keep their values.
 
         ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
         step (empty: all at once).  With ``browsers`` visitors' browsers compute it too; they go on doing so if they did.
@@ -166,15 +167,15 @@ class AppMethods:
         portable = any(runs_python(each) for each in app.versions)
         if wasm is None and not portable and any(runs_modules(each) for each in app.versions):
             raise JobError(
-                f"{name} runs a WebAssembly module. Give that of the new version as well: --wasm FILE"
+                f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
             )
         if bundle is None and any(brings_python(each) for each in app.versions):
             raise JobError(
-                f"{name} brings its own Python. Make that of the new version as well: --bundle FILE"
+                f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
             )
         if container is None and brings_container(app.versions):
             raise JobError(
-                f"{name} runs in a container. Give that of the new version as well: --container FILE"
+                f"{name} runs in a container. Also give the container of the new version: --container FILE"
             )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
@@ -243,15 +244,15 @@ class AppMethods:
         return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
 
     def change_app(self, name: str, changes: AppChanges) -> App:
-        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
+        """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
         return self.connection.patch(f"/apps/{quote(name, safe='')}", changes, App)
 
     def propose_deadline(self, name: str) -> DeadlineProposal:
-        """Return how much time an app's jobs should get, by what its good results took.  Raises NotFoundError."""
+        """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
         return self.connection.get(f"/apps/{quote(name, safe='')}/deadline", DeadlineProposal)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
-        """Send a version no more, or again.  Raises NotFoundError."""
+        """Stop sending a version, or send it again.  Raises NotFoundError."""
         return self.connection.patch(f"/versions/{version_id}", VersionChanges(deprecated=not undo), Version)
 
     def _refuse_taken(self, name: str) -> None:
@@ -267,11 +268,12 @@ class AppMethods:
 
 def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: object) -> None:
     if in_use_there and quorum < 2:
-        raise JobError("A browser is never believed alone: --browser needs --quorum 2 or more.")
+        raise JobError("A browser is never trusted alone: --browser needs --quorum 2 or more.")
     if in_use_there and bundle is not None and compare == "bitwise":
         raise JobError(
-            "Compiled packages give other last bits in a browser than on the computer that checks it: --bundle with --browser"
-            " needs a comparison that allows for that, such as --compare numeric:rtol=1e-6"
+            "Compiled packages give different last bits in a browser and on the computer that "
+            "checks it: --bundle with --browser needs a comparison that allows for that, such "
+            "as --compare numeric:rtol=1e-6"
         )
 
 
@@ -296,8 +298,8 @@ def _command(spec: AppSpec) -> Command:
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers and spec.bundle is None:
             raise JobError(
-                "Browsers compute WebAssembly, and Python with the packages of a bundle: give --wasm, --source, --portable or"
-                " --bundle as well."
+                "Browsers compute WebAssembly, and Python with the packages of a bundle: also "
+                "give --wasm, --source, --portable or --bundle."
             )
         command = Command(
             words=words,
@@ -336,7 +338,7 @@ def _command(spec: AppSpec) -> Command:
 
 
 def _native(spec: AppSpec, about: NewApp) -> NewApp:
-    """Return the app of a native program: what its templates say, and over it what the scientist says."""
+    """Return the app of a native program, from its templates and the scientist's options, which take precedence."""
     templates = read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
         OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)

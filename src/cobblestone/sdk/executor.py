@@ -22,11 +22,9 @@ from cobblestone.api_schema.batches import (
     ResultsPage,
 )
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.sdk.answers import JobResult
-from cobblestone.sdk.batch import Batch
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused
-from cobblestone.sdk.jobs import FileSender, Job, as_job
+from cobblestone.sdk.api.batch import Batch, JobResult
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused
+from cobblestone.sdk.api.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
 POLL_SECONDS = 5.0
@@ -53,7 +51,7 @@ class JobFuture(Future[JobResult]):
         self._settled = False
 
     def cancel(self) -> bool:
-        """Cancel the job, if it has not ended; whether it is cancelled."""
+        """Cancel the job, if it has not ended; return whether it is cancelled."""
         if not super().cancel():
             return False
         self.settle()  # whoever waits for it is told
@@ -123,7 +121,7 @@ class JobExecutor(Executor):
         return (future.result(timeout) for future in futures)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; wait for those that are open (saying what they are when it takes long), or cancel them."""
+        """Take no more jobs; wait for the open ones (listing them when it takes long), or cancel them."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -135,7 +133,7 @@ class JobExecutor(Executor):
             self._wait()
 
     def forget(self, future: JobFuture) -> None:
-        """Cancel the job of a future that nobody waits for any more, if it was sent."""
+        """Cancel the job of a future that is no longer waited for, if it was sent."""
         with self._lock:
             known = self._futures.pop(future.workunit, None) is not None
         if known:
@@ -143,7 +141,9 @@ class JobExecutor(Executor):
                 self._cancel([future.workunit])
             except CobblestoneError as error:
                 log.warning(
-                    "Job %s runs in vain, since it could not be cancelled: %s", future.workunit, error
+                    "Job %s still runs, although it is not needed, because it could not be cancelled: %s",
+                    future.workunit,
+                    error,
                 )
 
     def _cancel_all(self) -> None:
@@ -160,7 +160,7 @@ class JobExecutor(Executor):
             self._connection.post(f"/batches/{self.batch.id}/jobs/cancel", body, BatchStatus)
 
     def _wait(self) -> None:
-        """Wait for the last answer; from time to time, and when interrupted, say what is open."""
+        """Wait for the last answer; from time to time, and when interrupted, print what is open."""
         pause = TELL_SECONDS
         try:
             while self._receiver.is_alive():
@@ -265,7 +265,7 @@ class JobExecutor(Executor):
             self._fail(error)
 
     def _end_stuck(self) -> None:
-        """End the futures of jobs that failed and that nobody at hand is left to try."""
+        """End the futures of jobs that failed and that no available volunteer can still try."""
         stuck = self._connection.get(f"/batches/{self.batch.id}/stuck", JobList).jobs
         self._cancel([job.workunit for job in stuck])
         for job in stuck:
@@ -285,7 +285,7 @@ class JobExecutor(Executor):
             future.set_result(result)
 
     def _fail(self, error: CobblestoneError) -> None:
-        """Nothing more can be sent or received: everybody who waits is told."""
+        """Fail all futures because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
             waiting = list(self._futures.values())

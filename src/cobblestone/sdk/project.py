@@ -1,4 +1,4 @@
-"""A project, as a program sees it."""
+"""A project, as a program uses it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ from cobblestone.api_schema.batches import (
 )
 from cobblestone.api_schema.project import ProjectStatus
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.sdk.administration import Administration
-from cobblestone.sdk.answers import JobResult
+from cobblestone.sdk.api.administration import Administration, Operation
+from cobblestone.sdk.api.batch import Batch, JobResult
+from cobblestone.sdk.api.connection import Connection, locate, open_connection
+from cobblestone.sdk.api.jobs import Content, FileSender, Job, Sending, as_job, in_chunks
 from cobblestone.sdk.apps import AppMethods
-from cobblestone.sdk.batch import Batch
-from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import Content, FileSender, Job, Sending, as_job, in_chunks
-from cobblestone.sdk.locate import locate
-from cobblestone.sdk.operation import Operation
 
 Progress = Callable[[int], None]
 """Is told how many jobs have been handed over so far."""
 
 
 class Project(AppMethods):
-    """A project, as a program sees it.  Made by :func:`connect`; use as a context manager, or call :meth:`close`.
+    """A project, as a program uses it.  Created by :func:`connect`; use as a context manager, or call :meth:`close`.
 
     >>> project.running
     True
@@ -60,21 +57,21 @@ class Project(AppMethods):
 
     @property
     def running(self) -> bool:
-        """Whether the project's server is running; if not, this process stands in for it."""
+        """Return whether the project's server is running; if not, this process replaces it."""
         return not self.connection.in_process
 
     @property
     def admin(self) -> Administration:
-        """What operators do: tokens, accounts, teams, news."""
+        """Return the calls for operators: tokens, accounts, teams, news."""
         return Administration(self.connection)
 
     @property
     def operation(self) -> Operation:
-        """What operators do by hand: cancel, retry, block, roll out, check."""
+        """Return the calls to operate a running project: cancel, retry, block, roll out, check."""
         return Operation(self.connection)
 
     def status(self) -> ProjectStatus:
-        """How the project is doing."""
+        """Return the state of the project."""
         return self.connection.get("/status", ProjectStatus)
 
     # -- batches ---------------------------------------------------------------------------------------
@@ -151,11 +148,11 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """Return a batch that was submitted before.  Raises NotFoundError."""
+        """Return a batch that was submitted earlier.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.get(f"/batches/{batch_id}", BatchStatus))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
-        """Batches, the newest first."""
+        """Return batches, newest first."""
         return self.connection.get("/batches", BatchList, limit=limit).batches
 
     def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:
@@ -165,7 +162,7 @@ class Project(AppMethods):
     def map(
         self, app: str, inputs: Iterable[object], *, args: Mapping[str, object] | None = None
     ) -> Iterator[JobResult]:
-        """Submit one job for each input and give the results in the order of the inputs."""
+        """Submit one job for each input and yield the results in the order of the inputs."""
         batch = self.submit(app, inputs, args=args)
         waiting: dict[int, JobResult] = {}
         order = [job.id for job in batch.jobs()]

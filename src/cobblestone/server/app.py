@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,18 +21,17 @@ from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api import api_routes
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
-from cobblestone.server.credit.cross_project_scales import ScaleExport
+from cobblestone.server.credit.scales import ScaleExport
 from cobblestone.server.files.download import DownloadHandler
 from cobblestone.server.files.exports import ExportFiles
 from cobblestone.server.files.uploads import UploadHandler
-from cobblestone.server.operation.monitoring import Monitoring
+from cobblestone.server.operation.monitoring import ProjectMonitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
-from cobblestone.server.scheduler.island_router import IslandRouter
-from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
+from cobblestone.server.scheduler.reply import UPLOAD_PATH
 from cobblestone.server.web import web_routes
-from cobblestone.server.web.feeds import Feeds
-from cobblestone.server.web.site import Site
-from cobblestone.service.http.middleware import RequestMiddleware
+from cobblestone.server.web.presentation.feeds import FeedPages
+from cobblestone.server.web.presentation.site import ProjectSite
+from cobblestone.service.http.requests import RequestMiddleware
 
 log = structlog.get_logger(__name__)
 
@@ -68,26 +66,23 @@ _STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, 
 
 
 def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starlette:
-    """Compose the application: the endpoints of some roles, below the path of the master URL."""
+    """Create the application: the endpoints of some roles, below the path of the master URL."""
     routes: list[BaseRoute] = []
     busy: dict[str, ASGIApp] = {}
     if Role.SCHEDULER in roles:
-        busy[SCHEDULER_PATH] = scheduler = SchedulerRpc(ctx, ctx.offers)
-        if ctx.islands:
-            max_bytes = ctx.settings.server.max_request_bytes
-            busy[SCHEDULER_PATH] = IslandRouter(scheduler, ctx.islands, SCHEDULER_PATH, max_bytes=max_bytes)
+        busy[SCHEDULER_PATH] = SchedulerRpc(ctx, ctx.offers)
     if Role.UPLOAD in roles:
         busy[UPLOAD_PATH] = UploadHandler(ctx)
         routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx), methods=["GET"]))
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
-    routes += Monitoring(ctx, of_project=Role.WEB in roles).routes()
+    routes += ProjectMonitoring(ctx, of_project=Role.WEB in roles).routes()
     # Any: Starlette's type for keys and values
     handlers: dict[Any, Any] = {error: _problem(status) for error, status in _STATUS.items()}
     if Role.WEB in roles:
         routes += _web(ctx)
-        handlers[HTTPException] = Site(ctx).http_error
-    prefix = urlsplit(ctx.own_url).path.rstrip("/")
+        handlers[HTTPException] = ProjectSite(ctx).http_error
+    prefix = urlsplit(ctx.master_url).path.rstrip("/")
     part_of = partial(_part_of, prefix=prefix)
     at_once = {f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()}
     app = Starlette(
@@ -102,12 +97,10 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
-    """Return what people, programs and account managers ask for; on an island programs alone, for the centre has the accounts."""
-    if ctx.settings.island.number:
-        return [*api_routes(ctx), Route("/{path:path}", _to_centre(ctx), methods=["GET", "POST"])]
+    """Return the routes for people, programs and account managers."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
-    feeds = Feeds(ctx)
+    feeds = FeedPages(ctx)
     return [
         Route("/get_project_config.php", rpc.get_project_config),
         Route("/create_account.php", rpc.create_account),
@@ -125,16 +118,6 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
     ]
 
 
-def _to_centre(ctx: ServerContext) -> Callable[[Request], Response]:
-    """Return a handler that sends everybody to the same page of the centre."""
-
-    def to_centre(request: Request) -> Response:
-        address = ctx.url(request.path_params["path"])
-        return RedirectResponse(f"{address}?{request.url.query}" if request.url.query else address)
-
-    return to_centre
-
-
 def _part_of(path: str, *, prefix: str) -> str:
     """Return the part of the server that a path belongs to."""
     below = path[len(prefix) + 1 :]
@@ -147,7 +130,7 @@ def _part_of(path: str, *, prefix: str) -> str:
 
 
 def _guarded(endpoint: ASGIApp) -> ASGIApp:
-    """Return an endpoint that is reached without the routes, and answers errors of the store as those behind them do."""
+    """Return an endpoint outside the routes that handles errors of the store as the routes do."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:

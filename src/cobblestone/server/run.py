@@ -1,4 +1,4 @@
-"""Run a project: web application and daemons in one process, or some of them in each of several."""
+"""Run a project: web application and daemons in one process, or divided among several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import math
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,38 +17,45 @@ import structlog
 
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.ops.clock import Clock, system_clock
-from cobblestone.ops.durable_files import write_durably
+from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.files import write_durably
 from cobblestone.ops.settings import Settings
-from cobblestone.server.accounts.account_daemon import AccountKeeper, AppCreditFollower
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.core.islands import load_islands
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
-from cobblestone.server.daemons.badges import BadgeKeeper
-from cobblestone.server.daemons.exporter import Exporter
 from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
-from cobblestone.server.daemons.history import HistoryKeeper
-from cobblestone.server.daemons.island_follower import SWEEP_SECONDS as ISLAND_SWEEP_SECONDS
-from cobblestone.server.daemons.island_follower import IslandFollower
-from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
+from cobblestone.server.daemons.housekeeping import (
+    AccountKeeper,
+    AppCreditFollower,
+    BadgeKeeper,
+    Exporter,
+    HistoryKeeper,
+    ScaleUpdater,
+    StatisticsUpdater,
+    TransferCounter,
+)
 from cobblestone.server.daemons.storage_proofs import StorageKeeper
-from cobblestone.server.daemons.transfer_counter import TransferCounter
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.server.operation.alert_daemon import Watcher
-from cobblestone.service.mailer import Mailer
-from cobblestone.service.processes import BEAT_SECONDS, Heartbeat
+from cobblestone.server.operation.alerts import Watcher
+from cobblestone.service.mail import Mailer
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
-from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
+from cobblestone.service.supervision import (
+    BEAT_SECONDS,
+    SWEEP_SECONDS,
+    DaemonTask,
+    Heartbeat,
+    in_turn,
+    run_daemons,
+)
+from cobblestone.store.catalog import files
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import files
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +79,7 @@ STAGED_SECONDS = 86400.0
 def open_project(
     root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
 ) -> Generator[ServerContext, None, None]:
-    """Open a project's folder: settings, lock, database.  On SQLite nobody else may have it open.
+    """Open a project's folder: settings, lock, database.  With SQLite, no other process may have it open.
 
     Raises:
         ConfigError: it is not a project, or its settings are wrong.
@@ -107,43 +114,38 @@ def open_project(
 def _contributions(
     ctx: ServerContext,
 ) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
-    """Yield the daemons that count what is given beside computing, where the project wants that."""
+    """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
         yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
         yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
-def _island_daemons(ctx: ServerContext, followers: Iterable[IslandFollower]) -> Iterator[Daemon]:
-    """Yield the daemons that carry between islands and this server, their centre."""
-    for follower in followers:
-        step = in_turn(ctx.processes, Role.STATISTICS, follower.step)
-        yield Daemon(name=follower.name, step=step, sweep_seconds=ISLAND_SWEEP_SECONDS)
-
-
-def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
+def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[DaemonTask]:
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
         finishes = {Role.VALIDATOR, Role.ASSIMILATOR, Role.FILE_DELETER} <= roles
         transitioner = Transitioner(ctx, finishes=finishes)
-        yield Daemon(
+        yield DaemonTask(
             name=Role.TRANSITIONER,
             step=transitioner.step,
             pause=transitioner.until_next,
             step_limit=SHORT_STEP_SECONDS,
         )
     if Role.VALIDATOR in roles:
-        yield Daemon(name=Role.VALIDATOR, step=Validator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS)
+        yield DaemonTask(
+            name=Role.VALIDATOR, step=Validator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
+        )
     if Role.ASSIMILATOR in roles:
-        yield Daemon(
+        yield DaemonTask(
             name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
         )
     if Role.FILE_DELETER in roles:
         step = in_turn(ctx.processes, Role.FILE_DELETER, FileDeleter(ctx).step)
-        yield Daemon(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
+        yield DaemonTask(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
     if Role.PURGER in roles:
         step = in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
-        yield Daemon(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
+        yield DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
     if Role.STATISTICS in roles:
         for name, daemon, seconds in (
             ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
@@ -161,14 +163,14 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
                 min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
             ),
         ):
-            yield Daemon(
+            yield DaemonTask(
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds
             )
     if Role.WEB in roles:
         if ctx.archive.parts is not None:
             follower = ArchiveFollower(ctx)
-            yield Daemon(name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS)
-        yield Daemon(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
+            yield DaemonTask(name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS)
+        yield DaemonTask(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
 
 
 @asynccontextmanager
@@ -177,16 +179,12 @@ async def project_daemons(
 ) -> AsyncGenerator[None, None]:
     """Run the daemons of some roles while the block runs."""
     workers = Workers(ctx.settings.checks)
-    followers = [IslandFollower(ctx, each) for each in ctx.islands.island if Role.STATISTICS in roles]
     heartbeat = Heartbeat(ctx, roles, version=__version__)
-    beat = Daemon(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS)
+    beat = DaemonTask(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS)
     try:
-        daemons = (*_daemons(ctx, workers, roles), *_island_daemons(ctx, followers), beat)
-        async with run_daemons(ctx, daemons):
+        async with run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
             yield
     finally:
-        for follower in followers:
-            await asyncio.to_thread(follower.close)
         await asyncio.to_thread(workers.close)
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
             async with asyncio.timeout(FAREWELL_SECONDS):
@@ -194,7 +192,7 @@ async def project_daemons(
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
-    """Check that a project can be run by this program, without touching a server that has it open.
+    """Check that this program can run a project, without disturbing a server that has it open.
 
     ``replaces``: id of the process whose place the new one takes.
 
@@ -205,7 +203,6 @@ def check_start(root: Path, *, replaces: int = 0) -> None:
     folder = ProjectFolder(root.resolve())
     settings = folder.settings()
     load_plan_classes(folder.root)
-    load_islands(folder.root)
     folder.read_secret()
     check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
 
@@ -218,7 +215,7 @@ def serve(
     port: int | None = None,
     ready: Callable[[ServerContext], None] | None = None,
 ) -> None:
-    """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
+    """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP restarts it without losing a connection.
 
     ``host`` and ``port`` replace those of the settings.  A process without a role that clients or people ask for takes
     any port, for its health and metrics only.
@@ -249,7 +246,7 @@ async def _serve(
     roles: frozenset[Role],
     ready: Callable[[ServerContext], None] | None,
 ) -> bool:
-    """Serve until the end; return whether to begin anew."""
+    """Serve until the end; return whether to restart."""
     app = create_app(ctx, roles)
     folder = str(ctx.folder.root)
     named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
@@ -258,7 +255,7 @@ async def _serve(
     await asyncio.to_thread(ctx.join_processes, roles)
     async with project_daemons(ctx, roles):
         # Before the first answer, so that whoever sees the server answer also finds its address.
-        running = {"url": ctx.own_url, "pid": os.getpid(), "started": ctx.started}
+        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
         if Role.WEB in roles:
             write_durably(ctx.folder.run_file, json.dumps(running).encode())
         try:

@@ -1,19 +1,68 @@
-"""What every part of a long-running service shares."""
+"""Shared state of a long-running service: the open service, wake-up signals, and cached reads."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from cobblestone.ops.clock import Clock, system_clock
-from cobblestone.ops.metrics import Metrics
+from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.metrics import ProcessMetrics
 from cobblestone.service.health import Health
-from cobblestone.service.signals import WakeupSignals
-from cobblestone.store.engine.database import Store
+from cobblestone.store.engine.database import Database, Store
+
+
+class WakeupSignals:
+    """Named signals.  A signal given while nothing waits is kept for the next wait."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Deliver signals from other threads to ``loop``."""
+        self._loop = loop
+
+    def notify_threadsafe(self, names: set[str]) -> None:
+        """Wake those waiting for ``names``, from any thread (the writer calls this after a commit)."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.notify, *names)
+
+    def notify_all_threadsafe(self) -> None:
+        """Wake all that wait, from any thread."""
+        self.notify_threadsafe(set(self._events))
+
+    def notify(self, *names: str) -> None:
+        """Wake those waiting for ``names``, from the event loop."""
+        for name in names:
+            self._event(name).set()
+
+    async def wait(self, name: str, *, at_most: float) -> bool:
+        """Wait for a signal, at most this many seconds; return whether it came."""
+        event = self._event(name)
+        try:
+            async with asyncio.timeout(at_most):
+                await event.wait()
+        except TimeoutError:
+            return False
+        event.clear()
+        return True
+
+    def close(self) -> None:
+        """Wake all that wait for the last time: the service stops."""
+        self.closed = True
+        self.notify(*self._events)
+
+    def _event(self, name: str) -> asyncio.Event:
+        return self._events.setdefault(name, asyncio.Event())
 
 
 @dataclass(slots=True, kw_only=True)
 class ProcessContext:
-    """A service that runs: its secret and clock, and the state of this process."""
+    """A running service: its secret and clock, and the state of this process."""
 
     secret: bytes  #: cookies and signatures of this service are made from it
     master_url: str  #: its own address, as people and programs type it; ends in a slash
@@ -21,7 +70,7 @@ class ProcessContext:
     signals: WakeupSignals = field(default_factory=WakeupSignals)
     started: float = 0.0  #: Unix seconds
     health: Health = field(default_factory=Health)
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 
     def url(self, path: str) -> str:
         """Return an address below the service's own."""
@@ -36,3 +85,36 @@ class ServiceContext(ProcessContext):
     """
 
     store: Store
+
+
+T = TypeVar("T")
+
+MIN_AGE_SECONDS = 5.0
+MAX_SHARE = 0.01
+"""Reading again and again takes at most this share of the time, however large the project is."""
+
+
+class CachedRead(Generic[T]):
+    """An expensive read whose result is cached for a while."""
+
+    def __init__(self, ctx: ServiceContext, read: Callable[[Database], T]) -> None:
+        self._ctx = ctx
+        self._read = read
+        self._lock = asyncio.Lock()
+        self._answer: T | None = None
+        self._read_time = 0.0
+        self._lasts = 0.0  # seconds from then on
+
+    async def get(self) -> T:
+        """Return the result, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
+        async with self._lock:
+            now = self._ctx.clock()
+            # A clock that is set, forward while this reads or back, makes no answer last for ever.
+            if self._answer is None or not 0 <= now - self._read_time < self._lasts:
+                began = time.monotonic()
+                self._answer = await self._ctx.store.aread(self._read)
+                self._read_time, self._lasts = (
+                    now,
+                    max(MIN_AGE_SECONDS, (time.monotonic() - began) / MAX_SHARE),
+                )
+            return self._answer

@@ -1,4 +1,4 @@
-"""Checks of the promises of a service: what offends them, and what can be mended safely."""
+"""Integrity checks of a service: faults, and repairs that are safe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.findings import Finding
+from cobblestone.domain.reasons import Finding
 
 MAX_LISTED = 100
 OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, kw_only=True)  # no slots: an alias with the types filled in could not make one
 class Check(Generic[C, P]):
-    """One promise, and who looks after it.  ``C`` is the service, ``P`` what a finder looks at."""
+    """A check and its repair.  ``C`` is the service, ``P`` what a finder examines."""
 
     name: str
     promise: str
@@ -33,7 +33,7 @@ class Check(Generic[C, P]):
     only_warns: bool = False  #: findings are worth a look, but nothing is broken
 
     def described(self) -> schema.Check:
-        """Return what programs and people are told of it."""
+        """Return the description for programs and people."""
         return schema.Check(
             name=self.name,
             promise=self.promise,
@@ -43,7 +43,7 @@ class Check(Generic[C, P]):
         )
 
     def look(self, *args: P.args, **options: P.kwargs) -> Diagnosis:
-        """Carry the check out."""
+        """Run the check."""
         began = time.perf_counter()
         found = self.find(*args, **options)
         listed = list(itertools.islice(found, MAX_LISTED))
@@ -53,7 +53,7 @@ class Check(Generic[C, P]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a check found."""
+    """The faults that a check found."""
 
     name: str
     findings: list[Finding]
@@ -61,7 +61,7 @@ class Diagnosis:
     seconds: float
 
     def described(self) -> schema.Diagnosis:
-        """Return what programs and people are told."""
+        """Return the description for programs and people."""
         return schema.Diagnosis(
             name=self.name,
             findings=[
@@ -80,14 +80,14 @@ class Diagnosis:
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:
-    """Find secrets in a service's folder that not only its owner may read."""
+    """Find secrets in a service's folder that other users can read."""
     for path in secrets:
         if path.stat().st_mode & OF_OTHERS:
-            yield Finding("readable", str(path.relative_to(root)), None, "others than its owner may read it")
+            yield Finding("readable", str(path.relative_to(root)), None, "other users can read it")
 
 
 def keep_from_others(secrets: Iterable[Path]) -> int:
-    """Take the permission to read secrets from others; return how many had it."""
+    """Remove the permission of other users to read secrets; return how many files had it."""
     count = 0
     for path in secrets:
         mode = path.stat().st_mode

@@ -1,4 +1,4 @@
-"""Whether the parts of the server do their work: beats of the daemons, and warnings that hold now."""
+"""The health of the server: heartbeats of the daemons, and current warnings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import structlog
 
-from cobblestone.store.operation.processes import ServerProcess
+from cobblestone.store.operation.processes import ProcessRow
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +19,7 @@ STEP_LIMIT_SECONDS = 900.0
 
 
 class DaemonHealth(StrEnum):
-    """How a daemon is."""
+    """The health of a daemon."""
 
     RUNNING = "running"
     FAILING = "failing"  #: its last step ended with an error; it goes on trying
@@ -41,11 +41,11 @@ class DaemonBeat:
     step_limit: float = STEP_LIMIT_SECONDS  #: seconds
 
     def begin(self, now: float) -> None:
-        """Note that a round begins."""
+        """Note that a round starts."""
         self.last_beat, self.next_beat = now, now + self.step_limit
 
     def done(self, now: float) -> None:
-        """Note that a step went well."""
+        """Note that a step succeeded."""
         self.steps += 1
         self.last_error = ""
         self.begin(now)
@@ -61,7 +61,7 @@ class DaemonBeat:
         self.last_beat, self.next_beat = now, now + seconds + LATE_SECONDS
 
     def health(self, now: float) -> DaemonHealth:
-        """How the daemon is at ``now``."""
+        """Return the daemon's health at ``now``."""
         if self.stopped or not self.last_beat:
             return DaemonHealth.STOPPED
         if now > self.next_beat:
@@ -70,8 +70,8 @@ class DaemonBeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectWarning:
-    """Something that an operator should look at."""
+class HealthWarning:
+    """A condition that an operator should examine."""
 
     code: str  #: stable; docs/operations.md says what each means
     text: str
@@ -84,8 +84,8 @@ class Health:
     """The state of this process."""
 
     daemons: dict[str, DaemonBeat] = field(default_factory=dict[str, DaemonBeat])
-    warnings: dict[str, ProjectWarning] = field(default_factory=dict[str, ProjectWarning])
-    processes: tuple[ServerProcess, ...] = ()  #: all that were heard of, as of the last beat of this one
+    warnings: dict[str, HealthWarning] = field(default_factory=dict[str, HealthWarning])
+    processes: tuple[ProcessRow, ...] = ()  #: all that were heard of, as of the last beat of this one
     draining: bool = False
 
     def daemon(self, name: str) -> DaemonBeat:
@@ -93,17 +93,17 @@ class Health:
         return self.daemons.setdefault(name, DaemonBeat(name))
 
     def states(self, now: float) -> Mapping[str, DaemonHealth]:
-        """How each daemon of this process is."""
+        """Return the health of each daemon of this process."""
         return {name: beat.health(now) for name, beat in self.daemons.items()}
 
-    def set_warnings(self, found: Sequence[ProjectWarning], *, now: float) -> list[ProjectWarning]:
-        """Take over the warnings that hold now; logs those that begin and end, and returns those that begin."""
-        new: list[ProjectWarning] = []
-        current: dict[str, ProjectWarning] = {}
+    def set_warnings(self, found: Sequence[HealthWarning], *, now: float) -> list[HealthWarning]:
+        """Set the current warnings; log those that begin and end, and return those that begin."""
+        new: list[HealthWarning] = []
+        current: dict[str, HealthWarning] = {}
         for warning in found:
             known = self.warnings.get(warning.code)
             since = now if known is None else known.since
-            current[warning.code] = ProjectWarning(
+            current[warning.code] = HealthWarning(
                 code=warning.code, text=warning.text, severe=warning.severe, since=since
             )
             if known is None or (warning.severe and not known.severe):

@@ -1,10 +1,13 @@
-"""The daemons of a service: the loop that each runs in, and all of them together."""
+"""Daemons and processes of a service: the loop of each daemon, and messages between processes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +15,108 @@ from functools import partial
 import structlog
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.service.context import ProcessContext
-from cobblestone.service.health import STEP_LIMIT_SECONDS
+from cobblestone.service.context import ProcessContext, ServiceContext
+from cobblestone.service.health import STEP_LIMIT_SECONDS, DaemonHealth, HealthWarning
 from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.store.operation.processes import DaemonNote, ProcessRow, note_process, server_processes
+
+BEAT_SECONDS = 15.0
+SILENT_SECONDS = 60.0
+"""A process that was not heard of for so long is taken for dead."""
+FORGET_SECONDS = 86400.0
+
+
+class Heartbeat:
+    """Records this process as alive."""
+
+    def __init__(self, ctx: ServiceContext, roles: Iterable[str], *, version: str) -> None:
+        self._ctx = ctx
+        self._roles = tuple(sorted(roles))
+        self._version = version
+        self._host = socket.gethostname()
+        self._started = ctx.clock()
+        self._key = secrets.token_hex(8)
+
+    async def step(self) -> int:
+        """Beat once; return 0, as nothing is left to do at once."""
+        await self._note(ended=False)
+        self._ctx.health.processes = tuple(await self._ctx.store.aread(server_processes))
+        return 0
+
+    async def end(self) -> None:
+        """Beat for the last time."""
+        await self._note(ended=True)
+
+    async def _note(self, *, ended: bool) -> None:
+        ctx, now = self._ctx, self._ctx.clock()
+        process = ProcessRow(
+            key=self._key,
+            host=self._host,
+            pid=os.getpid(),
+            roles=self._roles,
+            version=self._version,
+            started=self._started,
+            beat_time=now,
+            ended=ended,
+            daemons=daemon_notes(ctx, now),
+        )
+        await ctx.store.awrite(lambda tx: note_process(tx, process, forget_before=now - FORGET_SECONDS))
+
+
+def daemon_notes(ctx: ServiceContext, now: float) -> tuple[DaemonNote, ...]:
+    """Return the state of this process's daemons."""
+    return tuple(
+        DaemonNote(name, beat.health(now).value, beat.last_beat, beat.last_error)
+        for name, beat in ctx.health.daemons.items()
+    )
+
+
+def is_alive(process: ProcessRow, now: float) -> bool:
+    """Return whether a process can be assumed to be alive."""
+    return not process.ended and now - process.beat_time <= SILENT_SECONDS
+
+
+def daemons_of_all(
+    own: Sequence[DaemonNote], processes: Sequence[ProcessRow], now: float
+) -> dict[str, DaemonNote]:
+    """Return the daemons of all processes by name; if several have one, the healthiest."""
+    best: dict[str, DaemonNote] = {}
+    order = [health.value for health in (DaemonHealth.RUNNING, DaemonHealth.FAILING, DaemonHealth.STUCK)]
+    for notes in (own, *(process.daemons for process in processes if is_alive(process, now))):
+        for note in notes:
+            known = best.get(note.name)
+            if known is None or _rank(note, order) < _rank(known, order):
+                best[note.name] = note
+    return best
+
+
+def _rank(note: DaemonNote, order: Sequence[str]) -> int:
+    return order.index(note.state) if note.state in order else len(order)
+
+
+def role_warnings(
+    processes: Sequence[ProcessRow],
+    roles: Iterable[str],
+    *,
+    started: float,
+    max_silent_seconds: float,
+    now: float,
+) -> Iterator[HealthWarning]:
+    """Return roles without a process for too long; ``started``: when watching began."""
+    if not processes or not started:
+        return
+    for role in roles:
+        with_role = [process for process in processes if role in process.roles]
+        if any(is_alive(process, now) for process in with_role):
+            continue
+        seen = max([process.beat_time for process in with_role] + [started])
+        if now - seen > max_silent_seconds:
+            yield HealthWarning(
+                code=f"no_{role}",
+                text=f"No process with the role {role} has reported for {(now - seen) / 60:.0f} minutes.",
+                severe=True,
+            )
+
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +132,8 @@ Step = Callable[[], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
-    """A daemon: its step, and when it looks for work although nobody signalled."""
+class DaemonTask:
+    """A daemon: its step, and when it looks for work without a signal."""
 
     name: str  #: also the name of the signal that wakes it
     step: Step
@@ -41,7 +143,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def run_daemons(ctx: ProcessContext, daemons: Iterable[Daemon]) -> AsyncGenerator[None, None]:
+async def run_daemons(ctx: ProcessContext, daemons: Iterable[DaemonTask]) -> AsyncGenerator[None, None]:
     """Run daemons while the block runs."""
     ctx.signals.bind(asyncio.get_running_loop())
     tasks = [
@@ -57,7 +159,7 @@ async def run_daemons(ctx: ProcessContext, daemons: Iterable[Daemon]) -> AsyncGe
 
 
 async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Run something that is to go on for ever; whenever it ends by itself, that is logged and it begins anew."""
+    """Keep something running; whenever it ends, that is logged and it is restarted."""
     while True:
         try:
             await run()
@@ -66,7 +168,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
 
-async def run_daemon(ctx: ProcessContext, daemon: Daemon) -> None:
+async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
     """Take steps until nothing is left to do, then wait for the daemon's signal or the next sweep.
 
     An error is logged and the loop goes on: one bad row must not stop a service.
@@ -104,7 +206,7 @@ async def run_daemon(ctx: ProcessContext, daemon: Daemon) -> None:
 
 
 def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
-    """Return a step that only one process of a group takes at a time; the others have nothing to do."""
+    """Return a step that only one process of a group runs at a time; for the others it does nothing."""
 
     async def turn() -> int:
         with processes.lease_shards(role) as lease:
@@ -114,7 +216,7 @@ def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
 
 
 async def _until(time_: float) -> None:
-    """Sleep until a time of the monotonic clock, if it is not over."""
+    """Sleep until a time of the monotonic clock, if it is in the future."""
     seconds = time_ - time.monotonic()
     if seconds > 0:
         await asyncio.sleep(seconds)

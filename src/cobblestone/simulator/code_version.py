@@ -1,4 +1,4 @@
-"""Which code has made a result, so that results of other code are not taken for its own."""
+"""Identifies the code that made a result, so that results of other code are not reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROOT = Path(cobblestone.__file__).parent
 #: What decides the outcome of a run: the client's rules, and the server's for populations.
 _FOLDERS = (
     "simulator",
-    *(f"policy/{part}" for part in ("client", "credit", "dispatch", "estimate", "lifecycle", "validation")),
+    *(f"policy/{part}" for part in ("client", "credit", "dispatch", "lifecycle", "validation")),
 )
 
 

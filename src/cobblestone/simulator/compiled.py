@@ -1,6 +1,6 @@
 """Compiled twins of the two round-robin simulations, for sweeps of thousands of runs (needs the extra ``lab``).
 
-They repeat ``cobblestone.policy.client.round_robin`` operation by operation; a property test proves them equal to the
+They repeat ``cobblestone.policy.client.published.round_robin`` operation by operation; a property test proves them equal to the
 last bit, so that no result depends on whether they are there.
 """
 
@@ -12,8 +12,12 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
-from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
+from cobblestone.policy.client.published.round_robin import (
+    PURE,
+    ProjectQueue,
+    RoundRobinBackends,
+    RoundRobinOutcome,
+)
 
 try:
     kernel: Any = import_module("cobblestone.simulator.kernel.round_robin")  # Any: Numba has no types

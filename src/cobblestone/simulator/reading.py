@@ -1,4 +1,4 @@
-"""Read a scenario from TOML.  Every error names file, key, value and what is allowed."""
+"""Read a scenario from TOML.  Every error names file, key, value and the allowed values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.simulator.run import require_sane_number_of_jobs
-from cobblestone.simulator.scenario import (
+from cobblestone.simulator.host.run import require_sane_number_of_jobs
+from cobblestone.simulator.host.server import job_speed
+from cobblestone.simulator.world.distributions import read_trace
+from cobblestone.simulator.world.scenario import (
     DAY,
     HOUR,
     AppModel,
@@ -22,14 +24,12 @@ from cobblestone.simulator.scenario import (
     JobSizes,
     OnOff,
     Preferences,
-    Progress,
+    ProgressCurve,
     ProjectModel,
     Scenario,
     ServerModel,
     require,
 )
-from cobblestone.simulator.server import job_speed
-from cobblestone.simulator.traces import read_trace
 
 Value = TypeVar("Value")
 _TOP = ("name", "duration", "hosts", "lifetime", "[host]", "[preferences]", "[[project]]", "[compatibility]")
@@ -65,7 +65,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenario:
-    """Make a scenario of the tables of a TOML file.  Raises :class:`ConfigError`."""
+    """Make a scenario from the tables of a TOML file.  Raises :class:`ConfigError`."""
     table = dict(data)
     if isinstance(table.get("hosts"), str):
         table["hosts"] = str(folder / table["hosts"])
@@ -136,7 +136,9 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
         if key not in allowed:
             names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
             raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
-    progress = _make(Progress, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress")
+    progress = _make(
+        ProgressCurve, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress"
+    )
     slack = _number(table.pop("slack"), f"{where}.slack") if "slack" in table else None
     if slack is not None and "latency_bound" in table:
         raise ConfigError(f"{where}.slack = {slack:g}: slack and latency_bound say the same; leave one out")
@@ -182,7 +184,7 @@ def _list(value: Any, where: str) -> list[Any]:
 def _make(
     kind: type[Value], table: Mapping[str, Any], where: str, *, prefix: str = "", **given: Any
 ) -> Value:
-    """Make a dataclass of a table: unknown keys, wrong types and non-finite numbers are errors.
+    """Make a dataclass from a table: unknown keys, wrong types and non-finite numbers are errors.
 
     ``prefix``: what the file has before the name of each field.
     """
@@ -223,7 +225,7 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
 
 
 def _kind(wanted: str) -> str:
-    """Return what a field takes, in words."""
+    """Return the allowed values of a field, in words."""
     return _KINDS.get(wanted, "a whole number" if wanted.startswith("int") else "a text or a number")
 
 

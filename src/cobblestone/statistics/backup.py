@@ -1,4 +1,4 @@
-"""Backups of a statistics site: the rows and history that count, of one moment.
+"""Backups of a statistics site: a snapshot of its rows and history.
 
 What pages read is made from these at the start, and what projects sent comes again with the next collection.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobblestone import __version__
-from cobblestone.domain.backups import KeysInBackup
+from cobblestone.domain.exports import KeysInBackup
 from cobblestone.service import backup
-from cobblestone.service.backup import Contents, Kind, Manifest, Report, ignore_report
-from cobblestone.statistics.settings import load_settings
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.service.backup import BackupManifest, Contents, Kind, Report, ignore_report
+from cobblestone.statistics.folder import SiteFolder, load_settings
 
 KIND = Kind()
 
@@ -23,8 +22,8 @@ def make_backup(
     *,
     keys: KeysInBackup = KeysInBackup.ALL,
     report: Report = ignore_report,
-) -> Manifest:
-    """Write a backup of a site, running or not, and check the copy.
+) -> BackupManifest:
+    """Write a backup of a site, running or stopped, and verify the copy.
 
     Raises:
         ConfigError: it is none, or the target exists.
@@ -56,7 +55,7 @@ def make_backup(
 
 
 def _counted_files(folder: SiteFolder) -> frozenset[tuple[str, int, int]]:
-    """Return the files that count, as they are now: a new one is written beside its place and renamed, so its number differs."""
+    """Return the current files: a new one is written beside its place and renamed, so its number differs."""
     projects = folder.known_projects()
     places = [folder.history, *(place for each in projects for place in (each.generations, each.all_history))]
     files = [path for place in places for path in place.rglob("*.parquet")]
@@ -71,15 +70,15 @@ def _counted_files(folder: SiteFolder) -> frozenset[tuple[str, int, int]]:
     return frozenset(found)
 
 
-def restore_backup(source: Path, target: Path, *, report: Report = ignore_report) -> Manifest:
-    """Make a site's folder from a backup, once all of it is found sound.
+def restore_backup(source: Path, target: Path, *, report: Report = ignore_report) -> BackupManifest:
+    """Restore a site's folder from a backup, after verifying all of it.
 
     Raises:
         ConfigError: the target exists, or the source is not a backup.
         StoreError: the backup is damaged; nothing is left at the target.
     """
 
-    def prepare(working: Path, manifest: Manifest) -> str:
+    def prepare(working: Path, manifest: BackupManifest) -> str:
         load_settings(working)
         folder = SiteFolder(working)
         if folder.secret.exists():
@@ -89,6 +88,6 @@ def restore_backup(source: Path, target: Path, *, report: Report = ignore_report
     return backup.restore_backup(source, target, KIND, prepare, report=report)
 
 
-def verify_backup(source: Path, *, report: Report = ignore_report) -> Manifest:
-    """Check a backup without restoring it.  Raises ConfigError: it is none; StoreError: it is damaged."""
+def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
+    """Check a backup without restoring it.  Raises ConfigError if it is not a backup, StoreError if it is damaged."""
     return backup.verify_backup(source, KIND, report=report)

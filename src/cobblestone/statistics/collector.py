@@ -1,10 +1,11 @@
-"""Collects the exports of all projects on the list, one after the other; whatever one of them sends, the others go on."""
+"""Collects the exports of all listed projects, from untrusted addresses; a failure of one does not affect the others."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,16 +16,134 @@ import msgspec
 import structlog
 from anyio import BrokenWorkerProcess, to_process
 
+from cobblestone import __version__
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.ops.clock import Clock
-from cobblestone.statistics.fetch import Missing, fetch, new_client
+from cobblestone.ops.environment import Clock
+from cobblestone.ops.files import write_durably
+from cobblestone.statistics.folder import (
+    CollectedProject,
+    CollectedSource,
+    CollectSection,
+    FetchedFile,
+    SiteFolder,
+    StatisticsSettings,
+)
 from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
-from cobblestone.statistics.settings import CollectSection, Source, StatisticsSettings
-from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
-from cobblestone.statistics.store.build import Member, build, published
-from cobblestone.wire.statistics_import import split_files
-from cobblestone.wire.statistics_rows import ELEMENTS
+from cobblestone.statistics.store.build import PublishedProject, build, published
+from cobblestone.wire.project.statistics_import import COLLECTED, split_files
+
+_HEADERS = {"User-Agent": f"cobblestone/{__version__} statistics", "Accept-Encoding": "identity"}
+_MAX_HEADER = 200
+
+
+class ExportUnreadable(CobblestoneError):
+    """A file could not be downloaded."""
+
+
+class Missing(ExportUnreadable):
+    """The project has no such file."""
+
+
+def new_client(settings: CollectSection) -> httpx.AsyncClient:
+    """Return a client for `fetch`."""
+    return httpx.AsyncClient(headers=_HEADERS, timeout=settings.timeout_seconds, follow_redirects=False)
+
+
+async def fetch(
+    client: httpx.AsyncClient, url: str, target: Path, known: FetchedFile | None, settings: CollectSection
+) -> FetchedFile | None:
+    """Download a file to ``target`` if it differs from ``known``; return None if it is the same.
+
+    What came of it before a connection broke is kept beside, and continued if the server still has the same file.
+
+    Raises:
+        FetchFailed: unreachable, too slow, too large, moved, or not answered with the file.
+        Missing: there is none.
+    """
+    part, tag = target.with_name(target.name + ".part"), target.with_name(target.name + ".part-of")
+    headers, begun = _wishes(target, part, tag, known)
+    try:
+        async with (
+            asyncio.timeout(settings.max_seconds_per_file),
+            client.stream("GET", url, headers=headers) as answer,
+        ):
+            if answer.status_code == 304:
+                return None
+            resumed = _check(answer, url, begun)
+            came = FetchedFile(
+                etag=answer.headers.get("etag", "")[:_MAX_HEADER],
+                last_modified=answer.headers.get("last-modified", "")[:_MAX_HEADER],
+            )
+            _note(tag, came)
+            await _receive(answer, url, part, resumed=resumed, settings=settings)
+    except TimeoutError as error:
+        raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
+        raise ExportUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+    part.replace(target)
+    tag.unlink(missing_ok=True)
+    return came
+
+
+def _wishes(target: Path, part: Path, tag: Path, known: FetchedFile | None) -> tuple[dict[str, str], int]:
+    """Return the request headers, for another file than the known one or the rest of one; and the number of its bytes here."""
+    if known is not None and target.exists():
+        wishes = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
+        return {name: value for name, value in wishes.items() if value}, 0
+    if part.exists() and tag.exists() and (begun := part.stat().st_size):
+        return {"Range": f"bytes={begun}-", "If-Range": tag.read_text()}, begun
+    return {}, 0
+
+
+def _check(answer: httpx.Response, url: str, begun: int) -> bool:
+    """Return whether the answer continues where the last one broke off.  Raises FetchFailed."""
+    if answer.status_code in (404, 410):
+        raise Missing(f"{url} does not exist")
+    if answer.is_redirect:
+        raise ExportUnreadable(
+            f"{url} has moved to {answer.headers.get('location', '')[:_MAX_HEADER]!r}; put that address in the list"
+        )
+    if answer.status_code not in (200, 206):
+        raise ExportUnreadable(f"{url} answered with status {answer.status_code}")
+    if answer.headers.get("content-encoding", "identity") not in ("identity", "gzip", "x-gzip"):
+        raise ExportUnreadable(f"{url} answered with a compressed body, which was not requested")
+    resumed = answer.status_code == 206
+    if resumed and not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
+        raise ExportUnreadable(f"{url} answered with another part of the file than requested")
+    return resumed
+
+
+def _note(tag: Path, came: FetchedFile) -> None:
+    """Record which file a part belongs to; without a reliable name it is not continued."""
+    strong = came.etag if came.etag and not came.etag.startswith("W/") else ""
+    if name := strong or came.last_modified:
+        write_durably(tag, name.encode())
+    else:
+        tag.unlink(missing_ok=True)
+
+
+async def _receive(
+    answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: CollectSection
+) -> None:
+    with part.open("ab" if resumed else "wb") as file:
+        began, before = time.monotonic(), file.tell()
+        size = before
+        async for piece in answer.aiter_raw():
+            size += len(piece)
+            seconds = time.monotonic() - began
+            if (
+                seconds > settings.timeout_seconds
+                and size - before < settings.least_bytes_per_second * seconds
+            ):
+                raise ExportUnreadable(
+                    f"{url} is slower than {settings.least_bytes_per_second} bytes per second: others are waiting"
+                )
+            if size > settings.max_file_bytes:
+                file.truncate(0)
+                raise ExportUnreadable(f"{url} sends more than {settings.max_file_bytes} bytes")
+            file.write(piece)
+
 
 log = structlog.get_logger(__name__)
 
@@ -34,8 +153,8 @@ Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Returns what a function gives."""
 
 
-class Collector:
-    """Fetches, reads and publishes."""
+class ExportCollector:
+    """Downloads, reads and publishes exports."""
 
     def __init__(
         self,
@@ -46,7 +165,7 @@ class Collector:
         run: Runner | None = None,
         connect: Callable[[CollectSection], httpx.AsyncClient] = new_client,
     ) -> None:
-        """``run`` does the work that needs memory and processor; else a process of its own does."""
+        """``run`` does the work that needs memory and CPU; by default a separate process does."""
         self._run: Runner = run or run_apart
         self._connect = connect
         self._folder = folder
@@ -55,7 +174,7 @@ class Collector:
         self._build_needed = True
 
     async def step(self) -> int:
-        """Collect from the next project that is due, or publish what came; return 0 when there is nothing to do."""
+        """Collect from the next project that is due, or publish the results; return 0 if there is nothing to do."""
         source = self.next_due()
         if source is not None:
             await self.collect(source)
@@ -65,11 +184,11 @@ class Collector:
         return 0
 
     async def pause(self) -> float:
-        """Return after how many seconds the next project is due."""
+        """Return the seconds until the next project is due."""
         now = self._clock()
         return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
 
-    def _due(self, source: Source) -> float:
+    def _due(self, source: CollectedSource) -> float:
         state = self._folder.project(source.name).read_state()
         settings = self._settings.collect
         every = settings.every_seconds
@@ -77,14 +196,14 @@ class Collector:
             return self._clock()
         return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
-    def next_due(self) -> Source | None:
+    def next_due(self) -> CollectedSource | None:
         """Return the project that has waited longest of those that are due."""
         due = {source.name: self._due(source) for source in self._settings.project}
         waiting = [source for source in self._settings.project if due[source.name] <= self._clock()]
         return min(waiting, key=lambda source: due[source.name], default=None)
 
-    async def collect(self, source: Source) -> None:
-        """Fetch the export of a project and read it.  A failure is noted; what was known stays."""
+    async def collect(self, source: CollectedSource) -> None:
+        """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
         tried = msgspec.structs.replace(before, tried=self._clock())
@@ -115,9 +234,9 @@ class Collector:
             Exception
         ) as error:  # the last resort: a mistake of ours with one project must not end the round
             log.exception("statistics_project_failed", project=source.name)
-            problem = f"the export could not be read by a mistake of this service: {type(error).__name__}"
+            problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         else:
-            state = ProjectState(
+            state = CollectedProject(
                 generation=came.generation,
                 exported=came.exported,
                 collected=tried.tried,
@@ -135,8 +254,10 @@ class Collector:
         # What came is fetched anew as a whole: half of it may be of another day.
         project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
 
-    async def _fetch(self, source: Source, before: ProjectState) -> dict[str, FetchedFile] | None:
-        """Bring the files of an export here; None: they are the same as before.  Raises FetchFailed."""
+    async def _fetch(
+        self, source: CollectedSource, before: CollectedProject
+    ) -> dict[str, FetchedFile] | None:
+        """Download the files of an export; return None if they are unchanged.  Raises FetchFailed."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
         async with self._connect(self._settings.collect) as client:
@@ -144,14 +265,16 @@ class Collector:
             await errand.bring("tables.xml")
             if before.generation and not errand.is_new:
                 return None
-            for table in ELEMENTS:
+            for table in COLLECTED:
                 await errand.bring_table(table)
         return errand.files
 
     async def publish(self) -> Path | None:
-        """Make the file for pages; None: nothing was collected yet, or it failed, which is logged."""
+        """Make the file for pages; return None if nothing was collected yet, or it failed, which is logged."""
         members = [
-            Member(number=number, source=source, rows=project.rows(state.generation), exported=state.exported)
+            PublishedProject(
+                number=number, source=source, rows=project.rows(state.generation), exported=state.exported
+            )
             for number, source in enumerate(self._settings.project, 1)
             if (state := (project := self._folder.project(source.name)).read_state()).generation
         ]
@@ -164,8 +287,8 @@ class Collector:
         log.info("statistics_published", projects=len(members))
         return path
 
-    def states(self) -> Sequence[tuple[Source, ProjectState]]:
-        """How it goes with each project."""
+    def states(self) -> Sequence[tuple[CollectedSource, CollectedProject]]:
+        """Return the collection status of each project."""
         return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
 
     def published(self) -> Path | None:
@@ -174,15 +297,15 @@ class Collector:
 
 
 class _Errand:
-    """Brings the files of one export."""
+    """Downloads the files of one export."""
 
     def __init__(
         self,
         client: httpx.AsyncClient,
         settings: CollectSection,
-        source: Source,
+        source: CollectedSource,
         incoming: Path,
-        before: ProjectState,
+        before: CollectedProject,
     ) -> None:
         self._client, self._settings, self._source = client, settings, source
         self._incoming, self._before = incoming, before
@@ -191,7 +314,7 @@ class _Errand:
         self.is_new = False  #: some file is another one than before
 
     async def bring(self, name: str, local: str = "") -> None:
-        """Fetch a file, unless it is here.  Raises FetchFailed."""
+        """Download a file, unless it is here.  Raises FetchFailed."""
         local = local or name
         known = self._before.files.get(local)
         url = self._source.url + name
@@ -200,7 +323,7 @@ class _Errand:
         self.files[local] = came or known or FetchedFile()
 
     async def bring_table(self, table: ExportedTable) -> None:
-        """Fetch the file of a table, or its parts, where the project exports it in several.  Raises FetchFailed."""
+        """Download the file of a table, or its parts if the project exports several.  Raises FetchFailed."""
         name = f"{table}.gz"
         await asyncio.sleep(self._settings.pause_seconds)
         try:
@@ -216,7 +339,7 @@ class _Errand:
             left.unlink()
 
     async def _bring_parts(self, table: ExportedTable) -> int:
-        """Fetch the parts of a table until there is none; return how many there are."""
+        """Download the parts of a table until there is none; return how many there are."""
         if self._split is None:
             self._split = {}
             with contextlib.suppress(Missing):
@@ -233,7 +356,7 @@ class _Errand:
 
 
 async def run_apart(work: Callable[[], Any]) -> Any:
-    """Return what a function gives in another process, which is killed when nobody waits for it any more."""
+    """Return the result of a function run in another process, which is killed when the result is no longer awaited."""
     return await to_process.run_sync(work, cancellable=True)
 
 

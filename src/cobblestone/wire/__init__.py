@@ -1,1 +1,4 @@
-"""Bytes to messages and back: the formats of the BOINC family, without sockets, files or clocks."""
+"""Bytes to messages and back: the formats of the BOINC family, without sockets, files or clocks.
+
+Rooms import downward: `client`, then `scheduler`, then `project`, then `text`.
+"""

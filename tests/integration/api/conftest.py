@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.wire.signatures import encode_private_key
+from cobblestone.wire.project.signatures import encode_private_key
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.people import Scope
 from cobblestone.server.api import ENDPOINTS
-from cobblestone.server.api.routing import Endpoint
+from cobblestone.server.api.endpoints.routing import Endpoint
 
 
 def concrete(endpoint: Endpoint) -> str:

@@ -8,14 +8,14 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World, succeeded
 
-from cobblestone.api_schema.accounting import MAX_BATCH
-from cobblestone.domain.accounting import JobState
+from cobblestone.api_schema.account_manager import MAX_BATCH
+from cobblestone.domain.exports import CountedJobState
 from cobblestone.domain.people import Scope, User
 from cobblestone.domain.work import OutputSpec
 from cobblestone.store.catalog import apps
 from cobblestone.store.operation import told_credit
 from cobblestone.store.people import account_changes, users
-from cobblestone.wire.reply_signature import HEADER, SignedExchange, reply_is_signed
+from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is_signed
 
 DAY = 86400.0
 
@@ -65,7 +65,7 @@ def test_the_credit_of_an_account_is_told_in_all_three_ways(world: World, manage
     assert total > 0
     assert of_host == total
     (answer,) = manager.post("/accounting/jobs", {"jobs": [{"account": account, "name": job}]})["jobs"]
-    assert answer == {"state": JobState.GRANTED, "credit": pytest.approx(total)}
+    assert answer == {"state": CountedJobState.GRANTED, "credit": pytest.approx(total)}
     sums = manager.get("/accounting/sums", day=int(world.now // DAY))
     assert sums["accounts"] == [[account, pytest.approx(total), 0.0, 0.0]]
     assert (sums["next"], sums["complete"]) == ("", False)
@@ -81,7 +81,7 @@ def test_work_that_is_not_decided_is_provisional_and_over_when_the_day_is(world:
     (running,) = manager.get("/accounting/sums", day=day)["accounts"]
     job = next(iter(host.held))
     (answer,) = manager.post("/accounting/jobs", {"jobs": [{"account": account, "name": job}]})["jobs"]
-    assert answer["state"] == JobState.IN_PROGRESS
+    assert answer["state"] == CountedJobState.IN_PROGRESS
     assert running == [account, 0.0, pytest.approx(answer["credit"] / 2), 0.0]
     assert answer["credit"] > 0
     assert manager.get("/accounting/sums", day=day - 1)["accounts"] == []

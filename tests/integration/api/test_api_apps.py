@@ -7,10 +7,10 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.policy.validation.comparisons.numbers import tolerance_of
+from cobblestone.policy.validation.comparison import tolerance_of
 from cobblestone.policy.validation.numeric import Tolerance
 from cobblestone.store.catalog import apps
-from cobblestone.wire.signatures import (
+from cobblestone.wire.project.signatures import (
     encode_private_key,
     encode_public_key,
     generate_key,

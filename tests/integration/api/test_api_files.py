@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.store.work import files
+from cobblestone.store.catalog import files
 
 
 def sha256(content: bytes) -> str:

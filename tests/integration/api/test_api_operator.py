@@ -11,10 +11,10 @@ from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World, failed
 
 from cobblestone.domain.apps import AppFile, AppVersion
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.people import Scope
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import ReplicationRules
-from cobblestone.policy.rollout import in_rollout
+from cobblestone.policy.dispatch.rollout import in_rollout
 from cobblestone.server.operation.rollout import advance_rollouts
 from cobblestone.store.catalog import apps
 

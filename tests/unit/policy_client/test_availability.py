@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core.events import (
     AvailabilityKnown,
     Event,
@@ -19,7 +18,7 @@ from cobblestone.policy.client.core.events import (
     TimePassed,
 )
 from cobblestone.policy.client.core.machine import ClientCore
-from cobblestone.policy.client.core.values import Permission, ProjectDescription
+from cobblestone.policy.client.core.values import HostTimes, Permission, ProjectDescription
 
 DAY = 86400.0
 START = 1.8e9

@@ -14,10 +14,12 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import (
     ContactAsked,
     ContactFailed,
+    ContactProject,
     DevicesChanged,
     DownloadStalled,
     Event,
     HostOn,
+    Instruction,
     JobDeferred,
     JobFailed,
     JobFinished,
@@ -31,17 +33,13 @@ from cobblestone.policy.client.core.events import (
     PreferencesChanged,
     ProjectAttached,
     ProjectDetached,
-    ReplyReceived,
-    TaskStopped,
-    TimePassed,
-)
-from cobblestone.policy.client.core.instructions import (
-    ContactProject,
-    Instruction,
     QuitTask,
+    ReplyReceived,
     SetAlarm,
     StartTask,
     SuspendTask,
+    TaskStopped,
+    TimePassed,
 )
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
@@ -54,11 +52,12 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
-from cobblestone.policy.client.work_fetch import FETCH_PERIOD
-from cobblestone.simulator import clients, presets
-from cobblestone.simulator.driver import SimulatedClient
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY
+from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
+from cobblestone.simulator.host import run
+from cobblestone.simulator.host.driver import SimulatedClient
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
+from cobblestone.simulator.world.scenario import DAY
 
 NAMES = sorted(POLICIES)
 
@@ -409,7 +408,7 @@ class _Forgetful(SimulatedClient):
             stored = json.dumps(self.core.snapshot(), allow_nan=False)
             policy = self.core.policy
             state = type(self.core.state).restore(json.loads(stored)["state"])
-            fresh = clients.make_policy(self.host.scenario, self.choice, policy.rng)
+            fresh = run.make_policy(self.host.scenario, self.choice, policy.rng)
             self.core = ClientCore(fresh, state=state, memory=json.loads(stored)["memory"])
         super().step()
 
@@ -420,10 +419,10 @@ class _Forgetful(SimulatedClient):
 def test_a_client_that_is_stored_and_restored_decides_as_one_that_never_stops(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = replace(presets.mix(3, bound=presets.TIGHT_BOUND), duration=6 * DAY)
+    scenario = replace(cells.mix(3, bound=cells.TIGHT_BOUND), duration=6 * DAY)
     choice = PolicyChoice.parse(policy)
     plain = simulate(scenario, choice, seed=4)
-    monkeypatch.setattr(clients, "SimulatedClient", _Forgetful)
+    monkeypatch.setattr(run, "SimulatedClient", _Forgetful)
     monkeypatch.setattr(_Forgetful, "steps", 0)
     assert simulate(scenario, choice, seed=4).metrics == plain.metrics
     assert _Forgetful.steps > 100

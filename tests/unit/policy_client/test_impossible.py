@@ -11,14 +11,14 @@ import pytest
 from tests.helpers.client_play import DAY, job
 
 from cobblestone.domain.errors import IllegalTransition
-from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core import events as ev
-from cobblestone.policy.client.core.instructions import ContactProject
+from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.machine import ClientCore, Refusal
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.values import (
     Gpu,
     HostDevices,
+    HostTimes,
     Permission,
     ProjectDescription,
     Reading,

@@ -11,33 +11,41 @@ from hypothesis import strategies as st
 from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
 from tests.helpers.effort import times
 
-from cobblestone.policy.client.cautious_fetch import gpu_request_in_time
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import (
+    ContactProject,
     DevicesChanged,
     PermissionChanged,
     PreferencesChanged,
     ProjectAttached,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import ContactProject
 from cobblestone.policy.client.core.protocol import POLICIES
-from cobblestone.policy.client.core.state import Job
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import (
     Gpu,
     HostDevices,
     JobDescription,
     Permission,
     ProjectDescription,
+    ResourceRequest,
     SchedulingPreferences,
-    WorkRequest,
 )
-from cobblestone.policy.client.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.cautious_fetch import gpu_request_in_time
+from cobblestone.policy.client.own.cs3_wf3 import OwnPolicy
+from cobblestone.policy.client.own.policy import from_name
 
 P = ProjectDescription(id="p")
 Q = ProjectDescription(id="q")
 SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
 ONE_GPU = HostDevices(ncpus=4, gpus=(Gpu(name="NVIDIA"),))
+
+
+@pytest.mark.parametrize("name", ["own CS2_WF3_WS2_JC2", "own CS2_WF2", "own CS4_WF4"])
+def test_the_policy_is_own_as_a_whole_or_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"CS3 and WF3 belong together|the policy own is CS3_WF3"):
+        from_name(name, random.Random(1))
 
 
 def cpus_only(name: str, rng: random.Random) -> OwnPolicy:
@@ -247,14 +255,15 @@ def test_no_more_gpu_jobs_are_asked_for_than_can_be_in_time_whatever_the_buffer(
 
 def test_a_gpu_request_is_for_what_is_known_to_fit() -> None:
     jobs = [
-        Job.of(job(f"g{i}", gpu="NVIDIA", gpus=1.0, estimate=HOUR, deadline=20 * HOUR), 0) for i in range(2)
+        ClientJob.of(job(f"g{i}", gpu="NVIDIA", gpus=1.0, estimate=HOUR, deadline=20 * HOUR), 0)
+        for i in range(2)
     ]
     for each in jobs:
         each.remaining = 2 * HOUR  # they are twice as long as the project says
 
-    def asked(seconds: float, held: list[Job], *, idle: float = 0.0) -> float | None:
+    def asked(seconds: float, held: list[ClientJob], *, idle: float = 0.0) -> float | None:
         found = gpu_request_in_time(
-            WorkRequest(seconds, 1.0), held, instances=1.0, idle=idle, available=0.8, told=0.5
+            ResourceRequest(seconds, 1.0), held, instances=1.0, idle=idle, available=0.8, told=0.5
         )
         return None if found is None else found.seconds
 

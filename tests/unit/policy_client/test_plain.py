@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core.events import (
     EVENTS,
+    ContactProject,
     DevicesChanged,
     Event,
     JobProgressed,
@@ -21,21 +21,23 @@ from cobblestone.policy.client.core.events import (
     PreferencesChanged,
     ProjectAttached,
     ReplyReceived,
+    event_from_plain,
+    event_to_plain,
+    to_plain,
 )
-from cobblestone.policy.client.core.instructions import ContactProject
-from cobblestone.policy.client.core.plain import event_from_plain, event_to_plain, to_plain
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.values import (
     Gpu,
     GpuExclusion,
     HostDevices,
+    HostTimes,
     JobDescription,
     Permission,
     ProjectDescription,
     QueuedWork,
     Reading,
+    ResourceRequest,
     SchedulingPreferences,
-    WorkRequest,
 )
 
 JOB = JobDescription(id="j", project="p", estimate=3600.0, received=0.0, deadline=9e5, gpu="NVIDIA", gpus=0.5)
@@ -122,7 +124,7 @@ def test_a_text_is_no_list_of_its_letters_and_a_reading_may_be_short() -> None:
 def test_instructions_can_be_written_as_json() -> None:
     contact = ContactProject(
         project="p",
-        requests={"": WorkRequest(10.0, 1.0)},
+        requests={"": ResourceRequest(10.0, 1.0)},
         report=("j",),
         workload=(QueuedWork("k", 5.0, math.inf),),
         why=(why("fetch.chosen", project="p", seconds=10.0),),

@@ -15,15 +15,18 @@ from tests.helpers.effort import times
 from cobblestone.policy.client.core.events import (
     ContactAsked,
     DevicesChanged,
+    GiveUp,
     JobFinished,
     JobProgressed,
     JobUploaded,
     PermissionChanged,
     PreferencesChanged,
     ProjectAttached,
+    QuitTask,
+    StartTask,
+    SuspendTask,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import GiveUp, QuitTask, StartTask, SuspendTask
 from cobblestone.policy.client.core.values import (
     Gpu,
     GpuExclusion,
@@ -32,19 +35,19 @@ from cobblestone.policy.client.core.values import (
     Permission,
     ProjectDescription,
     Reading,
+    ResourceRequest,
     SchedulingPreferences,
-    WorkRequest,
 )
-from cobblestone.policy.client.device_round_robin import DeviceOutlook, Outlook
-from cobblestone.policy.client.device_work_fetch import (
+from cobblestone.policy.client.estimates import VersionHistory
+from cobblestone.policy.client.recent.policy import Recent
+from cobblestone.policy.client.recent.rec import Devices
+from cobblestone.policy.client.recent.round_robin import DeviceOutlook, RoundRobinOutlook
+from cobblestone.policy.client.recent.work_fetch import (
     DeviceFetchProject,
     DeviceRequest,
     FetchSettings,
     plan_device_fetch,
 )
-from cobblestone.policy.client.rec import Devices
-from cobblestone.policy.client.recent import Recent
-from cobblestone.policy.client.version_estimates import VersionHistory
 
 P = ProjectDescription(id="p")
 Q = ProjectDescription(id="q")
@@ -629,7 +632,7 @@ def test_a_backup_project_is_asked_minutes_before_a_device_is_idle_and_for_that_
 
     def asked(saturated: float, idle: float) -> dict[str, DeviceRequest]:
         device = DeviceOutlook(2, shortfall=9 * HOUR, saturated=saturated, idle_now=idle)
-        found = Outlook({"": device}, set(), {})
+        found = RoundRobinOutlook({"": device}, set(), {})
         return plan_device_fetch(backup, found, devices=devices, settings=settings).requests
 
     assert asked(0.5 * HOUR, 0.0) == {}
@@ -972,7 +975,7 @@ def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others(policy: s
 
     def both_apps(requests: Requests, now: float) -> list[JobDescription]:
         nonlocal made
-        request = requests.get("NVIDIA", WorkRequest(0.0))
+        request = requests.get("NVIDIA", ResourceRequest(0.0))
         sent: list[JobDescription] = []
         while len(sent) < max(request.seconds / HOUR, request.instances):
             made += 1

@@ -11,7 +11,9 @@ from tests.helpers.client_play import DAY, HOUR, Play, endless, job, once
 
 from cobblestone.policy.client.core.events import (
     ContactAsked,
+    ContactProject,
     DownloadStalled,
+    GiveUp,
     HostOn,
     JobDeferred,
     JobFailed,
@@ -23,11 +25,12 @@ from cobblestone.policy.client.core.events import (
     JobUploaded,
     PermissionChanged,
     ProjectAttached,
+    QuitTask,
     ReplyReceived,
+    SuspendTask,
     TaskStopped,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import ContactProject, GiveUp, QuitTask, SuspendTask
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.reasons import sentence
@@ -39,15 +42,15 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
-from cobblestone.policy.client.device_round_robin import DeviceOutlook, Outlook
-from cobblestone.policy.client.device_work_fetch import (
+from cobblestone.policy.client.recent.policy import Recent
+from cobblestone.policy.client.recent.rec import Devices
+from cobblestone.policy.client.recent.round_robin import DeviceOutlook, RoundRobinOutlook
+from cobblestone.policy.client.recent.work_fetch import (
     DeviceFetchProject,
     DeviceRequest,
     FetchSettings,
     plan_device_fetch,
 )
-from cobblestone.policy.client.rec import Devices
-from cobblestone.policy.client.recent import Recent
 
 P = ProjectDescription(id="p")
 SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
@@ -248,7 +251,7 @@ def test_little_is_asked_for_where_little_is_wanted_or_estimates_are_far_off(
     device = DeviceOutlook(2, shortfall=9 * HOUR, saturated=0.0, idle_now=2.0)
     plan = plan_device_fetch(
         [DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({""}), dcf=dcf)],
-        Outlook({"": device}, set(), {}),
+        RoundRobinOutlook({"": device}, set(), {}),
         devices=Devices(ncpus=2, cpu_flops=1e9),
         settings=FetchSettings(buffer_min=HOUR, buffer_total=DAY, minimal=minimal),
     )

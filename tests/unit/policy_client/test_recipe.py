@@ -15,11 +15,11 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
-from cobblestone.policy.client.core.state import Job
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import HostDevices, ProjectDescription
-from cobblestone.policy.client.recent import Recent, RecentMemory
-from cobblestone.simulator import presets
-from cobblestone.simulator.run import simulate
+from cobblestone.policy.client.recent.policy import Recent, RecentMemory
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper import cells
 
 
 @dataclasses.dataclass(slots=True)
@@ -40,12 +40,12 @@ class ShortestFirst(Recent):
         """The name to make it by."""
         return "shortest"
 
-    def ended(self, job: Job, elapsed: float) -> None:
+    def ended(self, job: ClientJob, elapsed: float) -> None:
         """Learn from a job."""
         super().ended(job, elapsed)
         self.memory.done += 1
 
-    def schedule(self) -> list[Job]:
+    def schedule(self) -> list[ClientJob]:
         """Return the shortest jobs, one per CPU."""
         self.look_ahead()
         return sorted((j for j in self.state.jobs if j.runnable), key=lambda j: j.remaining)[
@@ -86,7 +86,7 @@ def test_a_registered_policy_is_stored_and_restored_by_its_name() -> None:
 
 
 def test_the_simulator_runs_a_registered_policy_by_its_name() -> None:
-    scenario = dataclasses.replace(presets.mix(3), duration=5 * 24 * HOUR)
+    scenario = dataclasses.replace(cells.mix(3), duration=5 * 24 * HOUR)
     result = simulate(scenario, PolicyChoice.parse("shortest"))
     assert str(result.policy) == "shortest"
     assert result.metrics.jobs > 0

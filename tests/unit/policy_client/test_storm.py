@@ -13,9 +13,12 @@ import pytest
 from tests.helpers.client_storm import Storm
 
 import cobblestone.policy.client as family
+from cobblestone.policy.client.core.checks import BrokenRule
 from cobblestone.policy.client.core.events import (
     ContactFailed,
+    ContactProject,
     DevicesChanged,
+    GiveUp,
     HostOn,
     JobFailed,
     JobFinished,
@@ -25,10 +28,10 @@ from cobblestone.policy.client.core.events import (
     ProjectAttached,
     ProjectDetached,
     ReplyReceived,
+    SetAlarm,
+    StartTask,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import ContactProject, GiveUp, SetAlarm, StartTask
-from cobblestone.policy.client.core.invariants import BrokenRule
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.reasons import SENTENCES
@@ -43,7 +46,7 @@ from cobblestone.policy.client.core.values import (
 
 DAY = 86400.0
 NAMES = sorted(POLICIES)
-SUITES = [*NAMES, "published CS1_WF1_WS1_JC1", "own CS2_WF3_WS2_JC2", "recent CS4_WF4_WS2_JC1"]
+SUITES = [*NAMES, "published CS1_WF1_WS1_JC1", "own CS3_WF3_WS1_JC1", "recent CS4_WF4_WS2_JC1"]
 
 
 def begin(name: str, *projects: str, now: float = 0.0, ncpus: int = 2, gpus: tuple[Gpu, ...] = ()) -> ClientCore:  # fmt: skip

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.credit.combine import minimum
-from cobblestone.policy.credit.pfc import learn_run_times
+from cobblestone.policy.credit.claims import minimum
+from cobblestone.policy.credit.scales import learn_run_times
 from cobblestone.policy.credit.system import (
     Claim,
     ClaimInput,

@@ -1,1 +1,4 @@
-"""The tables of an account manager, and all of its SQL."""
+"""The tables of an account manager, and all of its SQL.
+
+It knows the values of ``model`` only.
+"""

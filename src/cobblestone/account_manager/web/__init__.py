@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from cobblestone.account_manager.members import Members
-from cobblestone.account_manager.web.choices import ChoicePages
-from cobblestone.account_manager.web.computers import ComputerPages
-from cobblestone.account_manager.web.joining import JoiningPages
-from cobblestone.account_manager.web.news import NewsFeed
+from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.web.choices import ChoicePages, ComputerPages
+from cobblestone.account_manager.web.joining import JoiningPages, NewsFeed
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
-    """Routes of the pages."""
+    """Return the routes of the pages."""
     return [
         *JoiningPages(site, members).routes(),
         *ChoicePages(site, members).routes(),

@@ -1,4 +1,4 @@
-"""One's own account: what was done, what one wants to support, accounts at projects."""
+"""The user's own account and computers: work done, choices, where computers are sent and why."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, cast
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager.members import Members
-from cobblestone.account_manager.model import Choices, ManagerAccount, Preset
+from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.model import AccountChoices, ManagedHost, ManagerAccount, Preset
 from cobblestone.account_manager.store import accounts, granted, hosts, ledger, projects
-from cobblestone.account_manager.web.days import day_bars
-from cobblestone.account_manager.web.site import ManagerSite, Visit
-from cobblestone.policy.account_manager.presets import PRESETS
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, day_bars
+from cobblestone.policy.account_manager.accounting import total
+from cobblestone.policy.account_manager.selection import PRESETS
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
-from cobblestone.service.pages.site import PageError
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.wire.account import WebRpcFailure
-from cobblestone.wire.volunteer_preferences import VENUES
-from cobblestone.wire.web_rpc_client import WEAK_KEY
+from cobblestone.wire.project.account import WebRpcFailure
+from cobblestone.wire.project.pages import WEAK_KEY
+from cobblestone.wire.project.preferences import VENUES
 
 DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
 MAX_SHARE = 1e6
@@ -33,7 +33,7 @@ MAX_BYTES = 100_000
 
 
 class ChoicePages:
-    """Pages of one's own account."""
+    """Pages of the user's own account."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
         self._site = site
@@ -50,8 +50,8 @@ class ChoicePages:
             Route("/account.php", own(self.account), methods=both),
         ]
 
-    async def home(self, visit: Visit, account: ManagerAccount) -> Response:
-        """Show what one's computers did, and where they are sent."""
+    async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Show what the user's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
         asks = visit.ctx.settings.accounting.policy != "estimate"
 
@@ -70,8 +70,8 @@ class ChoicePages:
         found = await visit.ctx.store.aread(read)
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
-    async def choices(self, visit: Visit, account: ManagerAccount) -> Response:
-        """Choose what to support, or each project by hand."""
+    async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Show the form for choosing interests, or each project by hand."""
         keywords = await visit.ctx.store.aread(projects.keywords)
         known = visit.ctx.projects.projects
         problems: dict[str, str] = {}
@@ -103,14 +103,14 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
-    async def sharing(self, visit: Visit, account: ManagerAccount) -> Response:
-        """Choose what projects are told: what they may give to statistics sites, and the team."""
+    async def sharing(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Show what projects are told: the consent to statistics sites, and the team."""
         problem, now = "", visit.ctx.clock()
         if visit.request.method == "POST":
             form = await visit.form()
             team = form.get("team_name", "").strip()
             if len(team) > MAX_TEAM_NAME or not team.isprintable():
-                problem = _("This is too long, or holds characters that cannot be shown.")
+                problem = _("This is too long, or contains characters that cannot be shown.")
             else:
                 agreed = "statistics" in form
                 said = replace(account.choices, statistics=agreed, team_name=team)
@@ -131,17 +131,18 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
-    async def project_key(self, visit: Visit, account: ManagerAccount) -> Response:
-        """Take the weak key of an account that somebody made at a project."""
+    async def project_key(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Store the weak key of an account that the person made at a project."""
         form = await visit.form()
         number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
         known = {str(each.id): each for each in visit.ctx.projects.projects}
         if number not in known or not WEAK_KEY.fullmatch(key):
             raise PageError(
                 422,
-                _("This is no weak key"),
+                _("This is not a weak key"),
                 _(
-                    "It is a number, a low line and 32 digits, as your account's page at the project shows it."
+                    "It consists of a number, an underscore and 32 digits, as shown on your account "
+                    "page at the project."
                 ),
             )
         project, now = known[number], visit.ctx.clock()
@@ -153,7 +154,7 @@ class ChoicePages:
         await visit.ctx.store.awrite(keep)
         return visit.go("home.php")
 
-    async def account(self, visit: Visit, account: ManagerAccount) -> Response:
+    async def account(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Change the password, or delete the account."""
         problem = ""
         if visit.request.method == "POST":
@@ -187,15 +188,15 @@ class ChoicePages:
 
 
 def _chosen(
-    before: Choices,
+    before: AccountChoices,
     form: Mapping[str, str],
     keywords: list[int],
     known: list[int],
     problems: dict[str, str],
     *,
     now: float,
-) -> Choices:
-    """Return the choices in a form; ``problems`` gets what is wrong."""
+) -> AccountChoices:
+    """Return the choices in a form; ``problems`` gets the errors."""
     preset, mode = form.get("preset", ""), form.get("mode", "")
     shares: dict[int, float] = {}
     for id_ in known:
@@ -227,13 +228,56 @@ def _chosen(
 
 
 def venue_names() -> dict[str, str]:
-    """Return what people call the places where computers stand."""
+    """Return the displayed names of venues."""
     return {"home": _("At home"), "work": _("At work"), "school": _("At school")}
 
 
 def _preset_names() -> dict[str, str]:
     return {
-        "standard": _("Standard: half of the processors, not while you need them"),
-        "low_power": _("Low power: a quarter of the processors, and nothing while nobody is there"),
+        "standard": _("Standard: half of the processors, only while the computer is not in use"),
+        "low_power": _("Low power: a quarter of the processors, and only while the computer is not in use"),
         "maximum": _("As much as possible"),
     }
+
+
+class ComputerPages:
+    """Pages of computers, for their owner only."""
+
+    def __init__(self, site: ManagerSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/computer.php", self._site.own_page(self.computer), methods=["GET", "POST"])]
+
+    async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Show one computer, with a form to set its venue or hide it from lists."""
+        host_id = visit.needed_number("id")
+        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        if host is None or host.account_id != account.id:
+            raise not_found(_("computer"))
+        if visit.request.method == "POST":
+            return await self._change(visit, host)
+
+        def read(db: Database) -> dict[str, Any]:
+            reports = hosts.host_projects(db, host.id)
+            return {
+                "reports": reports,
+                "held": total(each.record.held for each in reports.values()),
+                "disputed": total(each.record.disputed for each in reports.values()),
+                "counted": ledger.by_host(db, account.id).get(host.id),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        names = {project.id: project for project in visit.ctx.projects.projects}
+        return visit.show_form("computer.html", host=host, projects=names, venues=venue_names(), **found)
+
+    async def _change(self, visit: ManagerVisit, host: ManagedHost) -> Response:
+        form = await visit.form()
+        venue = form.get("venue", "")
+        if form.get("what") == "hide":
+            await visit.ctx.store.awrite(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
+            return visit.go("home.php")
+        if venue in ("", *VENUES):
+            await visit.ctx.store.awrite(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
+        return visit.go(f"computer.php?id={host.id}")

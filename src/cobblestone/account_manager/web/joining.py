@@ -1,27 +1,30 @@
-"""The first page, joining, logging in and out, language."""
+"""The home page, creating accounts, logging in and out, language, and the news feed."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.core.context import FEED
+from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.store import ledger
-from cobblestone.account_manager.web.site import ManagerSite, Visit, own_page
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, own_page
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.service.pages.texts import feed, markdown
 from cobblestone.store.people import users
-from cobblestone.store.people.sessions import end_session
-from cobblestone.wire.account import WebRpcError, WebRpcFailure
+from cobblestone.store.people.users import end_session
+from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
+from cobblestone.wire.project.pages import RssItem
 
 SHOWN_NEWS = 5
 
 
 class JoiningPages:
-    """Pages for those who are not logged in."""
+    """Pages for visitors who are not logged in."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
         self._site = site
@@ -38,7 +41,7 @@ class JoiningPages:
             Route("/language.php", page(self.language)),
         ]
 
-    async def index(self, visit: Visit) -> Response:
+    async def index(self, visit: ManagerVisit) -> Response:
         """Show what this is, and which projects it knows."""
         counted, news = await visit.ctx.store.aread(
             lambda db: (ledger.sum_of(db, "all"), users.list_news(db, limit=SHOWN_NEWS))
@@ -46,7 +49,7 @@ class JoiningPages:
         known = [each for each in visit.ctx.projects.projects if not each.stopped]
         return visit.show("index.html", projects=known, counted=counted, news=news)
 
-    async def join(self, visit: Visit) -> Response:
+    async def join(self, visit: ManagerVisit) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
             return visit.go("home.php")
@@ -78,7 +81,7 @@ class JoiningPages:
                 return response
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
-    async def log_in(self, visit: Visit) -> Response:
+    async def log_in(self, visit: ManagerVisit) -> Response:
         """Show the form for people who have an account."""
         wanted = own_page(visit.fields.get("next", ""), otherwise="home.php")
         if visit.viewer is not None:
@@ -96,7 +99,8 @@ class JoiningPages:
             problem = too_many(error)
         except WebRpcFailure:
             problem = _(
-                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+                "There is no account with this e-mail address and password. Check both, and the Caps "
+                "Lock key."
             )
         else:
             response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
@@ -104,8 +108,8 @@ class JoiningPages:
             return response
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
-    async def log_out(self, visit: Visit) -> Response:
-        """End the session, also for whoever has a copy of its cookie."""
+    async def log_out(self, visit: ManagerVisit) -> Response:
+        """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
         await visit.ctx.store.awrite(lambda tx: end_session(tx, key, expire_time=end))
@@ -113,8 +117,8 @@ class JoiningPages:
         self._site.sessions.end(response)
         return response
 
-    async def language(self, visit: Visit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+    async def language(self, visit: ManagerVisit) -> Response:
+        """Set the language of the pages, and return to the previous page."""
         response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
         wish = visit.fields.get("to", "")
         if wish in NAMES:
@@ -123,10 +127,41 @@ class JoiningPages:
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
-    """Return a refused account, as a problem of the field that caused it."""
+    """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     if failure.error is WebRpcError.NOT_UNIQUE:
         text = _("There is already an account with this address. Log in with it, or use another address.")
         return {"email_addr": text}
     return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
+
+
+class NewsFeed:
+    """The feed, whose items link to the home page."""
+
+    def __init__(self, site: ManagerSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route(f"/{FEED}", self._site.page(self.news))]
+
+    async def news(self, visit: ManagerVisit) -> Response:
+        """Answer with the newest news."""
+        ctx = visit.ctx
+        name, items = ctx.settings.manager.name, await ctx.store.aread(users.list_news)
+        return feed(
+            ctx,
+            name,
+            f"News of {name}",
+            [
+                RssItem(
+                    title=item.title,
+                    guid=ctx.url(f"#news-{item.id}"),
+                    link=ctx.url(f"#news-{item.id}"),
+                    published=item.time,
+                    description=markdown(item.text, base=ctx.master_url),
+                )
+                for item in items
+            ],
+        )

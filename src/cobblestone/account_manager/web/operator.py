@@ -1,4 +1,4 @@
-"""For the operator: how the projects are, what was counted, and where to look."""
+"""Pages for the operator: the state of projects, what was counted, and where to look."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.account_manager import operation
+from cobblestone.account_manager.core import operation
+from cobblestone.account_manager.core.operation import MAX_TEXT
 from cobblestone.account_manager.model import ManagerAccount
-from cobblestone.account_manager.operation import MAX_TEXT
 from cobblestone.account_manager.store import granted, ledger
-from cobblestone.account_manager.web.days import day_bars
-from cobblestone.account_manager.web.site import ManagerSite, Visit
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, day_bars
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.languages import gettext as _
@@ -26,7 +25,7 @@ MAX_TITLE = 200
 
 
 class OperatorPages:
-    """Pages of operation."""
+    """Pages for operators."""
 
     def __init__(self, site: ManagerSite) -> None:
         self._site = site
@@ -35,8 +34,8 @@ class OperatorPages:
         """Return the routes."""
         return [Route("/ops.php", self._site.own_page(self.operation), methods=["GET", "POST"])]
 
-    async def operation(self, visit: Visit, account: ManagerAccount) -> Response:
-        """Show everything of importance; forms change projects and delete entries of the ledger."""
+    async def operation(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
+        """Show everything important; forms change projects and delete entries of the ledger."""
         if not account.is_operator:
             raise not_found(_("page"))
         if visit.request.method == "POST":
@@ -72,7 +71,7 @@ class OperatorPages:
             **found,
         )
 
-    async def _change(self, visit: Visit) -> None:
+    async def _change(self, visit: ManagerVisit) -> None:
         form = await visit.form(max_bytes=4 * MAX_TEXT, long_fields={"text"})
         ctx, now = visit.ctx, visit.ctx.clock()
         try:
@@ -102,4 +101,4 @@ class OperatorPages:
                     )
                 )
         except (CobblestoneError, ValueError) as error:
-            raise PageError(422, _("That cannot be done"), str(error)) from error
+            raise PageError(422, _("Not possible"), str(error)) from error

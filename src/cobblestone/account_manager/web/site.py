@@ -1,26 +1,31 @@
-"""What all pages of an account manager share."""
+"""Common parts of all pages of an account manager, with bar charts of daily sums."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
+from cobblestone.account_manager.store.ledger import DayOf
+from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.service.pages import site as pages
+from cobblestone.service.pages.wording import day
 
 _OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
 SECONDS_PER_HOUR = 3600.0
 
 
 def own_page(page: str, *, otherwise: str) -> str:
-    """Return a page of this account manager to go on to; anything else leads to ``otherwise``."""
+    """Return a page of this account manager to continue to; for anything else ``otherwise``."""
     return page if _OWN_PAGE.fullmatch(page) else otherwise
 
 
-class ManagerSite(pages.Site[ManagerAccount, "Visit"]):
+class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
     """Renders the pages of one account manager."""
 
     def __init__(self, ctx: ManagerContext) -> None:
@@ -39,12 +44,12 @@ class ManagerSite(pages.Site[ManagerAccount, "Visit"]):
             },
         )
 
-    def visit(self, request: Request) -> Visit:
-        """Begin a visit."""
-        return Visit(self, request)
+    def visit(self, request: Request) -> ManagerVisit:
+        """Start a visit."""
+        return ManagerVisit(self, request)
 
 
-class Visit(pages.Visit[ManagerAccount]):
+class ManagerVisit(pages.Visit[ManagerAccount]):
     """One request for a page of an account manager."""
 
     def __init__(self, site: ManagerSite, request: Request) -> None:
@@ -53,5 +58,48 @@ class Visit(pages.Visit[ManagerAccount]):
 
     @property
     def ctx(self) -> ManagerContext:
-        """The account manager."""
+        """Return the account manager."""
         return self.site.ctx
+
+
+DAYS = 30
+WIDTH, HEIGHT, TOP, BOTTOM = 420.0, 150.0, 8.0, 132.0
+
+
+@dataclass(frozen=True, slots=True)
+class DayBar:
+    """What was counted on a day, drawn in ``WIDTH`` x ``HEIGHT`` units."""
+
+    date: str
+    credit: float
+    jobs: float
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def day_bars(days: Sequence[DayOf], *, today: int) -> tuple[DayBar, ...]:
+    """Draw the last month, ending today; nothing if nothing was counted."""
+    by_day = {each.day: each.amounts for each in days}
+    most = max((each.amounts.credit for each in days), default=0.0)
+    if most <= 0:
+        return ()
+    step = WIDTH / DAYS
+    bars: list[DayBar] = []
+    for place, number in enumerate(range(today - DAYS + 1, today + 1)):
+        amounts = by_day.get(number)
+        credit = amounts.credit if amounts else 0.0
+        height = (BOTTOM - TOP) * credit / most
+        bars.append(
+            DayBar(
+                date=day(number * SECONDS_PER_DAY),
+                credit=credit,
+                jobs=amounts.njobs_success + amounts.njobs_error if amounts else 0.0,
+                x=round(place * step + step * 0.15, 1),
+                y=round(BOTTOM - height, 1),
+                width=round(step * 0.7, 1),
+                height=round(height, 1),
+            )
+        )
+    return tuple(bars)

@@ -1,4 +1,4 @@
-"""What is in force to keep jobs within bounds on this computer, in words, and how a job's command line is wrapped."""
+"""Confinement of jobs on this computer: which bounds hold, what enforces them, and how a command line is wrapped."""
 
 from __future__ import annotations
 
@@ -7,17 +7,178 @@ import pwd
 import resource
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
-from cobblestone.client.sandbox.bounds import Bound, job_bounds, sentences
-from cobblestone.client.sandbox.control_groups import ControlGroups, JobGroup, find_control_groups
-from cobblestone.client.tasks.processes import tasks_of_account
-from cobblestone.client.tasks.slot_files import Account
+from cobblestone.client.sandbox.processes import (
+    ControlGroups,
+    JobGroup,
+    find_control_groups,
+    tasks_of_account,
+)
+from cobblestone.client.sandbox.slot_files import JobAccount
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.reasons import Reason, reason
+
+POLL_SECONDS = 1.0
+"""Between two looks at each job: orders, reports, run time."""
+MEASURE_SECONDS = 10.0
+"""Between two measurements of a job's memory, processes and disk space."""
+_AS_A_SERVICE = "run the client as a service of systemd (cobblestone client unit)"
+
+
+class Holder(StrEnum):
+    """What enforces a bound."""
+
+    SYSTEM = "system"  #: it cannot be passed
+    CLIENT = "client"  #: it can be passed for a while, until the client looks
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One bound of jobs."""
+
+    name: str
+    holder: Holder
+    means: str  #: what holds it; empty: nothing
+    remark: Reason | None = (
+        None  #: for the volunteer: that it does not hold at every moment, why, and what can be done
+    )
+
+    def as_json(self) -> dict[str, object]:
+        """Return a form for JSON."""
+        return {
+            "bound": self.name,
+            "held_by": self.holder.value,
+            "means": self.means,
+            "remark": self.remark.text() if self.remark else None,
+        }
+
+
+def job_bounds(
+    *, bubblewrap: bool, account: bool, groups: Collection[str], counted: bool, why_not_counted: str = ""
+) -> tuple[Bound, ...]:
+    """Return all bounds of a job.
+
+    ``account``: jobs have one of their own; ``groups``: control groups that can be made; ``counted``: the system counts a job's
+    processes apart from others.
+    """
+    return (
+        _processes("pids" in groups, counted, why_not_counted),
+        _memory("memory" in groups),
+        Bound(
+            "space of the slot",
+            Holder.CLIENT,
+            _looks(MEASURE_SECONDS),
+            reason(
+                "disk_watched",
+                "The space of a job's slot is looked at every {seconds:.0f} seconds only; the "
+                "system bounds single files.",
+                seconds=MEASURE_SECONDS,
+            ),
+        ),
+        Bound("size of single files, core dumps", Holder.SYSTEM, "resource limits"),
+        Bound("run time", Holder.CLIENT, _looks(POLL_SECONDS)),
+        Bound("size of outputs", Holder.CLIENT, "before the upload"),
+        Bound(
+            "processors",
+            Holder.NOBODY,
+            "lowest priority",
+            reason(
+                "processors_free",
+                "Nothing limits a job to its number of processors; its low priority lets other "
+                "programs go first.",
+            ),
+        ),
+        *_reach(bubblewrap, account),
+        _remains(bubblewrap, bool(groups)),
+    )
+
+
+def _looks(seconds: float) -> str:
+    return "a look each second" if seconds == 1 else f"a look every {seconds:.0f} s"
+
+
+def _processes(grouped: bool, counted: bool, why_not: str) -> Bound:
+    name = "number of processes and threads"
+    if grouped or counted:
+        return Bound(name, Holder.SYSTEM, "control groups" if grouped else "a user namespace")
+    return Bound(
+        name,
+        Holder.CLIENT,
+        _looks(MEASURE_SECONDS),
+        reason(
+            "processes_watched",
+            "A job's processes are counted only every {seconds:.0f} seconds: there are no "
+            "control groups, and {why}. In between, the system limits the processes of the "
+            "whole account. To improve this: {remedy}, or let bubblewrap work.",
+            seconds=MEASURE_SECONDS,
+            why=why_not,
+            remedy=_AS_A_SERVICE,
+        ),
+    )
+
+
+def _memory(grouped: bool) -> Bound:
+    if grouped:
+        return Bound("memory", Holder.SYSTEM, "control groups")
+    return Bound(
+        "memory",
+        Holder.CLIENT,
+        _looks(MEASURE_SECONDS),
+        reason(
+            "memory_watched",
+            "A job's memory is checked only every {seconds:.0f} seconds, since there are no "
+            "control groups; when the computer runs out of memory, the system ends jobs first. "
+            "To improve this: {remedy}.",
+            seconds=MEASURE_SECONDS,
+            remedy=_AS_A_SERVICE,
+        ),
+    )
+
+
+def _reach(bubblewrap: bool, account: bool) -> tuple[Bound, Bound]:
+    """Return the bounds of network and files; that there is no sandbox, and why, is a separate sentence."""
+    if bubblewrap:
+        return Bound("network", Holder.SYSTEM, "bubblewrap"), Bound(
+            "files of others", Holder.SYSTEM, "bubblewrap"
+        )
+    files = (
+        Bound("files of others", Holder.SYSTEM, "an account of their own")
+        if account
+        else Bound("files of others", Holder.NOBODY, "")
+    )
+    return Bound("network", Holder.NOBODY, ""), files
+
+
+def _remains(bubblewrap: bool, grouped: bool) -> Bound:
+    name = "no process outlives its job"
+    if bubblewrap or grouped:
+        return Bound(name, Holder.SYSTEM, "bubblewrap" if bubblewrap else "control groups")
+    return Bound(
+        name,
+        Holder.CLIENT,
+        "parents and a mark",
+        reason(
+            "processes_may_hide",
+            "A job can hide processes from the client, so that they outlive it. To prevent "
+            "this, install bubblewrap.",
+        ),
+    )
+
+
+def sentences(bounds: Collection[Bound]) -> tuple[Reason, ...]:
+    """Return what the system enforces, in one sentence, and everything that it does not."""
+    enforced = [f"{each.name} ({each.means})" for each in bounds if each.holder is Holder.SYSTEM]
+    return (
+        reason("enforced", "The system enforces: {what}.", what=", ".join(enforced)),
+        *(each.remark for each in bounds if each.remark),
+    )
+
 
 INSIDE = Path("/boinc")
 """Where the client's data directory seems to be for a job under bubblewrap; its true place says who the volunteer is."""
@@ -41,7 +202,7 @@ _FORK = ("unshare", "--fork", "true")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice:
-    """What the volunteer wants."""
+    """The volunteer's choice of sandbox."""
 
     bubblewrap: str = "auto"  #: ``auto``: where present; ``always``: no job without it; ``never``
     account: str = (
@@ -64,7 +225,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
-    """How to start a job, and what it sees."""
+    """A started job's command, and what it sees."""
 
     argv: list[str]
     boinc_dir: Path
@@ -74,10 +235,10 @@ class Wrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What is in force."""
+    """The sandbox in force."""
 
     bubblewrap: str = ""  #: the program; empty: not used
-    account: Account | None = None
+    account: JobAccount | None = None
     control_groups: ControlGroups | None = None
     visible: tuple[Path, ...] = ()
     counting: tuple[str, ...] | None = None
@@ -117,12 +278,12 @@ class Sandbox:
         return Wrapped(argv=command, boinc_dir=INSIDE, project_dir=project, client_pid=CLIENT_PID_INSIDE)
 
     def outside(self) -> Sandbox:
-        """Return what is left for jobs that start engines of containers: these need accounts and files of the system."""
+        """Return the sandbox for jobs that start container engines, which need accounts and files of the system."""
         return replace(self, bubblewrap="", counting=None)
 
     @property
     def hides_signals(self) -> bool:
-        """Whether the end of a job by signal n is seen as exit code 128 + n."""
+        """Return whether the end of a job by signal n appears as exit code 128 + n."""
         return bool(self.bubblewrap)
 
     def open_group(self, slot: int, *, memory_bytes: float, processes: int) -> JobGroup | None:
@@ -160,12 +321,12 @@ def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
 
 
 def _open_to_all(folder: str) -> list[str]:
-    """Return the words for a folder in memory that the jobs' account can write to, whoever starts the sandbox."""
+    """Return the options for a folder in memory that the jobs' account can write to, for any caller."""
     return ["--perms", "1777", "--tmpfs", folder]
 
 
 def _open_folders(*folders: Path) -> list[str]:
-    """Folders that the jobs' account can pass; those that bubblewrap makes by itself are closed to it."""
+    """Return folders that the jobs' account can enter; those that bubblewrap creates are closed to it."""
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 
 
@@ -179,7 +340,7 @@ LOWEST = 19
 
 
 def set_priority(pid: int, niceness: int | None) -> None:
-    """Give way to other programs; with the lowest priority, only run when no other does.  None: leave it as it is."""
+    """Yield to other programs; with the lowest priority, only run when no other does.  None: leave it unchanged."""
     if niceness is None:
         return
     with suppress(OSError):
@@ -189,7 +350,7 @@ def set_priority(pid: int, niceness: int | None) -> None:
 
 
 def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
-    """No single file larger than the job's disk bound, no core dumps; ended first when the computer has no memory left."""
+    """Set limits: no file larger than the job's disk bound, no core dumps; killed first when memory runs out."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
@@ -200,7 +361,7 @@ def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
 
 
 def bound_account(pid: int, uid: int, *, more: int) -> None:
-    """Let a job begin no process once its account has so many more than now: a last resort, which counts what is not the job's.
+    """Limit the number of processes of the job's account to this many more than now: a last resort, since others count too.
 
     Programs that need more may raise it again, such as engines of containers.
     """
@@ -212,7 +373,7 @@ def bound_account(pid: int, uid: int, *, more: int) -> None:
 
 
 def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mapping[str, str]) -> Sandbox:
-    """Find out what can be enforced here, by trying it.  Raises ConfigError when what is demanded is not to be had."""
+    """Detect what can be enforced here, by trying it.  Raises ConfigError if a required bound is not available."""
     account, account_report = _account(choice)
     program, bubblewrap_report = _find_bubblewrap(choice, account, environment)
     if account and not program and not _reachable(data_dir, account):
@@ -244,16 +405,16 @@ def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mappin
 
 
 def _at_most(processes: int) -> list[str]:
-    """Return the words that bound the processes and threads of what follows."""
+    """Return the options that limit the number of processes and threads of what follows."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     allowed = processes if most == resource.RLIM_INFINITY else min(processes, most)
     return ["prlimit", f"--nproc={allowed}:{allowed}", "--"]
 
 
 def _find_counting(
-    program: str, account: Account | None, visible: Sequence[Path], environment: Mapping[str, str]
+    program: str, account: JobAccount | None, visible: Sequence[Path], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...] | None, str]:
-    """Try whether a job's processes can be counted apart from all others and bounded: the words that do it, or None and why not.
+    """Try whether a job's processes can be counted separately and limited; return the options for it, or None and the reason.
 
     The system counts apart in each user namespace.  Bubblewrap makes one unless root has started it.  Kernels older than 5.14
     count all processes of an account instead: there the client alone and the trial are more than the trial may have.
@@ -267,11 +428,11 @@ def _find_counting(
     if problem := _try([*start, *_at_most(3), *_FORK]):
         return None, f"in a user namespace jobs get no count of their own ({problem})"
     if not _try([*start, *_at_most(1), *_FORK]):
-        return None, "the system does not keep to the bound of a user namespace"
+        return None, "the system does not enforce the limit of a user namespace"
     return counting, ""
 
 
-def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
+def _account(choice: SandboxChoice) -> tuple[JobAccount | None, Reason]:
     if os.geteuid() != 0:
         name = pwd.getpwuid(os.geteuid()).pw_name if _has_entry(os.geteuid()) else str(os.geteuid())
         return None, reason("own_account", "Jobs run under the client's own account, {name}.", name=name)
@@ -280,11 +441,11 @@ def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
             entry = pwd.getpwnam(name)
             if entry.pw_uid == 0:
                 raise ConfigError(f"Jobs must not run as root: choose another account than {name}.")
-            return Account(name, entry.pw_uid, entry.pw_gid), reason(
+            return JobAccount(name, entry.pw_uid, entry.pw_gid), reason(
                 "unprivileged_account", "Jobs run under the unprivileged account {name}.", name=name
             )
     raise ConfigError(
-        f"There is no account {choice.account or ' or '.join(ACCOUNTS)} for the jobs of a client that is root: "
+        f"There is no account {choice.account or ' or '.join(ACCOUNTS)} for the jobs of a client that runs as root: "
         "make one (adduser --system boinc), or start the client under an ordinary account."
     )
 
@@ -298,12 +459,13 @@ def _has_entry(uid: int) -> bool:
 
 
 def _find_bubblewrap(
-    choice: SandboxChoice, account: Account | None, environment: Mapping[str, str]
+    choice: SandboxChoice, account: JobAccount | None, environment: Mapping[str, str]
 ) -> tuple[str, Reason]:
     if choice.bubblewrap == "never":
         return "", reason(
             "sandbox_off",
-            "Jobs run without a sandbox, as you chose: they can use the network and see what their account may see.",
+            "Jobs run without a sandbox, as you chose: they can use the network and read what "
+            "their account can read.",
         )
     program = shutil.which("bwrap", path=environment.get("PATH", SYSTEM_PATH)) or ""
     problem = "it is not installed (package bubblewrap)"
@@ -312,10 +474,11 @@ def _find_bubblewrap(
     if not problem:
         return program, reason(
             "sandboxed",
-            "Jobs run under bubblewrap: no network, no sight of home directories, nothing to write to but their slot.",
+            "Jobs run under bubblewrap: no network, no access to home directories, and write "
+            "access only to their slot.",
         )
     if choice.bubblewrap == "always":
-        raise ConfigError(f"Jobs are to run under bubblewrap only, but {problem}.")
+        raise ConfigError(f"Jobs must run under bubblewrap, but {problem}.")
     return "", reason(
         "no_sandbox",
         "Jobs run without a sandbox, so that they can use the network and see what their account may see: bubblewrap is not "
@@ -325,33 +488,33 @@ def _find_bubblewrap(
 
 
 def _try(line: Sequence[str]) -> str:
-    """Run a command line that ends at once; what is wrong with it, or nothing."""
+    """Run a command line that ends at once; return its error, or nothing."""
     try:
         subprocess.run(
             line, capture_output=True, check=True, timeout=_TRIAL_SECONDS, env={"PATH": SYSTEM_PATH}
         )
     except subprocess.CalledProcessError as error:
         lines = bytes(error.stderr).decode(errors="replace").strip().splitlines()
-        return f"the system does not let it ({lines[-1] if lines else 'no message'})"
+        return f"the system does not allow it ({lines[-1] if lines else 'no message'})"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried ({error})"
     return ""
 
 
-def _as_job(program: str, account: Account | None, visible: Sequence[Path]) -> list[str]:
-    """Return the words that start a trial as jobs are started."""
+def _as_job(program: str, account: JobAccount | None, visible: Sequence[Path]) -> list[str]:
+    """Return the words that start a trial like a job."""
     sandbox = [*_bubblewrap(program, visible), "--unshare-net", "--"] if program else []
     return [*sandbox, *_drop(account)]
 
 
-def _drop(account: Account | None, *more: str) -> list[str]:
-    """Return the words that take on an account's rights; limits are set before, since they may not be afterwards."""
+def _drop(account: JobAccount | None, *more: str) -> list[str]:
+    """Return the words that switch to an account; limits are set before, since they may not be afterwards."""
     if account is None:
         return []
     return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", *more, "--"]
 
 
-def _reachable(folder: Path, account: Account) -> bool:
+def _reachable(folder: Path, account: JobAccount) -> bool:
     for each in (folder, *folder.parents):
         try:
             found = each.stat()

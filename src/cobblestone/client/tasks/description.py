@@ -1,4 +1,4 @@
-"""What is told to the runner of tasks, and what it tells."""
+"""Messages to and from the task runner."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
-from cobblestone.policy.client.task_exit import Ending
-from cobblestone.wire.init_data import InitData
+from cobblestone.policy.client.host.tasks import Ending
+from cobblestone.wire.client.task_messages import InitData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile:
+class TaskInput:
     """A file of the app or of the job, present in the project's directory."""
 
     open_name: str  #: the name under which the job opens it; may have sub-directories
@@ -21,8 +21,8 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFile:
-    """A file that the job makes."""
+class TaskOutput:
+    """A file that the job writes."""
 
     open_name: str
     physical_name: str
@@ -33,7 +33,7 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TaskLimits:
     """Bounds of one task; 0 means none."""
 
     memory_bytes: float = 0.0  #: resident size of all its processes
@@ -44,15 +44,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One job as it is to be run.  Names of files were checked when they came from the server, and are checked again here."""
+    """One job to be run.  File names were checked on arrival from the server, and are checked again here."""
 
     name: str  #: of the result
     project_url: str
     project_dir: Path
     main_program: str  #: physical name
     arguments: tuple[str, ...] = ()
-    inputs: tuple[InputFile, ...] = ()  #: files of the version and of the job, without the main program
-    outputs: tuple[OutputFile, ...] = ()
+    inputs: tuple[TaskInput, ...] = ()  #: files of the version and of the job, without the main program
+    outputs: tuple[TaskOutput, ...] = ()
     init: InitData = field(default_factory=InitData)
     mapped: bool = True  #: the app's API is 6.0 or newer: it has a memory-mapped segment
     use_symlinks: bool = False
@@ -61,11 +61,11 @@ class TaskSpec:
     in_container: bool = False  #: it starts Podman or Docker, which the sandbox has not
     niceness: int | None = 19  #: of its processes; None: that of the client
     stderr_head: bool = False  #: keep the beginning of its error output rather than the end
-    limits: Limits = field(default_factory=Limits)
+    limits: TaskLimits = field(default_factory=TaskLimits)
 
 
 class ProcessState(IntEnum):
-    """States of a task's process, with the numbers that managers know."""
+    """States of a task's process, with the numbers used by managers."""
 
     UNINITIALIZED = 0
     EXECUTING = 1
@@ -76,7 +76,7 @@ class ProcessState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A task that is in memory, at this moment; seconds and bytes."""
+    """A task in memory, at this moment; seconds and bytes."""
 
     name: str
     slot: int
@@ -112,7 +112,7 @@ class ProducedFile:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The job's process runs."""
+    """The job's process is running."""
 
     name: str
     slot: int
@@ -122,7 +122,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """The job can continue from here; the slot's state file says so already."""
+    """The job can continue from here; the slot's state file already says so."""
 
     name: str
     cpu_time: float
@@ -132,7 +132,7 @@ class Checkpointed:
 
 @dataclass(frozen=True, slots=True)
 class TrickleUp:
-    """The job sends its project a message.  ``path`` keeps it safe until whoever takes it removes the file."""
+    """The job sends a message to its project.  ``path`` keeps it safe until the receiver removes the file."""
 
     name: str
     variety: str

@@ -1,4 +1,6 @@
-"""All jobs in memory: started, watched once a second, measured every ten seconds, ended, and cleaned up after a crash.
+"""All tasks in memory: started, watched, measured, ended, and cleaned up after a crash; or a single one as a trial.
+
+All jobs in memory: started, watched once a second, measured every ten seconds, ended, and cleaned up after a crash.
 
 The runner decides nothing about which job runs: it is told, and tells what has happened.
 """
@@ -6,18 +8,18 @@ The runner decides nothing about which job runs: it is told, and tells what has 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from cobblestone.client.sandbox.sandbox import Sandbox
-from cobblestone.client.tasks import slot
-from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec, TaskView
-from cobblestone.client.tasks.processes import (
+from cobblestone.client.sandbox.containers import empty_home, open_home
+from cobblestone.client.sandbox.processes import (
     NOTHING,
     TreeUsage,
     marked_processes,
@@ -26,23 +28,26 @@ from cobblestone.client.tasks.processes import (
     send,
     usage_by_root,
 )
-from cobblestone.client.tasks.segment import Segment
-from cobblestone.client.tasks.slot_files import SlotFolder
+from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
+from cobblestone.client.sandbox.slot_files import SlotFolder
+from cobblestone.client.tasks import slot
+from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec, TaskView
+from cobblestone.client.tasks.slot import SharedSegment
 from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.ops.clock import Clock
-from cobblestone.policy.client.task_exit import (
+from cobblestone.ops.environment import Clock, environment_without_proxies
+from cobblestone.policy.client.host.tasks import (
     ERR_NOT_STARTED,
-    Abort,
+    FULL,
+    AbortOrder,
     Ending,
+    ExitVerdict,
     FinishFile,
     ProcessEnd,
-    Verdict,
     judge_exit,
+    throttle_second,
 )
-from cobblestone.policy.client.throttle import FULL, throttle_second
-from cobblestone.wire.init_data import InitData
-from cobblestone.wire.task_messages import SEGMENT_FILE, Control
+from cobblestone.wire.client.task_messages import SEGMENT_FILE, InitData, TaskOrders
 
 RESTART_SECONDS = 1.0
 """Pause before a job that ended too early is started again."""
@@ -51,7 +56,7 @@ MAX_SLOTS = 100_000
 
 
 class Runner:
-    """The tasks of one client.  All methods are to be called in the loop's thread; ``emit`` must not block."""
+    """The tasks of one client.  Call all methods in the loop's thread; ``emit`` must not block."""
 
     def __init__(
         self,
@@ -81,7 +86,7 @@ class Runner:
     # -- start
 
     async def clean_up(self, known: Mapping[int, str]) -> None:
-        """End processes that a killed client left behind, and empty the slots of tasks that are not known."""
+        """End processes left by a killed client, and empty the slots of unknown tasks."""
         root = self.around.data_dir / "slots"
         root.mkdir(parents=True, exist_ok=True)
         folders = {
@@ -93,9 +98,9 @@ class Runner:
                 await asyncio.to_thread(shutil.rmtree, path, True)
 
     async def start(self, spec: TaskSpec, number: int) -> None:
-        """Start a job, from its last checkpoint if it has one.  What goes wrong comes as `Ended`."""
+        """Start a job, from its last checkpoint if it has one.  Errors arrive as `Ended`."""
         if spec.name in self._tasks or spec.name in self._changing:
-            raise ValueError(f"the task {spec.name} is in memory already")
+            raise ValueError(f"the task {spec.name} is already in memory")
         if not 0 <= number < MAX_SLOTS:
             raise ValueError(f"there is no slot {number}")
         self._changing.add(spec.name)
@@ -130,32 +135,32 @@ class Runner:
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
 
     async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
-        """Take the outputs of a job that finished just before the client was killed: it is not computed again."""
+        """Take the outputs of a job that finished just before the client was killed, without computing it again."""
         await self._close(task, ProcessEnd(finish=finish))
 
     # -- orders
 
     def suspend(self, name: str) -> None:
-        """Have a job pause; it stays in memory."""
+        """Suspend a job; it stays in memory."""
         if task := self._tasks.get(name):
             task.suspended = True
             task.poll()
 
     def resume(self, name: str) -> None:
-        """Have a job go on."""
+        """Resume a job."""
         if task := self._tasks.get(name):
             task.suspended = False
             task.poll()
 
     def quit(self, name: str, patience: float = 0.0) -> None:
-        """Have a job leave memory, after its next checkpoint if that comes within ``patience`` seconds."""
+        """Remove a job from memory, after its next checkpoint if that comes within ``patience`` seconds."""
         if task := self._tasks.get(name):
             task.quit(patience)
 
     def abort(self, name: str, exit_status: int, text: str) -> None:
         """Have a job end for good."""
         if task := self._tasks.get(name):
-            task.end_for_good(Abort(exit_status=exit_status, text=text))
+            task.end_for_good(AbortOrder(exit_status=exit_status, text=text))
 
     def reread(self, name: str, init: InitData) -> None:
         """Tell a job that preferences have changed."""
@@ -192,7 +197,7 @@ class Runner:
         await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
 
     async def discard(self, number: int) -> None:
-        """Empty the slot of a task that is done with, unless another one has begun in it."""
+        """Empty the slot of a finished task, unless another one has started in it."""
         async with self._slot_locks[number]:
             if all(task.number != number for task in self._tasks.values()):
                 folder = self.around.data_dir / "slots" / str(number)
@@ -205,12 +210,12 @@ class Runner:
         return {name: task.view() for name, task in self._tasks.items()}
 
     def cpu_seconds(self) -> float:
-        """CPU time that the system has counted for all jobs since this start, ended ones included."""
+        """Return the CPU time that the system has counted for all jobs since this start, including ended ones."""
         usage = self._usage() if self._tasks else {}
         return self._ended_cpu_seconds + sum(each.cpu_seconds for each in usage.values())
 
     def _usage(self) -> dict[int, TreeUsage]:
-        """Return what the jobs use, by their main processes; what has lost its parent is known by its mark."""
+        """Return the usage of the jobs, by their main processes; orphans are found by their mark."""
         marked = processes_by_slot()
         roots = {task.process.pid: marked.get(str(task.folder.path), set()) for task in self._tasks.values()}
         return usage_by_root(read_processes(), roots)
@@ -271,10 +276,10 @@ class Runner:
             if verdict.ending is Ending.FINISHED:
                 outputs = await asyncio.to_thread(slot.collect_outputs, task.folder, task.spec)
         except slot.OutputProblem as problem:
-            verdict = Verdict(ending=Ending.FAILED, exit_status=problem.exit_status, text=str(problem))
+            verdict = ExitVerdict(ending=Ending.FAILED, exit_status=problem.exit_status, text=str(problem))
         except OSError as error:  # the finish file stays: it is tried again at the next start
             text = f"its outputs could not be moved: {error}"
-            verdict = Verdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
+            verdict = ExitVerdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
         if verdict.ending in (Ending.FINISHED, Ending.FAILED, Ending.ABORTED):
             stderr = await asyncio.to_thread(slot.read_stderr, task.folder, head=task.spec.stderr_head)
         self._changing.discard(name)
@@ -299,7 +304,7 @@ class Runner:
         )
 
     async def close(self) -> None:
-        """Stop everything at once; for a client that ends with jobs still in memory."""
+        """Stop everything at once, when the client ends with jobs still in memory."""
         for task in list(self._tasks.values()):
             task.quit(0.0)
             task.kill()
@@ -318,11 +323,11 @@ def _make_executable(spec: TaskSpec) -> None:
 
 
 async def _end_leftovers(path: Path) -> None:
-    """End what still runs for a slot: by the order to quit, so that it may save its work, then by force."""
+    """End what still runs for a slot: first with the order to quit, so that it can save its work, then by force."""
     if not marked_processes(path):
         return
     try:
-        segment = Segment(
+        segment = SharedSegment(
             os.open(path / SEGMENT_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         )
     except OSError:
@@ -331,7 +336,7 @@ async def _end_leftovers(path: Path) -> None:
     send(pids, signal.SIGCONT)
     deadline = time.monotonic() + LEFTOVER_GRACE_SECONDS
     if segment:
-        segment.order(Control.QUIT)
+        segment.order(TaskOrders.QUIT)
     while (pids := marked_processes(path)) and time.monotonic() < deadline:
         if segment:
             segment.deliver(time.monotonic())
@@ -343,3 +348,69 @@ async def _end_leftovers(path: Path) -> None:
             return
         send(pids, signal.SIGKILL)
         await asyncio.sleep(0.1)
+
+
+TIMING = Timing(poll=0.2, measure=0.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The outcome of a trial."""
+
+    end: Ended
+    peak_memory: float  #: bytes, resident, of all its processes
+    peak_disk: float  #: bytes in its slot
+    outputs: Mapping[str, Path]  #: by the names under which the job wrote them; none if it failed
+    surroundings: Sequence[str]  #: what keeps it within bounds, in sentences
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether a client would report success."""
+        return self.end.ending is Ending.FINISHED
+
+
+async def run_trial(spec: TaskSpec, data_dir: Path) -> Trial:
+    """Run a job in a slot below ``data_dir`` until its process ends in any way.
+
+    Raises:
+        ConfigError: jobs cannot be run here.
+    """
+    environment = environment_without_proxies()
+    sandbox = await asyncio.to_thread(detect_sandbox, SandboxChoice(), data_dir, environment=environment)
+    ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    def take(event: TaskEvent) -> None:
+        if isinstance(event, Ended) and not ended.done():
+            ended.set_result(event)
+
+    home = open_home(data_dir, sandbox.account) if spec.in_container else None
+    runner = Runner(data_dir, sandbox, take, environment=environment, timing=TIMING)
+    watching = asyncio.create_task(runner.run())
+    peak_memory = peak_disk = 0.0
+    try:
+        await runner.start(spec, 0)
+        while not ended.done():
+            await asyncio.wait([ended], timeout=0.2)
+            for view in runner.views().values():
+                peak_memory = max(peak_memory, view.working_set)
+                peak_disk = max(peak_disk, view.disk_usage)
+    finally:
+        if home is not None:
+            await asyncio.to_thread(empty_home, home, sandbox.account, environment)
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        await runner.close()
+    end = ended.result()
+    return Trial(
+        end=end,
+        peak_memory=max(peak_memory, end.peak_working_set),
+        peak_disk=peak_disk,
+        outputs={
+            output.open_name: file.path
+            for file in end.outputs
+            for output in spec.outputs
+            if output.physical_name == file.physical_name
+        },
+        surroundings=[each.text() for each in sandbox.report],
+    )

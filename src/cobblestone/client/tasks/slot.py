@@ -1,4 +1,10 @@
-"""A slot's life: set up for a job, started again, its outputs handed over, emptied."""
+"""The content of a slot: files, the shared segment, the environment; and how a slot is set up, read and emptied.
+
+Our side of the shared segment.
+
+The file is read and written, not mapped: a job that cuts its segment short would kill a client that maps it (SIGBUS), while a
+read only comes back short.  On Linux both ways see the same pages.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,39 @@ import gzip
 import hashlib
 import os
 import shutil
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cobblestone.client.tasks.description import OutputFile, ProducedFile, TaskSpec
-from cobblestone.client.tasks.slot_files import SlotFolder, checked_open_name, checked_physical_name
+from cobblestone.client.sandbox.containers import CONTAINERS_FOLDER
+from cobblestone.client.sandbox.sandbox import SYSTEM_PATH
+from cobblestone.client.sandbox.slot_files import SlotFolder, checked_open_name, checked_physical_name
+from cobblestone.client.tasks.description import ProducedFile, TaskOutput, TaskSpec
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.policy.client.task_exit import (
+from cobblestone.policy.client.host.tasks import (
     DEFAULT_DEFERRAL,
     ERR_FILE_MISSING,
     ERR_FILE_TOO_BIG,
     FinishFile,
     TemporaryExit,
 )
-from cobblestone.wire.init_data import StartData, read_result_name, write_init_data
-from cobblestone.wire.task_messages import (
+from cobblestone.wire.client.task_messages import (
+    CHANNEL_BYTES,
+    HAVE_TRICKLE_DOWN,
+    MAX_MESSAGE,
     SEGMENT_BYTES,
     SEGMENT_FILE,
-    TaskState,
+    UPLOAD_FILE_STATUS,
+    Channel,
+    CheckpointState,
+    StartData,
+    TaskOrders,
+    read_result_name,
     read_soft_link,
     read_task_state,
     read_variety,
+    write_init_data,
     write_soft_link,
     write_task_state,
     write_upload_status,
@@ -71,7 +89,7 @@ class OutputProblem(CobblestoneError):
 
 
 def is_set_up_for(folder: SlotFolder, name: str) -> bool:
-    """Whether the slot holds this task, complete, from an earlier start."""
+    """Return whether the slot holds this task, complete, from an earlier start."""
     mark = folder.read(READY_FILE, 300)
     if mark is None:
         return False
@@ -81,7 +99,7 @@ def is_set_up_for(folder: SlotFolder, name: str) -> bool:
 
 
 def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
-    """Put links and copies of a job's files into an empty slot; the last step marks it as complete.
+    """Put links and copies of a job's files into an empty slot; the last step marks it complete.
 
     Raises JobError for names that lead out of the slot, OSError when the disk is full or a file is missing.
     """
@@ -105,7 +123,7 @@ def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
 
 
 def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
-    """Make a slot ours in which another client of the family has saved a checkpoint of the job; whether it has.
+    """Take over a slot in which BOINC's client has saved a checkpoint of the job; return whether it has.
 
     Debian's client 7.20.5 leaves no mark of completeness, but writes the task's state at each checkpoint, as we do.  Its jobs
     write their outputs to the project's directory, where ours may not write: what is there already comes into the slot.
@@ -130,7 +148,7 @@ def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
     return True
 
 
-def _link_output(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> None:
+def _link_output(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> None:
     place, name = f"{OUTPUTS}/{output.physical_name}", _free_name(output.open_name)
     _link(folder, place, name, symbolic=spec.use_symlinks)
 
@@ -157,7 +175,7 @@ def _link(folder: SlotFolder, target: str, name: str, *, symbolic: bool) -> None
 
 
 def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int | None:
-    """Write what each start needs afresh; the descriptor of the segment, None for an app without one."""
+    """Write what each start needs; return the descriptor of the segment, None for an app without one."""
     for name in (FINISH_FILE, TEMPORARY_EXIT_FILE):
         folder.remove(name)
     write_init(folder, spec, start)
@@ -165,7 +183,7 @@ def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int |
 
 
 def write_init(folder: SlotFolder, spec: TaskSpec, start: StartData) -> None:
-    """Write ``init_data.xml``; only the job and we may read it, since it holds the user's key."""
+    """Write ``init_data.xml``; only the job and we may read it, since it contains the user's key."""
     folder.write(INIT_FILE, write_init_data(spec.init, start).encode(), mode=0o640)
 
 
@@ -174,19 +192,19 @@ def _text(folder: SlotFolder, name: str) -> str:
     return data.decode(errors="replace") if data else ""
 
 
-def read_state(folder: SlotFolder, name: str) -> TaskState | None:
+def read_state(folder: SlotFolder, name: str) -> CheckpointState | None:
     """Return the task's last checkpoint; None without one."""
     state = read_task_state(_text(folder, STATE_FILE))
     return state if state and state.result_name == name else None
 
 
-def write_state(folder: SlotFolder, state: TaskState) -> None:
-    """Remember a checkpoint."""
+def write_state(folder: SlotFolder, state: CheckpointState) -> None:
+    """Store a checkpoint."""
     folder.write(STATE_FILE, write_task_state(state).encode())
 
 
 def read_finish(folder: SlotFolder) -> FinishFile | None:
-    """Return what the job says at its end; None if it has not said that it is at its end."""
+    """Return the job's final message; None if it has not ended by itself."""
     if not folder.exists(FINISH_FILE):
         return None
     lines = [*_text(folder, FINISH_FILE).splitlines(), "", "", ""]
@@ -197,7 +215,7 @@ def read_finish(folder: SlotFolder) -> FinishFile | None:
 
 
 def read_temporary_exit(folder: SlotFolder) -> TemporaryExit | None:
-    """Return the pause that the job asks for; None if it does not."""
+    """Return the pause that the job requests; None if there is none."""
     if not folder.exists(TEMPORARY_EXIT_FILE):
         return None
     lines = [*_text(folder, TEMPORARY_EXIT_FILE).splitlines(), "", "", ""]
@@ -216,7 +234,7 @@ def _number(text: str, default: float) -> float:
 
 
 def read_stderr(folder: SlotFolder, *, head: bool = False) -> bytes:
-    """Return the end of the job's error output, or its beginning."""
+    """Return the end of the job's error output, or its start."""
     if head:
         return folder.read(STDERR_FILE, STDERR_BYTES) or b""
     return folder.read_tail(STDERR_FILE, STDERR_BYTES)
@@ -247,8 +265,8 @@ def collect_outputs(folder: SlotFolder, spec: TaskSpec) -> tuple[ProducedFile, .
     return tuple(produced)
 
 
-def hand_over(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> ProducedFile | None:
-    """Move one output to the project's directory; None when there is none."""
+def hand_over(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> ProducedFile | None:
+    """Move one output to the project's directory; return None if there is none."""
     target = spec.project_dir / checked_physical_name(output.physical_name)
     places = [f"{OUTPUTS}/{output.physical_name}", str(checked_open_name(output.open_name))]
     for place in reversed(places) if output.copy else places:
@@ -266,7 +284,7 @@ def hand_over(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> Produce
 
 
 def _pack(path: Path) -> int:
-    """Compress a file under its own name, unless it is so already; its new size.  Equal files become equal files."""
+    """Compress a file in place, unless it is compressed; return its new size.  Equal files give equal files."""
     with path.open("rb") as source:
         if source.read(2) == _GZIP_BEGINS:
             return path.stat().st_size
@@ -290,7 +308,7 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[OutputFile]:
+def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[TaskOutput]:
     """Return outputs that the job wants uploaded now."""
     asked = {name.removeprefix(UPLOAD_REQUEST) for name in folder.names(UPLOAD_REQUEST)}
     return [output for output in spec.outputs if output.open_name in asked]
@@ -303,7 +321,7 @@ def note_upload(folder: SlotFolder, open_name: str, status: int) -> None:
 
 
 def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
-    """Move the job's message to where the job cannot change it, under the name that the family's client gives it."""
+    """Move the job's message to where the job cannot change it, under the name that BOINC's client uses."""
     target = spec.project_dir / f"trickle_up_{checked_physical_name(spec.name)}_{now:.0f}.xml"
     while target.exists():
         now += 1
@@ -315,6 +333,106 @@ def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
 
 
 def trickle_variety(path: Path) -> str:
-    """Return the variety that a message taken from a job names."""
+    """Return the variety named in a message from a job."""
     with path.open("rb") as file:
         return read_variety(file.read(2048).decode(errors="replace"))
+
+
+_OPPOSITES = {TaskOrders.SUSPEND: TaskOrders.RESUME, TaskOrders.RESUME: TaskOrders.SUSPEND}
+
+
+class SharedSegment:
+    """Eight channels in an open file; orders that do not fit wait in a queue."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self.orders: deque[TaskOrders] = deque()
+        self.order_unread_since: float | None = None
+        """Since when the job has had an order that it has not read."""
+        self.listens = False
+        """Whether it ever read one."""
+        self._pending_down: set[str] = set()
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.file)
+
+    def receive(self, channel: Channel) -> str:
+        """Take the unread message of a channel; empty if there is none."""
+        start = channel * CHANNEL_BYTES
+        data = os.pread(self.file, CHANNEL_BYTES, start)
+        if not data or not data[0]:
+            return ""
+        self._put(start, b"\0")
+        return data[1:].split(b"\0", 1)[0].decode("ascii", "replace")
+
+    def is_free(self, channel: Channel) -> bool:
+        """Return whether the last message has been read."""
+        return os.pread(self.file, 1, channel * CHANNEL_BYTES) == b"\0"
+
+    def send(self, channel: Channel, text: str) -> bool:
+        """Leave a message if the last one has been read."""
+        if not self.is_free(channel):
+            return False
+        data = text.encode("ascii", "replace")[:MAX_MESSAGE] + b"\0"
+        start = channel * CHANNEL_BYTES
+        self._put(start + 1, data)
+        self._put(start, b"\1")  # last: it makes the message valid
+        return True
+
+    def _put(self, start: int, data: bytes) -> None:
+        if os.fstat(self.file).st_size >= SEGMENT_BYTES:  # do not make a cut file grow again, hole by hole
+            os.pwrite(self.file, data, start)
+
+    def order(self, control: TaskOrders) -> None:
+        """Queue an order.  A suspension and a resumption that have both not been read cancel out."""
+        if self.orders and self.orders[-1] == _OPPOSITES.get(control):
+            self.orders.pop()
+        elif control not in self.orders:
+            self.orders.append(control)
+
+    def announce(self, message: str) -> None:
+        """Tell the job about a trickle or a finished upload, once it has read the last such message."""
+        self._pending_down.add(message)
+
+    def deliver(self, now: float) -> None:
+        """Send queued orders; call it once a second."""
+        if self.is_free(Channel.CONTROL):
+            if self.order_unread_since is not None:
+                self.listens = True
+            self.order_unread_since = None
+            if self.orders:
+                self.send(Channel.CONTROL, self.orders.popleft())
+                self.order_unread_since = now
+        if self._pending_down:
+            text = "".join(
+                each for each in (HAVE_TRICKLE_DOWN, UPLOAD_FILE_STATUS) if each in self._pending_down
+            )
+            if self.send(Channel.TRICKLE_DOWN, text):
+                self._pending_down.clear()
+
+
+_WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
+
+
+def job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
+    """Return a job's environment: of the volunteer's own, only time zone and language."""
+    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
+    kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
+    return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
+
+
+def with_libraries(spec: TaskSpec, environment: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    """Return a job's command line, to be started last, with the library search path of its program.
+
+    Whatever starts the sandbox must not look there: what a job leaves in its slot would run outside.
+    """
+    if spec.in_container:  # the engine is a program of the system, not of the project
+        return list(words)
+    folders = [
+        f"../../projects/{spec.project_dir.name}",
+        ".",
+        "../..",
+        environment.get("LD_LIBRARY_PATH", ""),
+    ]
+    return ["/bin/sh", "-c", _WITH_LIBRARIES, "job", ":".join(filter(None, folders)), *words]

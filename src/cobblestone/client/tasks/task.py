@@ -9,9 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cobblestone.client.sandbox.bounds import MEASURE_SECONDS, POLL_SECONDS
-from cobblestone.client.sandbox.control_groups import JobGroup
+from cobblestone.client.sandbox.processes import (
+    NOTHING,
+    JobGroup,
+    JobProcess,
+    TreeUsage,
+    files_in_memory,
+    marked_processes,
+    read_processes,
+    send,
+)
 from cobblestone.client.sandbox.sandbox import (
+    MEASURE_SECONDS,
+    POLL_SECONDS,
     Room,
     Sandbox,
     Wrapped,
@@ -19,6 +29,7 @@ from cobblestone.client.sandbox.sandbox import (
     set_priority,
     set_resource_limits,
 )
+from cobblestone.client.sandbox.slot_files import SlotFolder, checked_physical_name
 from cobblestone.client.tasks import slot
 from cobblestone.client.tasks.description import (
     Checkpointed,
@@ -31,36 +42,26 @@ from cobblestone.client.tasks.description import (
     TrickleUp,
     UploadWanted,
 )
-from cobblestone.client.tasks.environment import job_environment, with_libraries
-from cobblestone.client.tasks.processes import (
-    NOTHING,
-    JobProcess,
-    TreeUsage,
-    files_in_memory,
-    marked_processes,
-    read_processes,
-    send,
-)
-from cobblestone.client.tasks.segment import Segment
-from cobblestone.client.tasks.slot_files import SlotFolder, checked_physical_name
-from cobblestone.ops.clock import Clock
-from cobblestone.policy.client.task_exit import (
+from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
+from cobblestone.ops.environment import Clock
+from cobblestone.policy.client.host.tasks import (
     EXIT_ABORTED_BY_CLIENT,
     EXIT_DISK_LIMIT,
     EXIT_MEMORY_LIMIT,
     EXIT_TIME_LIMIT,
-    Abort,
+    AbortOrder,
     ProcessEnd,
 )
-from cobblestone.wire.init_data import InitData, StartData
-from cobblestone.wire.task_messages import (
+from cobblestone.wire.client.task_messages import (
     HAVE_TRICKLE_DOWN,
     NEW_TRICKLE_UP,
     NEW_UPLOAD_FILE,
     UPLOAD_FILE_STATUS,
     Channel,
-    Control,
-    TaskState,
+    CheckpointState,
+    InitData,
+    StartData,
+    TaskOrders,
     read_graphics,
     read_status,
     write_heartbeat,
@@ -86,7 +87,7 @@ class Timing:
 
 @dataclass(slots=True, kw_only=True)
 class Surroundings:
-    """What all tasks share and the runner changes."""
+    """Shared state of all tasks, changed by the runner."""
 
     data_dir: Path
     sandbox: Sandbox
@@ -100,7 +101,7 @@ class Surroundings:
 
 
 class RunningTask:
-    """A job whose process has been started.  ``poll`` is to be called once a second, ``measured`` every ten seconds."""
+    """A job whose process has been started.  Call ``poll`` once a second, ``measured`` every ten seconds."""
 
     def __init__(self, spec: TaskSpec, number: int, surroundings: Surroundings) -> None:
         self.spec = spec
@@ -110,7 +111,7 @@ class RunningTask:
         self.sandbox = sandbox.outside() if spec.in_container else sandbox
         self.folder = SlotFolder(surroundings.data_dir / "slots" / str(number), surroundings.sandbox.account)
         self.process: JobProcess
-        self.segment: Segment | None = None
+        self.segment: SharedSegment | None = None
         self.group: JobGroup | None = None
         self.ended = asyncio.Event()
         state = slot.read_state(self.folder, spec.name)
@@ -128,7 +129,7 @@ class RunningTask:
         self.suspended = False
         self.paused = False  #: told to pause, for whatever reason
         self.frozen = False  #: stopped by the system, since it does not listen
-        self.abort: Abort | None = None
+        self.abort: AbortOrder | None = None
         self.quit_ordered = False
         self.quit_after_checkpoint: float | None = None  #: until when to wait for one
         self.kill_at: float | None = None
@@ -155,7 +156,7 @@ class RunningTask:
         wrapped = self.sandbox.wrap(room, with_libraries(spec, environment, words))
         self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
-        self.segment = None if segment is None else Segment(segment)
+        self.segment = None if segment is None else SharedSegment(segment)
         self.group = around.sandbox.open_group(
             self.number, memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes
         )
@@ -197,14 +198,14 @@ class RunningTask:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the system itself keeps the job to its number of processes."""
+        """Return whether the system itself limits the job's number of processes."""
         grouped = self.group is not None and self.group.enforces_processes
         return grouped or self.sandbox.counting is not None
 
     # -- each second
 
     def poll(self) -> None:
-        """Look what the job says, and tell it what is to be told."""
+        """Read the job's messages, and send what is due."""
         now = self.around.ticks()
         self._count_time(now)
         self._hear()
@@ -214,7 +215,7 @@ class RunningTask:
         limit = self.spec.limits.elapsed_seconds
         if 0 < limit < self.elapsed:
             self.end_for_good(
-                Abort(exit_status=EXIT_TIME_LIMIT, text=f"exceeded its run time of {limit:.0f} s")
+                AbortOrder(exit_status=EXIT_TIME_LIMIT, text=f"exceeded its run time of {limit:.0f} s")
             )
 
     def _count_time(self, now: float) -> None:
@@ -256,15 +257,17 @@ class RunningTask:
         except OSError as error:
             self.around.emit(
                 Notice(
-                    self.spec.name, f"The checkpoint could not be noted in the slot: {error}.", important=True
+                    self.spec.name,
+                    f"The checkpoint could not be recorded in the slot: {error}.",
+                    important=True,
                 )
             )
         self.around.emit(Checkpointed(self.spec.name, cpu_time, self.elapsed, self.fraction_done))
         if self.quit_after_checkpoint is not None:
             self._quit_now()
 
-    def _state(self) -> TaskState:
-        return TaskState(
+    def _state(self) -> CheckpointState:
+        return CheckpointState(
             project_url=self.spec.project_url,
             result_name=self.spec.name,
             cpu_time=self.checkpoint_cpu_time,
@@ -299,28 +302,28 @@ class RunningTask:
         if wanted != self.paused:
             self.paused = wanted
             if self.segment:
-                self.segment.order(Control.SUSPEND if wanted else Control.RESUME)
+                self.segment.order(TaskOrders.SUSPEND if wanted else TaskOrders.RESUME)
         if self.frozen != (self.paused and not self.listens):
             self.frozen = not self.frozen
             send(self._living(), signal.SIGSTOP if self.frozen else signal.SIGCONT)
 
     @property
     def listens(self) -> bool:
-        """Whether the job reads its orders, as far as is known."""
+        """Return whether the job reads its orders, as far as is known."""
         if self.segment is None:
             return False
         since = self.segment.order_unread_since
         return since is None or self.segment.listens or self.around.ticks() - since < self.around.timing.deaf
 
     def _living(self) -> set[int]:
-        """All processes of the job but the keeper of its sandbox: what is stopped must still be killable as a whole."""
+        """Return all processes of the job except the keeper of its sandbox: a stopped job must still be killable as a whole."""
         found = self.process.tree()
         return found - {self.process.pid} if self.sandbox.bubblewrap else found
 
     # -- ending
 
     def quit(self, patience: float) -> None:
-        """Have the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
+        """Make the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
         if self.abort or self.quit_ordered:
             return
         if patience > 0 and not self.paused and self.segment is not None:
@@ -332,16 +335,16 @@ class RunningTask:
         self.quit_after_checkpoint = None
         if not self.quit_ordered:
             self.quit_ordered = True
-            self._order_end(Control.QUIT)
+            self._order_end(TaskOrders.QUIT)
 
-    def end_for_good(self, abort: Abort) -> None:
-        """Have the job end, never to continue.  The first reason counts."""
+    def end_for_good(self, abort: AbortOrder) -> None:
+        """Make the job end permanently.  The first reason counts."""
         if self.abort is None:
             self.abort = abort
             self.quit_after_checkpoint = None
-            self._order_end(Control.ABORT)
+            self._order_end(TaskOrders.ABORT)
 
-    def _order_end(self, order: Control) -> None:
+    def _order_end(self, order: TaskOrders) -> None:
         self._set_pause(False)
         grace = self.around.timing.grace
         if self.segment is None:  # it can hear nothing but signals
@@ -380,7 +383,7 @@ class RunningTask:
             send(living, signal.SIGKILL)
 
     def bury(self) -> ProcessEnd:
-        """Take the status of the ended process, end what it left behind, and say all that is known of the end."""
+        """Reap the ended process, end what it left behind, and report all that is known about the end."""
         code, number = self.process.reap()
         self._count_time(self.around.ticks())  # a short job has never been polled
         self.kill()
@@ -423,7 +426,7 @@ class RunningTask:
         return counted + max(0.0, self.elapsed - self.measured_elapsed) * rate
 
     def measured(self, usage: TreeUsage, disk_usage: float) -> None:
-        """Take what the system measures of the job, and end it when it is over its limits."""
+        """Take the system's measurements of the job, and end it if it exceeds its limits."""
         if self.sandbox.bubblewrap:  # what is mapped of these files counts already
             files = files_in_memory(usage.pids - {self.process.pid})
             usage = replace(usage, resident=max(usage.resident, files))
@@ -436,23 +439,23 @@ class RunningTask:
             self.cpu_time = max(self.cpu_time, self.start_cpu_time + usage.cpu_seconds)
         limits = self.spec.limits
         if 0 < limits.memory_bytes < min(self.working_set_smoothed, usage.resident):
-            text = f"uses {usage.resident / 1e6:.1f} MB of memory, allowed are {limits.memory_bytes / 1e6:.1f} MB"
-            self.end_for_good(Abort(exit_status=EXIT_MEMORY_LIMIT, text=text))
+            text = f"uses {usage.resident / 1e6:.1f} MB of memory; the limit is {limits.memory_bytes / 1e6:.1f} MB"
+            self.end_for_good(AbortOrder(exit_status=EXIT_MEMORY_LIMIT, text=text))
         if 0 < limits.disk_bytes < disk_usage:
-            text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
-            self.end_for_good(Abort(exit_status=EXIT_DISK_LIMIT, text=text))
+            text = f"uses {disk_usage / 1e6:.1f} MB of disk; the limit is {limits.disk_bytes / 1e6:.1f} MB"
+            self.end_for_good(AbortOrder(exit_status=EXIT_DISK_LIMIT, text=text))
         if (
             0 < limits.processes < usage.threads and not self.is_counted
         ):  # keepers of sandboxes may be beyond it
-            text = f"has {usage.threads} processes and threads, allowed are {limits.processes}"
-            self.end_for_good(Abort(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
+            text = f"has {usage.threads} processes and threads; the limit is {limits.processes}"
+            self.end_for_good(AbortOrder(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
     def reread(self, init: InitData) -> None:
         """Tell the job that preferences have changed."""
         self.spec = replace(self.spec, init=init)
         slot.write_init(self.folder, self.spec, self._start_data(self.wrapped))
         if self.segment:
-            self.segment.order(Control.REREAD)
+            self.segment.order(TaskOrders.REREAD)
 
     def announce_trickle(self, text: str) -> None:
         """Put a project's message into the slot."""
@@ -461,7 +464,7 @@ class RunningTask:
             self.segment.announce(HAVE_TRICKLE_DOWN)
 
     def announce_upload(self, open_name: str, status: int) -> None:
-        """Tell the job that an upload that it asked for is done."""
+        """Tell the job that a requested upload is done."""
         slot.note_upload(self.folder, open_name, status)
         if self.segment:
             self.segment.announce(UPLOAD_FILE_STATUS)

@@ -1,4 +1,6 @@
-"""What is counted of the running totals that a client reports per project: deltas, within limits.
+"""The six quantities that are accounted for, and what is counted of the running totals that a client reports per project.
+
+What is counted of the running totals that a client reports per project: deltas, within limits.
 
 A client of the family keeps, per project, how long its devices have worked for it and what that is worth (run time x peak
 speed), and reports these totals at each contact.  The difference to the totals of the contact before is what the computer has
@@ -19,11 +21,99 @@ its first contact): see docs/accounting.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from cobblestone.policy.account_manager.amounts import NOTHING, TINY, Amounts, total
+from cobblestone.domain.values import value
+
+QUANTITIES = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time", "njobs_success", "njobs_error")
+"""Names of the quantities, in order; those that clients use."""
+
+TINY = 1e-9
+"""Less than this of anything is nothing: sums of floats do not end in zero."""
+
+
+@value()
+class Amounts:
+    """Estimated credit and device-seconds of CPUs and GPUs, and numbers of finished jobs."""
+
+    cpu_ec: float = 0.0
+    cpu_time: float = 0.0
+    gpu_ec: float = 0.0
+    gpu_time: float = 0.0
+    njobs_success: float = 0.0
+    njobs_error: float = 0.0
+
+    def astuple(self) -> tuple[float, float, float, float, float, float]:
+        """Return the quantities in the order of `QUANTITIES`."""
+        return (
+            self.cpu_ec,
+            self.cpu_time,
+            self.gpu_ec,
+            self.gpu_time,
+            self.njobs_success,
+            self.njobs_error,
+        )
+
+    def __add__(self, other: Amounts) -> Amounts:
+        # Written out, here and below: every contact of a computer does this some twenty times.
+        return Amounts(
+            self.cpu_ec + other.cpu_ec,
+            self.cpu_time + other.cpu_time,
+            self.gpu_ec + other.gpu_ec,
+            self.gpu_time + other.gpu_time,
+            self.njobs_success + other.njobs_success,
+            self.njobs_error + other.njobs_error,
+        )
+
+    def __sub__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            self.cpu_ec - other.cpu_ec,
+            self.cpu_time - other.cpu_time,
+            self.gpu_ec - other.gpu_ec,
+            self.gpu_time - other.gpu_time,
+            self.njobs_success - other.njobs_success,
+            self.njobs_error - other.njobs_error,
+        )
+
+    def at_least(self, other: Amounts) -> bool:
+        """Return whether no quantity is smaller than the other's."""
+        return all(
+            one >= two - TINY * max(1.0, abs(two))
+            for one, two in zip(self.astuple(), other.astuple(), strict=True)
+        )
+
+    def rises(self, other: Amounts) -> Amounts:
+        """Return what is more than in ``other``; nothing where it is less."""
+        return Amounts(
+            max(0.0, self.cpu_ec - other.cpu_ec),
+            max(0.0, self.cpu_time - other.cpu_time),
+            max(0.0, self.gpu_ec - other.gpu_ec),
+            max(0.0, self.gpu_time - other.gpu_time),
+            max(0.0, self.njobs_success - other.njobs_success),
+            max(0.0, self.njobs_error - other.njobs_error),
+        )
+
+    @property
+    def credit(self) -> float:
+        """Estimated credit of all devices."""
+        return self.cpu_ec + self.gpu_ec
+
+    @property
+    def empty(self) -> bool:
+        """Return whether there is nothing."""
+        return all(abs(each) <= TINY for each in self.astuple())
+
+
+NOTHING = Amounts()
+
+
+def total(amounts: Iterable[Amounts]) -> Amounts:
+    """Return the sum of several."""
+    columns = [each.astuple() for each in amounts]
+    return Amounts(*map(sum, zip(*columns, strict=True))) if columns else NOTHING
+
 
 DAY = 86400.0
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
@@ -88,7 +178,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accounting:
+class ContactAccounting:
     """What a contact changes."""
 
     meter: Meter
@@ -106,7 +196,7 @@ def count_contact(
     limits: HostLimits,
     *,
     now: float,
-) -> Accounting:
+) -> ContactAccounting:
     """Count what a computer reports; ``meter`` None: its first contact, which is worth nothing yet.
 
     A contact by a clock that went back counts as one without time in between: differences are held, none is lost.
@@ -120,7 +210,7 @@ def count_contact(
         if note:
             notes[project_id] = note
     if meter is None:
-        return Accounting(meter=Meter(first_contact=now, contact=now), records=after, notes=notes)
+        return ContactAccounting(meter=Meter(first_contact=now, contact=now), records=after, notes=notes)
     room = _room(meter, limits, now)
     granted = _within(wanted, room)
     entries: list[Counted] = []
@@ -139,7 +229,7 @@ def count_contact(
         spare_cpu_seconds=room.cpu_seconds_of_all - counted.cpu_time,
         spare_gpu_seconds=room.gpu_seconds_of_all - counted.gpu_time,
     )
-    return Accounting(meter=meter, records=after, entries=tuple(entries), notes=notes)
+    return ContactAccounting(meter=meter, records=after, entries=tuple(entries), notes=notes)
 
 
 def _difference(record: ReportRecord | None, reported: Amounts) -> tuple[ReportRecord, Amounts, str]:

@@ -1,4 +1,24 @@
-"""How what a project granted reaches an account manager: three ways, and the estimate where there is none.
+"""The figure that a person sees, and three ways in which what a project granted reaches an account manager.
+
+The figure that a person sees: what projects confirmed, and a bounded part of what they have not confirmed yet.
+
+    allowance   = max(starter, KAPPA x final)
+    provisional = allowance x pending / (pending + allowance)
+    target      = final + provisional
+
+``final`` is what projects granted; ``pending`` what clients claim beyond it.  The provisional part grows with every claim,
+ever more slowly, and never beyond the allowance; so whatever clients claim, however many accounts they have,
+
+    sum of shown <= (1 + HOLD) x ((1 + KAPPA) x sum of final + starters)
+
+and the starters of all accounts that came from one address block add up to `STARTER_POOL` at most.  The figure follows its
+target within hours, so that an answer of a project is no jump.  A target that falls is not followed down: growth is withheld
+until it has caught up; only what is more than `HOLD` above it is taken back, which for a fall of the provisional part alone is at
+most 1 - (1 + HOLD) / (1 + KAPPA), or 2.9 %.
+
+All functions are pure; times are Unix seconds, credit in Cobblestones.  See docs/accounting.md for the proofs.
+
+How what a project granted reaches an account manager: three ways, and the estimate where there is none.
 
 Each reads another kind of answer and says the same: how much became final, how much was revoked, and how much at most is still
 pending by what the project knows.  What follows from that is the same for all (`confirm`), over the same ledger of what clients
@@ -16,11 +36,77 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import exp2, isnan
+from math import exp, exp2, isnan
 from typing import Protocol, TypeVar
 
-from cobblestone.domain.accounting import JobState
-from cobblestone.policy.account_manager.accounting_figure import DAY
+from cobblestone.domain.exports import CountedJobState
+
+DAY = 86400.0
+KAPPA = 0.05
+"""The provisional part is at most this part of what was confirmed."""
+HOLD = 0.02
+"""The figure stays at most this much above its target."""
+STARTER_POOL = 20.0
+"""What accounts of one address block are shown together before anything is confirmed: what a GFLOPS does in 2.4 hours."""
+RISE_SECONDS = DAY / 2
+"""Time in which the figure closes all but 1/e of the gap to a target above it."""
+SINK_SECONDS = 30 * DAY
+"""Half-life of what is held above the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFigure:
+    """What somebody was shown, and when."""
+
+    shown: float = 0.0
+    time: float = 0.0
+    starter: float = 0.0  #: the allowance before anything is confirmed, given once, see `starter_of_new`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureGoal:
+    """Where the figure goes."""
+
+    final: float
+    provisional: float
+    waiting: float  #: claimed, and beyond the allowance: shown beside the figure, not in it
+
+    @property
+    def whole(self) -> float:
+        """The figure when it has arrived."""
+        return self.final + self.provisional
+
+
+def target_of(final: float, pending: float, *, starter: float) -> FigureGoal:
+    """Return the target for what was confirmed and what is pending; neither may be negative."""
+    allowance = max(starter, KAPPA * final)
+    provisional = allowance * (pending / (pending + allowance)) if pending > 0 and allowance > 0 else 0.0
+    return FigureGoal(final=final, provisional=provisional, waiting=max(0.0, pending - provisional))
+
+
+def shown_at(figure: ShownFigure, target: FigureGoal, now: float) -> float:
+    """Return what is shown now; a clock that went back shows what was shown last."""
+    elapsed = max(0.0, now - figure.time)
+    gap = target.whole - figure.shown
+    if gap >= 0:
+        return figure.shown + gap * (1.0 - exp(-elapsed / RISE_SECONDS))
+    held = min(-gap, HOLD * target.whole)
+    return target.whole + held * exp2(-elapsed / SINK_SECONDS)
+
+
+def follow(figure: ShownFigure, before: FigureGoal, after: FigureGoal, now: float) -> ShownFigure:
+    """Return the figure now that its target has changed: it followed the one before until this moment.
+
+    What it is more than `HOLD` above the new one is taken back at once.
+    """
+    shown = min(shown_at(figure, before, now), (1.0 + HOLD) * max(after.whole, 0.0))
+    return ShownFigure(shown=shown, time=max(now, figure.time), starter=figure.starter)
+
+
+def starter_of_new(outstanding: float) -> float:
+    """Return the starter of a new account, from the starters that accounts of its address block have: half of what is left."""
+    return max(0.0, STARTER_POOL - outstanding) / 2
+
 
 CEILING = 2.0
 """What a project confirms counts up to this multiple of the estimate that was counted by the manager's own limits."""
@@ -169,7 +255,7 @@ class ByTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DaySums:
+class ReportedDay:
     """What a project says of an account and a day."""
 
     day: int  #: since 1970, UTC
@@ -183,7 +269,7 @@ class BySums:
 
     name = "sums"
 
-    def read(self, known: Confirmation, answer: Iterable[DaySums]) -> tuple[Confirmation, Statement]:
+    def read(self, known: Confirmation, answer: Iterable[ReportedDay]) -> tuple[Confirmation, Statement]:
         """See `AccountingPolicy`.  Days that are complete are left out; of one stated twice the last counts."""
         days = {each.day: each for each in answer if each.day > known.day}
         final = revoked = 0.0
@@ -212,7 +298,7 @@ class JobAnswer:
     """What a job was granted, or may be expected to be."""
 
     name: str
-    state: JobState
+    state: CountedJobState
     credit: float = 0.0  #: granted, or what the project expects of it
 
 
@@ -239,7 +325,7 @@ class ByJobs:
             before = asked.pop(job.name, None)
             if before is None:
                 continue
-            granted = bounded(job.credit) if job.state is JobState.GRANTED else 0.0
+            granted = bounded(job.credit) if job.state is CountedJobState.GRANTED else 0.0
             final += max(0.0, granted - before)
             revoked += max(0.0, before - granted)
             pending += expected_of(job)
@@ -248,6 +334,6 @@ class ByJobs:
 
 def expected_of(job: JobAnswer) -> float:
     """Return the credit that a job that is not over is expected to have earned by now."""
-    if job.state is JobState.REPORTED:
+    if job.state is CountedJobState.REPORTED:
         return bounded(job.credit)
-    return IN_PROGRESS_PART * bounded(job.credit) if job.state is JobState.IN_PROGRESS else 0.0
+    return IN_PROGRESS_PART * bounded(job.credit) if job.state is CountedJobState.IN_PROGRESS else 0.0

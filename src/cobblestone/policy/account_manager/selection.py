@@ -1,4 +1,6 @@
-"""Which projects a computer shall work for: what its owner wants first, and among equals the project that lags most.
+"""Which projects a computer works for, and computing preferences chosen by one word.
+
+Which projects a computer shall work for: what its owner wants first, and among equals the project that lags most.
 
 A project is possible if it has versions for the computer, no keyword that the owner refuses in all of its jobs, and nothing
 else against it.  Possible ones are taken in the order of (wanted keywords, lag behind the share) until every device is covered;
@@ -19,8 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.sums import float_sum
-from cobblestone.domain.values import value
+from cobblestone.domain.values import float_sum, value
 
 DAY = 86400.0
 MEMORY_DAYS = 90.0
@@ -34,7 +35,7 @@ MIN_SHARE = 1e-6
 
 
 @value()
-class Version:
+class OfferedVersion:
     """What a project can run: on a platform, with a device (``CPU`` or the family's name of a GPU type)."""
 
     platform: str
@@ -43,14 +44,14 @@ class Version:
 
 
 @value(kw_only=True)
-class Candidate:
+class CandidateProject:
     """A project that computers may be sent to."""
 
     id: int
     name: str
     share: float = 1.0
     keywords: Mapping[int, float] = field(default_factory=dict[int, float])  #: part of its jobs that have it
-    versions: frozenset[Version] = frozenset()
+    versions: frozenset[OfferedVersion] = frozenset()
     closed: Reason | None = None  #: why nobody is sent there now
     dryness: Mapping[str, float] = field(
         default_factory=dict[str, float]
@@ -69,7 +70,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computer:
+class SelectedFor:
     """What matters of a computer."""
 
     platforms: frozenset[str]
@@ -91,7 +92,7 @@ class Choice:
 
     @property
     def reserve(self) -> bool:
-        """Whether it only serves when the others have nothing."""
+        """Return whether it only serves when the others have nothing."""
         return not self.covers
 
 
@@ -105,14 +106,18 @@ class Selection:
 
 
 def select_projects(
-    candidates: Sequence[Candidate], wishes: Wishes, computer: Computer, *, jitter: Sequence[float] = ()
+    candidates: Sequence[CandidateProject],
+    wishes: Wishes,
+    computer: SelectedFor,
+    *,
+    jitter: Sequence[float] = (),
 ) -> Selection:
     """Choose the projects of a computer.
 
     ``jitter``: a small number per candidate that decides between equals, so that not everybody comes to the same one.
     """
     refused: dict[int, Reason] = {}
-    ranked: list[tuple[float, float, float, Candidate, frozenset[str]]] = []
+    ranked: list[tuple[float, float, float, CandidateProject, frozenset[str]]] = []
     for number, candidate in enumerate(candidates):
         devices, objection = _usable(candidate, wishes, computer)
         if objection is not None:
@@ -126,7 +131,7 @@ def select_projects(
 
 
 def select_by_hand(
-    candidates: Sequence[Candidate], wishes: Wishes, computer: Computer, shares: Mapping[int, float]
+    candidates: Sequence[CandidateProject], wishes: Wishes, computer: SelectedFor, shares: Mapping[int, float]
 ) -> Selection:
     """Take all possible projects that the owner gave a share to."""
     refused: dict[int, Reason] = {}
@@ -153,14 +158,14 @@ def select_by_hand(
     return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
 
 
-def lag_of(candidate: Candidate) -> float:
+def lag_of(candidate: CandidateProject) -> float:
     """Return the work per share: who has the least of it lags most."""
     return candidate.work / max(candidate.share, MIN_SHARE)
 
 
 def _cover(
-    ranked: Sequence[tuple[float, float, float, Candidate, frozenset[str]]],
-    computer: Computer,
+    ranked: Sequence[tuple[float, float, float, CandidateProject, frozenset[str]]],
+    computer: SelectedFor,
     refused: dict[int, Reason],
 ) -> Selection:
     """Take candidates in order until all devices are covered, and one more as a reserve."""
@@ -170,7 +175,9 @@ def _cover(
     for wanted, lag, _tie, candidate, devices in ranked:
         open_devices = [device for device in devices if missing[device] > 1.0 - COVERED]
         if len(chosen) >= MAX_PROJECTS or (reserve and not open_devices):
-            refused[candidate.id] = reason("not_needed", "Others that come before it cover all devices.")
+            refused[candidate.id] = reason(
+                "not_needed", "Other projects that come before it already cover all devices."
+            )
             continue
         covers = {device: _cover_of(candidate, device, computer) for device in open_devices}
         for device, part in covers.items():
@@ -190,36 +197,40 @@ def _cover(
     return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
 
 
-def _cover_of(candidate: Candidate, device: str, computer: Computer) -> float:
+def _cover_of(candidate: CandidateProject, device: str, computer: SelectedFor) -> float:
     if (candidate.id, device) in computer.in_vain:
         return 0.0
     return 1.0 - min(1.0, max(0.0, candidate.dryness.get(device, 0.0)))
 
 
-def _usable(candidate: Candidate, wishes: Wishes, computer: Computer) -> tuple[frozenset[str], Reason | None]:
+def _usable(
+    candidate: CandidateProject, wishes: Wishes, computer: SelectedFor
+) -> tuple[frozenset[str], Reason | None]:
     """Return the devices that a project may use, or why it is not possible."""
     nothing = frozenset[str]()
     if candidate.closed is not None:
         return nothing, candidate.closed
     if candidate.id in wishes.kept_out:
-        return nothing, reason("kept_out", "You keep this project out.")
+        return nothing, reason("kept_out", "You excluded this project.")
     unwanted = [keyword for keyword in wishes.no if candidate.keywords.get(keyword, 0.0) >= 1.0]
     if unwanted:
         return nothing, reason(
-            "unwanted", "You refuse what all of its jobs are about (keyword {keyword}).", keyword=unwanted[0]
+            "unwanted", "You rejected the topic of all its jobs (keyword {keyword}).", keyword=unwanted[0]
         )
     devices = _fitting(candidate.versions, computer.platforms, computer.devices, computer.virtualbox)
     if not devices:
-        return nothing, reason("no_version", "It has no version for this computer's platform and devices.")
+        return nothing, reason(
+            "no_version", "It has no version for the platform and devices of this computer."
+        )
     allowed = frozenset(device for device in devices if (candidate.id, device) not in wishes.kept_out_devices)
     if not allowed:
-        return nothing, reason("kept_out_devices", "You keep all devices of this computer out of it.")
+        return nothing, reason("kept_out_devices", "You do not let it use any device of this computer.")
     return allowed, None
 
 
 @lru_cache(maxsize=4096)  # few kinds of computers ask for few projects
 def _fitting(
-    versions: frozenset[Version], platforms: frozenset[str], devices: tuple[str, ...], virtualbox: bool
+    versions: frozenset[OfferedVersion], platforms: frozenset[str], devices: tuple[str, ...], virtualbox: bool
 ) -> frozenset[str]:
     """Return the devices of a computer that there are versions for."""
     return frozenset(
@@ -231,28 +242,29 @@ def _fitting(
     )
 
 
-def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tuple[Reason, ...]:
+def reasons_of(choice: Choice, candidate: CandidateProject, *, of_shares: float) -> tuple[Reason, ...]:
     """Say why a project was chosen; ``of_shares``: the sum of all projects' shares."""
     said: list[Reason] = []
     if choice.keywords > 0:
         said.append(
             reason(
                 "wanted",
-                "Its jobs are about what you want to support ({percent} percent, all your keywords together).",
+                "Its jobs match your interests ({percent} percent, all your keywords together).",
                 percent=round(100 * choice.keywords),
             )
         )
     said.append(
         reason(
             "share",
-            "It shall get {percent} percent of all computing; by that measure it was number {place} in turn.",
+            "It should get {percent} percent of all computing; by that measure it was number {place} "
+            "in the order.",
             percent=round(100 * candidate.share / of_shares, 1) if of_shares else 0,
             place=choice.place,
         )
     )
     if choice.reserve:
         said.append(
-            reason("reserve", "It is a reserve: it is asked for work only when the others have none.")
+            reason("reserve", "It is a backup project: it is asked for work only when the others have none.")
         )
     for device, part in sorted(choice.covers.items()):
         if part >= COVERED:
@@ -261,7 +273,8 @@ def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tup
             said.append(
                 reason(
                     "dry",
-                    "It had work for {device} in {percent} percent of recent requests only, so another project was added.",
+                    "It had work for {device} in only {percent} percent of recent requests, so "
+                    "another project was added.",
                     device=device,
                     percent=round(100 * part),
                 )
@@ -331,3 +344,39 @@ def next_dryness(before: float, *, in_vain: bool) -> float:
 def retry_seconds(failures: int) -> float:
     """Return how long a project that cannot be reached, or refuses, is left alone after so many failures in a row."""
     return min(600.0 * 2.0 ** min(max(failures, 1) - 1, 20), DAY)
+
+
+_ALWAYS: Mapping[str, float | bool] = {
+    "work_buf_min_days": 0.1,
+    "work_buf_additional_days": 0.5,
+    "cpu_scheduling_period_minutes": 60.0,
+    "ram_max_used_idle_pct": 90.0,
+    "disk_max_used_pct": 90.0,
+    "disk_min_free_gb": 1.0,
+    "run_if_user_active": True,
+}
+PRESETS: Mapping[str, Mapping[str, float | bool]] = {
+    "standard": {
+        **_ALWAYS,
+        "max_ncpus_pct": 50.0,
+        "run_gpu_if_user_active": False,
+        "suspend_cpu_usage": 25.0,
+        "ram_max_used_busy_pct": 50.0,
+    },
+    "low_power": {
+        **_ALWAYS,
+        "max_ncpus_pct": 25.0,
+        "run_gpu_if_user_active": False,
+        "suspend_cpu_usage": 25.0,
+        "suspend_if_no_recent_input": 10.0,
+        "ram_max_used_busy_pct": 50.0,
+    },
+    "maximum": {
+        **_ALWAYS,
+        "max_ncpus_pct": 100.0,
+        "run_gpu_if_user_active": True,
+        "suspend_cpu_usage": 0.0,
+        "ram_max_used_busy_pct": 70.0,
+    },
+}
+"""Preferences by the name of the preset; the names and units of the family."""

@@ -26,8 +26,8 @@ _FORM = re.compile(r"CS([1-4])_WF([1-4])(?:_WS([12])_JC([12]))?")
 class PolicyChoice:
     """One combination of policies.
 
-    Raises :class:`ConfigError` for combinations that have no meaning (the families of debts and of credit
-    do not mix).
+    Raises :class:`ConfigError` for combinations of two families: ours, that of debts and that of credit do
+    not mix.
     """
 
     cpu_scheduling: int = (
@@ -41,6 +41,8 @@ class PolicyChoice:
     def __post_init__(self) -> None:
         if (self.cpu_scheduling == 4) != (self.work_fetch == 4):
             raise ConfigError(f"{self}: CS4 and WF4 belong together; use both or neither")
+        if (self.cpu_scheduling == 3) != (self.work_fetch == 3):
+            raise ConfigError(f"{self}: CS3 and WF3 belong together; use both or neither")
 
     def __str__(self) -> str:
         if self.registered:
@@ -49,8 +51,8 @@ class PolicyChoice:
 
     @property
     def knows_devices(self) -> bool:
-        """Whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""
-        return max(self.cpu_scheduling, self.work_fetch) > 2
+        """Return whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""
+        return self.cpu_scheduling > 2
 
     @classmethod
     def parse(cls, text: str) -> PolicyChoice:

@@ -10,24 +10,22 @@ from collections.abc import Iterable
 
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.events import (
+    ContactProject,
     Event,
+    GiveUp,
+    Instruction,
     JobFailed,
     JobFinished,
     JobProgressed,
+    QuitTask,
     ReplyReceived,
+    StartTask,
+    SuspendTask,
     TaskStopped,
     TimePassed,
 )
-from cobblestone.policy.client.core.instructions import (
-    ContactProject,
-    GiveUp,
-    Instruction,
-    QuitTask,
-    StartTask,
-    SuspendTask,
-)
 from cobblestone.policy.client.core.machine import ClientCore
-from cobblestone.policy.client.core.state import NEVER, Job, Phase
+from cobblestone.policy.client.core.state import NEVER, ClientJob, Phase
 from cobblestone.policy.client.core.values import Reading
 from cobblestone.policy.client.estimates import remaining_elapsed
 
@@ -56,7 +54,7 @@ def forecast(core: ClientCore, *, now: float, horizon: float, most_steps: int) -
     return _World(core, now, horizon).play(most_steps)
 
 
-def expected_left(job: Job) -> float:
+def expected_left(job: ClientJob) -> float:
     """Return the elapsed seconds that a job still needs; policies refresh their own figure only when they look at it."""
     if not job.done and not job.fraction_done:
         return job.remaining

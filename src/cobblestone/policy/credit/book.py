@@ -1,4 +1,17 @@
-"""The bookkeeping of credit as one pure object: events in, ledger entries and changed rows out.
+"""The bookkeeping of credit as one pure object, events in and ledger entries out; and partial credit while a job runs.
+
+Partial credit while a job runs, by trickle messages.
+
+Source: wiki page *CreditAlt*; BOINC's trickle handler for credit (server-semantics: trickle credit): credit
+= min(run time, limit) x Whetstone, the speed at most the 95th percentile of the hosts, the median when it
+is unusable; for the recent average, the work began a day ago.
+
+As the CreditNew design has it, and unlike the deployed handler, the message names its result: it must be in
+progress on the host that sends it, and the run times of all its messages fit into the time since it was
+sent.  All of them bring at most what the job's bound is worth, and all messages of a host at most what its processors can
+have earned since it first called, or in a week.  The credit is provisional: at validation only the rest is granted.
+
+The bookkeeping of credit as one pure object: events in, ledger entries and changed rows out.
 
 `CreditBook` holds what is known of hosts, app versions and apps, and `CreditBook.apply` says what an event makes of it:
 
@@ -12,28 +25,33 @@ The order within `ResultsJudged` is part of the rules: claims see the rows as th
 before anything is learned, so that a suspicion outlives the result that raised it.
 
 The validator, the laboratory's replay and the audit of the ledger drive the same book.  Each puts the rows in that it starts
-from; rows that are not there are fresh ones.  Totals are kept by `cobblestone.policy.credit.totals`.
+from; rows that are not there are fresh ones.  Totals are kept by `cobblestone.policy.credit.rac`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
-from cobblestone.domain.values import changed, value
-from cobblestone.policy.credit import host_quality
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed, value
+from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.claims import (
+    DEPLOYED,
+    MAX_PROCESSORS,
+    MAX_SECONDS,
     AppStatistics,
     ClaimInput,
+    CreditUnit,
     HostVersionStatistics,
     StatisticIncrements,
     Statistics,
     VersionStatistics,
     WorkunitFacts,
 )
-from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
-from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
+from cobblestone.policy.credit.host_records import app_after, host_version_after, version_after
 from cobblestone.policy.credit.system import (
     CreditSystem,
     GrantOutcome,
@@ -41,7 +59,142 @@ from cobblestone.policy.credit.system import (
     grant_straggler,
     grant_workunit,
 )
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules, grant_trickle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleFacts:
+    """One message and the result that it names."""
+
+    run_time: float  #: seconds since the last message, as reported
+    p_fpops: float  #: Whetstone of the host, operations/s
+    in_progress: bool  #: the result is in progress on the host that sent the message
+    sent_time: float  #: of the result, Unix seconds
+    credited_run_time: float = 0.0  #: seconds of it that earlier messages were granted for
+    most_credit: float = math.inf  #: what the job's rsc_fpops_bound is worth
+    credited: float = 0.0  #: what earlier messages of the job brought
+    host_most_credit: float = math.inf  #: what the host's processors can have earned in `HOST_WINDOW`
+    host_credited: float = 0.0  #: what messages of all its jobs brought it in that time
+
+
+HOST_WINDOW = 7 * SECONDS_PER_DAY
+"""Time over which the messages of all jobs of a host are added up, seconds."""
+
+
+def host_allowance(
+    *, ncpus: float, speed: float, known_since: float, rules: TrickleRules, unit: CreditUnit, now: float
+) -> float:
+    """Most credit that messages of a host may have brought in the last `HOST_WINDOW`: all of its processors, all the time.
+
+    ``known_since`` is when the host first called (Unix seconds); a message may speak of the time before the window.
+    """
+    seconds = max(0.0, min(now - known_since, HOST_WINDOW + rules.max_run_time))
+    counted = min(max(1.0, ncpus), MAX_PROCESSORS)
+    return unit.of_flops(seconds * counted * _speed(speed, rules)[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleRules:
+    """Limits of partial credit, chosen per app."""
+
+    max_run_time: float = SECONDS_PER_DAY  #: seconds of one message
+    median_speed: float = 3.3e9  #: of the project's active hosts, operations/s
+    percentile_95_speed: float = 3.3e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleGrant:
+    """Provisional credit of one message."""
+
+    amount: float
+    run_time: float  #: seconds that were granted for
+    work_start: float  #: for the recent average, Unix seconds
+    reasons: tuple[Reason, ...] = ()
+
+
+def grant_trickle(
+    facts: TrickleFacts, rules: TrickleRules, *, unit: CreditUnit = DEPLOYED, now: float
+) -> TrickleGrant:
+    """Return what a trickle message is worth at ``now`` (Unix seconds); never an error, whatever the message
+    says."""
+    start = now - SECONDS_PER_DAY
+    if not facts.in_progress:
+        why = reason("not_in_progress", "The result is not in progress on this host: nothing is granted.")
+        return TrickleGrant(amount=0.0, run_time=0.0, work_start=start, reasons=(why,))
+    if not 0.0 < facts.run_time < math.inf:
+        why = reason(
+            "number_refused", "Run time {value} is unusable: nothing is granted.", value=str(facts.run_time)
+        )
+        return TrickleGrant(amount=0.0, run_time=0.0, work_start=start, reasons=(why,))
+    reasons: list[Reason] = []
+    possible = max(0.0, min(now - facts.sent_time, MAX_SECONDS) - facts.credited_run_time)
+    seconds = min(facts.run_time, rules.max_run_time, possible)
+    if seconds < facts.run_time:
+        reasons.append(
+            reason(
+                "run_time_bounded",
+                "Run time {value} s counts as {limit} s: at most {most} s per message, {possible} s "
+                "since the task was sent.",
+                value=facts.run_time,
+                limit=seconds,
+                most=rules.max_run_time,
+                possible=possible,
+            )
+        )
+    speed, why_speed = _speed(facts.p_fpops, rules)
+    reasons += why_speed
+    amount = unit.of_flops(seconds * speed)
+    reasons.append(
+        reason(
+            "trickle",
+            "{amount}: {seconds} s x {speed} per second.",
+            amount=amount,
+            seconds=seconds,
+            speed=speed,
+        )
+    )
+    for most, before, why in (
+        (
+            facts.most_credit,
+            facts.credited,
+            reason(
+                "beyond_bound",
+                "The job's bound is worth {most}, of which messages have already granted {before}.",
+                most=facts.most_credit,
+                before=facts.credited,
+            ),
+        ),
+        (
+            facts.host_most_credit,
+            facts.host_credited,
+            reason(
+                "beyond_wall_time",
+                "The host's processors can earn at most {most} in a week, of which messages have "
+                "already granted {before}.",
+                most=facts.host_most_credit,
+                before=facts.host_credited,
+            ),
+        ),
+    ):
+        if amount > most - before:
+            amount = max(0.0, most - before)
+            reasons.append(why)
+    return TrickleGrant(amount=amount, run_time=seconds, work_start=start, reasons=tuple(reasons))
+
+
+def _speed(p_fpops: float, rules: TrickleRules) -> tuple[float, list[Reason]]:
+    """Speed that counts, and why it is not the reported one."""
+    if not 0.0 < p_fpops < math.inf:
+        speed = rules.median_speed
+        return speed, [
+            reason("speed_unknown", "No usable benchmark: the median speed {speed} is used.", speed=speed)
+        ]
+    if p_fpops > rules.percentile_95_speed:
+        speed = rules.percentile_95_speed
+        return speed, [
+            reason("speed_bounded", "Benchmark above that of 95 % of the hosts: {speed}.", speed=speed)
+        ]
+    return p_fpops, []
+
 
 RecordKey = tuple[HostId, AppVersionId]
 """A host, and an app version or (anonymous platform) a generalised id."""
@@ -144,7 +297,7 @@ class MessageFacts:
 
 
 @value(kw_only=True)
-class Entry:
+class BookEntry:
     """What a result is granted, by the validator or by a message, and from what that follows."""
 
     credit: ResultCredit
@@ -183,7 +336,7 @@ class CreditBook:
         self.host_messages: dict[HostId, float] = {}
         self.changed = ChangedRows()
 
-    def apply(self, event: Event) -> list[Entry]:
+    def apply(self, event: Event) -> list[BookEntry]:
         """Change the rows as the event demands; the ledger entries that it brings, in the order of its results.
 
         Raises:
@@ -197,18 +350,18 @@ class CreditBook:
             case JobSent(key=key):
                 record = self._record(key)
                 self._set_record(
-                    key, host_quality.after_sending(record, delay_bound=event.delay_bound, now=event.now)
+                    key, host_records.after_sending(record, delay_bound=event.delay_bound, now=event.now)
                 )
             case JobLost(key=key):
                 record = self._record(key)
                 self._set_record(
-                    key, host_quality.after_failure(record, delay_bound=event.delay_bound, now=event.now)
+                    key, host_records.after_failure(record, delay_bound=event.delay_bound, now=event.now)
                 )
             case RecordTaken():
                 self._set_record(event.later, self.hosts.pop(event.earlier, _FRESH))
         return []
 
-    def _judge(self, event: ResultsJudged) -> list[Entry]:
+    def _judge(self, event: ResultsJudged) -> list[BookEntry]:
         inputs = [
             changed(facts, host_version=self._record((facts.host_id, facts.app_version_id)))
             for facts in event.valid
@@ -219,9 +372,9 @@ class CreditBook:
             record = self._record(key)
             self._set_record(
                 key,
-                host_quality.after_valid(record, replicated=event.replicated, now=event.now)
+                host_records.after_valid(record, replicated=event.replicated, now=event.now)
                 if valid
-                else host_quality.after_invalid(record),
+                else host_records.after_invalid(record),
             )
         if outcome is None:
             return []
@@ -232,11 +385,11 @@ class CreditBook:
             return []
         self._learn(event.app_id, outcome.increments)
         return [
-            Entry(credit=credit, work_start=fact.result.sent_time, facts=fact)
+            BookEntry(credit=credit, work_start=fact.result.sent_time, facts=fact)
             for credit, fact in zip(outcome.results, facts, strict=True)
         ]
 
-    def _credit_message(self, event: MessageReceived) -> list[Entry]:
+    def _credit_message(self, event: MessageReceived) -> list[BookEntry]:
         seconds, credited = self.messages.get(event.result_id, (0.0, 0.0))
         of_host = self.host_messages.get(event.host_id, 0.0)
         facts = replace(event.facts, credited_run_time=seconds, credited=credited, host_credited=of_host)
@@ -250,7 +403,7 @@ class CreditBook:
             result_id=event.result_id, claimed=grant.amount, granted=grant.amount, reasons=grant.reasons
         )
         sources = MessageFacts(message=facts, rules=event.rules)
-        return [Entry(credit=credit, work_start=grant.work_start, facts=sources)]
+        return [BookEntry(credit=credit, work_start=grant.work_start, facts=sources)]
 
     # ------------------------------------------------------------------------------------------- steps
 

@@ -30,9 +30,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.scales import LARGEST_SCALE, SMALLEST_SCALE, ProjectScales, PublishedScale
+from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE, ProjectScales, PublishedScale
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.policy.credit.cobblestone import DEPLOYED
+from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.rac import HALF_LIFE, LARGEST
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, designed_scales
 
@@ -76,7 +76,7 @@ class Opinion:
 
 
 def credible_scale(scale: float) -> bool:
-    """Whether a scale is a finite number of a size that occurs."""
+    """Return whether a scale is a finite number of a size that occurs."""
     return SMALLEST_SCALE <= scale <= LARGEST_SCALE
 
 

@@ -6,12 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.credit.benchmark import BenchmarkSystem
-from cobblestone.policy.credit.combine import COMBINATIONS
-from cobblestone.policy.credit.counted import CountedSystem
-from cobblestone.policy.credit.deployed import DeployedSystem
-from cobblestone.policy.credit.designed import DesignedSystem
-from cobblestone.policy.credit.fixed import AssignedSystem, FixedSystem, NoCreditSystem, RunTimeSystem
+from cobblestone.policy.credit.claims import COMBINATIONS
+from cobblestone.policy.credit.credit_new import DeployedSystem, DesignedSystem
+from cobblestone.policy.credit.early_systems import (
+    AssignedSystem,
+    BenchmarkSystem,
+    CountedSystem,
+    FixedSystem,
+    NoCreditSystem,
+    RunTimeSystem,
+)
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
 from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem

@@ -45,9 +45,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY, AveragingRule, RunningAverage
+from cobblestone.domain.values import AppVersionId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
@@ -60,16 +60,17 @@ from cobblestone.policy.credit.claims import (
     VersionIncrement,
     VersionStatistics,
     WorkunitFacts,
+    minimum,
 )
-from cobblestone.policy.credit.combine import minimum
-from cobblestone.policy.credit.pfc import (
+from cobblestone.policy.credit.scales import (
     MIN_HOST_SAMPLES,
-    PeakFlopCount,
+    ResultPeakFlops,
+    VersionRecord,
+    VersionScales,
     estimated_flops,
     learn_run_times,
     peak_flop_count,
 )
-from cobblestone.policy.credit.scales import VersionRecord, VersionScales
 
 STEADY, MEASURED = "steady", "steady-measured"
 
@@ -102,7 +103,7 @@ def largest_step(votes: int) -> float:
 
 
 def votes_at(results: int, computers: int = 1) -> bool:
-    """Whether a host votes after this many results, if its owner has so many computers."""
+    """Return whether a host votes after this many results, if its owner has so many computers."""
     return results > 0 and results % (VOTE_EVERY * max(1, computers)) == 0
 
 
@@ -121,13 +122,15 @@ def steady_scales(
             logarithms += weight * math.log(version.pfc.mean)
             weights += weight
     if not weights:
-        return VersionScales(reasons=(reason("no_cpu_votes", "No CPU version has votes: the factor stays."),))
+        return VersionScales(
+            reasons=(reason("no_cpu_votes", "No CPU version has enough samples: the factor stays."),)
+        )
     factor = math.exp(logarithms / weights)
     if previous > 0.0 and weights >= STEADY_RULE.threshold:
         most = DAILY_LIMIT ** (min(max(elapsed, 0.0), SECONDS_PER_DAY) / SECONDS_PER_DAY)
         factor = min(previous * most, max(previous / most, factor))
     known = [version for version in voted if version.pfc.n >= 2 * PRIOR_VOTES]
-    why = reason("factor_of_cpu_versions", "CPU versions put the factor to {factor}.", factor=factor)
+    why = reason("factor_of_cpu_versions", "CPU versions set the factor to {factor}.", factor=factor)
     return VersionScales(
         scales={version.app_version_id: factor / version.pfc.mean for version in known},
         min_avg_pfc=factor,
@@ -153,7 +156,8 @@ class SteadySystem:
         amount = min(context.unit.of_flops(flops), context.max_granted)
         why = reason(
             "own_figures",
-            "Its own figures ask for {amount}: {seconds} s x {peak_flops} FLOPS x version scale {scale}; they only teach.",
+            "Its own figures claim {amount}: {seconds} s x {peak_flops} FLOPS x version scale "
+            "{scale}; they are only used for learning.",
             amount=amount,
             seconds=count.seconds,
             peak_flops=count.peak_flops,
@@ -209,7 +213,7 @@ class SteadySystem:
 
 
 def _by_own_measure(
-    count: PeakFlopCount, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext
+    count: ResultPeakFlops, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext
 ) -> Claim:
     """Estimate x factor x how long the job was for this host, compared with its others."""
     flops = estimated_flops(workunit, context.statistics.app)
@@ -226,7 +230,8 @@ def _by_own_measure(
     amount = min(context.unit.of_flops(flops * counted), context.max_granted)
     why = reason(
         "own_measure",
-        "Claim {amount}: estimate x factor {flops} x {counted}; the job was {length} times as long for it as usual.",
+        "Claim {amount}: estimate x factor {flops} x {counted}; the job took {length} times as long "
+        "on it as usual.",
         amount=amount,
         flops=flops,
         counted=counted,

@@ -1,15 +1,149 @@
-"""What the project has to offer: apps, versions, plan classes, and unsent results."""
+"""What the project has to offer and in which order, how fast a host is expected to be, and what the dispatch rule answers.
+
+Projected speed of a version on a host, and how long a job takes there.
+
+Projected FLOPS is the number such that elapsed time = ``rsc_fpops_est`` / projected FLOPS. The client is told
+this number: it estimates run times with it, and aborts a job after ``rsc_fpops_bound`` / projected FLOPS
+seconds. A speed that is too high therefore kills good jobs, one that is too low only makes estimates long;
+hence the low guess where nothing was measured.
+
+Source of the levels: BOINC's ``sched_version.cpp`` and ``sched_send.cpp`` (facts). Differences: every speed
+is kept within the bounds below, since benchmarks and GPU descriptions come from strangers.
+
+Fairness between submitters and between their batches: the place of each job in the queue.
+
+Among results of one priority the one with the smallest *turn* is sent first.  A batch's jobs get turns at equal distances,
+from the turn that is being served when they are submitted; the distance is the size of a job divided by the batch's
+weight.  So two batches of equal weight that wait at the same time are served alternately, in proportion to their
+operations, however large each is and whichever came first; nobody who comes late is preferred over the backlog, and
+whoever was idle has no claim on what was computed meanwhile.
+
+The weight of a batch is the share of its submitter divided by the number of batches that he has running when it begins,
+itself included.  With k batches a submitter therefore gets at most 1 + ln k times his share, not k times.
+
+Source: start-time fair queueing (Goyal, Vin, Cheng 1996).  Difference from BOINC's ``allocation_priority``, which
+remembers for ever what each user computed and orders whole batches: here past use is not held against anybody.
+
+The last jobs of a batch, which clients report as soon as they are done.
+
+A client reports finished jobs with its next request for work, or after an hour (BOINC's ``cs_scheduler.cpp``, facts), and one
+that lately got no work asks seldom.  So a batch may end an hour later than its last job.  A job with ``report_immediately``
+costs a request of its own; to ask for that where a batch ends brings its answer forward for few requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import App, AppVersion, PlanClass
-from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, TeamId, UserId, WorkunitId
-from cobblestone.domain.values import value
+from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import (
+    AppId,
+    AppVersionId,
+    BatchId,
+    HostId,
+    ResultId,
+    TeamId,
+    UserId,
+    WorkunitId,
+    value,
+)
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec
-from cobblestone.policy.estimate.speed import PeakFlopCount, SpeedPopulation
+
+UNKNOWN_CPU_FLOPS = 1e9
+MIN_FLOPS = 1e6
+MAX_CPU_FLOPS = 1e12  #: of one CPU
+MAX_GPU_FLOPS = 1e16  #: of one GPU
+GPU_PER_CPU = 10.0  #: guessed speed of a GPU, in CPUs
+
+HOST_SAMPLES = 3  #: from so many jobs on the host's own mean is used alone; the first ones count in part
+VERSION_SAMPLES = 100  #: more samples than this: the mean over the version's hosts is used
+MEASURED_CAP = 250.0  #: a measured speed counts for at most this many times the plan class's estimate
+UNKNOWN_FPOPS_EST = 1e12
+
+MIN_AVAILABILITY = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedPopulation:
+    """Percentiles of CPU speed over active hosts, in FLOPS of one CPU; defaults for an unknown population."""
+
+    median: float = 3.3e9
+    percentile_95: float = 3.3e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakFlopCount:
+    """Running mean of (peak FLOP count / ``rsc_fpops_est``) over all hosts of one app version."""
+
+    n: int = 0
+    avg: float = 0.0
+
+
+def cpu_speed(description: HostDescription) -> float:
+    """FLOPS of one CPU by its benchmark; a guess when the host has none, and always within bounds."""
+    if description.p_fpops <= 0:
+        return UNKNOWN_CPU_FLOPS
+    return min(max(description.p_fpops, MIN_FLOPS), MAX_CPU_FLOPS)
+
+
+def capped_cpu_speed(description: HostDescription, population: SpeedPopulation) -> float:
+    """FLOPS of one CPU as plan classes count it: at most 1.1 times the 95th percentile."""
+    if description.p_fpops <= 0:
+        return population.median
+    return min(cpu_speed(description), 1.1 * population.percentile_95)
+
+
+def availability(description: HostDescription, *, gpu: bool = False) -> float:
+    """Fraction of time in which the host computes, 0.1 to 1."""
+    active = description.gpu_active_frac if gpu else description.active_frac
+    return min(max(active * description.on_frac, MIN_AVAILABILITY), 1.0)
+
+
+def projected_flops(
+    *,
+    cpu_flops: float,
+    avg_ncpus: float,
+    ngpus: float,
+    estimate: float,
+    peak_flops: float,
+    record: HostAppVersion | None = None,
+    version_mean: PeakFlopCount | None = None,
+) -> float:
+    """Speed of one job in FLOPS, by the best knowledge there is.
+
+    1. More than 100 jobs of this version on any host: ``peak_flops`` / mean peak FLOP count.
+    2. Otherwise ``cpu_flops`` * (CPUs + 10 * GPUs), deliberately low.
+    3. Measured jobs of this version on this host correct that, see `corrected_flops`.
+    """
+    if version_mean is not None and version_mean.n > VERSION_SAMPLES and version_mean.avg > 0:
+        flops = min(peak_flops / version_mean.avg, MEASURED_CAP * estimate)
+    else:
+        flops = cpu_flops * (avg_ncpus + GPU_PER_CPU * ngpus)
+    return corrected_flops(flops, record, most=MEASURED_CAP * estimate)
+
+
+def corrected_flops(guess: float, record: HostAppVersion | None, *, most: float) -> float:
+    """Speed of a version on a host: ``guess``, corrected by what it measured there, which counts up to ``most``.
+
+    With n jobs in the mean it is guess^(1 - n / 3) x mean^(n / 3), from the third on the mean alone.  The speed a client
+    states is often wrong by a factor (a benchmark that never ran is exactly 1e9), a job by a fraction: so the first jobs say
+    more than it does.  The family waits for ten.
+    """
+    flops = guess
+    if record is not None and record.et_n > 0 and record.et_avg > 0:
+        # et_avg may be so small that its reciprocal overflows to infinity: min() brings it back.
+        measured = min(1.0 / max(record.et_avg, 1e-300), most)
+        weight = min(1.0, record.et_n / HOST_SAMPLES)
+        flops = max(guess, MIN_FLOPS) ** (1.0 - weight) * measured**weight
+    return max(flops, MIN_FLOPS)
+
+
+def job_seconds(rsc_fpops_est: float, flops: float, available: float) -> float:
+    """Return the expected elapsed seconds of a job: computing at ``flops`` in the fraction ``available`` of the time."""
+    return (rsc_fpops_est if rsc_fpops_est > 0 else UNKNOWN_FPOPS_EST) / flops / available
 
 
 @value(kw_only=True)
@@ -32,7 +166,7 @@ class Candidate:
     size_class: int = -1
     retry: bool = False  #: an earlier result of the workunit was lost
     create_time: float = 0.0  #: Unix seconds
-    turn: float = 0.0  #: see `cobblestone.policy.dispatch.fairness`
+    turn: float = 0.0  #: see `cobblestone.policy.dispatch.catalogue`
     replicated: bool = True  #: more than one result is wanted: adaptive replication has nothing to decide
     command_line: str = ""
     input_files: tuple[InputFile, ...] = ()
@@ -40,7 +174,7 @@ class Candidate:
 
     @property
     def targeted(self) -> bool:
-        """Whether it is for one host, user or team alone."""
+        """Return whether it is for one host, user or team alone."""
         return (
             self.target_host_id is not None
             or self.target_user_id is not None
@@ -67,3 +201,121 @@ class Catalogue:
         always = frozenset(app.id for app in used if app.dispatch.non_cpu_intensive)
         object.__setattr__(self, "always_apps", always)
         object.__setattr__(self, "scored", any(app.dispatch.scored for app in used))
+
+
+@value(kw_only=True)
+class ResourceUsage:
+    """What a version uses on a host, and how fast it is expected to be there."""
+
+    avg_ncpus: float = 1.0
+    gpu_type: str = ""  #: empty = CPU only
+    ngpus: float = 0.0
+    command_line: str = ""  #: of the version and its plan class together; the job's own comes first
+    flops: float = 1e9  #: projected FLOPS; the client divides ``rsc_fpops_est`` and ``rsc_fpops_bound`` by it
+    peak_flops: float = 1e9  #: of the devices used; the basis of credit
+    client_flops: float = 0.0  #: anonymous platform: speed by which the client estimates; 0 = as it is told
+
+    @property
+    def operations_factor(self) -> float:
+        """By which the job's operations are multiplied so that the client's estimate comes out right."""
+        return self.client_flops / self.flops if self.client_flops > 0 else 1.0
+
+    @property
+    def resource(self) -> str:
+        """Name of the processor type whose request this usage fills."""
+        return self.gpu_type or CPU
+
+
+@value(kw_only=True)
+class Assignment:
+    """One result for the requesting host."""
+
+    candidate: Candidate
+    version: AppVersion
+    platform: str  #: a platform that the client named; never the pseudo platform
+    usage: ResourceUsage
+    report_deadline: float  #: Unix seconds, as the client is told (no grace period)
+    estimated_seconds: float  #: expected elapsed time, availability of the host included
+    hr_class: int = 0  #: class that the workunit becomes committed to; 0 = none
+    commit_version: bool = False  #: the workunit becomes committed to the version
+    quorum: int = 0  #: adaptive replication: so many results must agree; 0 = as it is
+
+
+@value(kw_only=True)
+class DispatchDecision:
+    """The results to send, and why not more."""
+
+    assignments: tuple[Assignment, ...] = ()
+    refusals: tuple[Reason, ...] = ()  #: most important first; never empty when nothing is sent
+    request_delay: float = 0.0  #: seconds that the client shall wait; 0 = it decides itself
+    records: tuple[HostAppVersion, ...] = ()  #: records whose quota counters changed; to be stored
+
+
+OPERATIONS_PER_TURN = 1e9  #: a turn is one second at a GFLOPS
+_LARGEST_STEP = 1e12
+
+
+def batch_weight(share: float, running_batches: int) -> float:
+    """Weight of a new batch of a submitter with this share who has ``running_batches`` others unfinished."""
+    return max(share, 1e-6) / (1 + max(running_batches, 0))
+
+
+def turns(operations: Sequence[float], *, weight: float, served: float, last: float) -> list[float]:
+    """Return turns of jobs that are added to a batch.
+
+    ``operations`` are those of each job with all its results; ``served`` is the turn that was sent last, ``last`` that of
+    the batch's last job so far.
+    """
+    turn = max(served, last)
+    found: list[float] = []
+    for each in operations:
+        turn += min(max(each, 0.0) / OPERATIONS_PER_TURN / weight, _LARGEST_STEP)
+        found.append(turn)
+    return found
+
+
+@value(kw_only=True)
+class BatchProgress:
+    """How far a batch is."""
+
+    unfinished: int  #: jobs without an answer
+    last_turn: float  #: of its last job
+    fair_weight: float = 1.0
+
+
+def reported_at_once(
+    candidates: Sequence[Candidate],
+    batches: Mapping[BatchId, BatchProgress],
+    *,
+    ncpus: float,
+    served: float,
+) -> frozenset[ResultId]:
+    """Those of a reply's results that the client shall report as soon as they are done.
+
+    They are of batches in their last round: no more jobs wait than are on computers, so those that wait begin before most of
+    the others are back.  Of each batch they are the last ones in the reply, as many as the host computes at a time
+    (``ncpus``), since earlier ones are reported along with them.  ``served`` is the turn that was sent last.
+    """
+    found: set[ResultId] = set()
+    left: dict[BatchId, int] = {}
+    for candidate in reversed(candidates):
+        batch = None if candidate.batch_id is None else batches.get(candidate.batch_id)
+        if batch is None or candidate.batch_id is None:
+            continue
+        room = left.setdefault(candidate.batch_id, max(int(ncpus), 1))
+        if room and jobs_waiting(candidate, batch, served=served) <= batch.unfinished / 2:
+            left[candidate.batch_id] = room - 1
+            found.add(candidate.result_id)
+    return frozenset(found)
+
+
+def jobs_waiting(candidate: Candidate, batch: BatchProgress, *, served: float) -> float:
+    """About how many jobs of its batch wait behind a result that was just sent, were they all of its size.
+
+    Jobs are sent in the order of their turns.  A retry has the turn of a job that was sent long ago; what counts then is the
+    turn that was sent last.
+    """
+    place = max(candidate.turn, served) if candidate.retry else candidate.turn
+    operations = candidate.limits.rsc_fpops_est * (2 if candidate.replicated else 1)
+    (step,) = turns([operations], weight=batch.fair_weight, served=0.0, last=0.0)
+    return max(batch.last_turn - place, 0.0) / step if step > 0 else 0.0

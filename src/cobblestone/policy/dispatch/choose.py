@@ -12,25 +12,23 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.apps import ANY_PLATFORM, App
-from cobblestone.domain.ids import AppId, AppVersionId, WorkunitId
-from cobblestone.domain.platforms import POSIX
+from cobblestone.domain.apps import ANY_PLATFORM, POSIX, App
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import AppId, AppVersionId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.budget import Budget
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.catalogue import (
+    Assignment,
+    Candidate,
+    Catalogue,
+    DispatchDecision,
+    job_seconds,
+)
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
-from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
-from cobblestone.policy.dispatch.explain import Code, by_importance, explain
-from cobblestone.policy.dispatch.homogeneous import hr_class
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space
-from cobblestone.policy.dispatch.reliability import is_reliable, shortened_delay
+from cobblestone.policy.dispatch.explain import Code, Tally, by_importance, explain
+from cobblestone.policy.dispatch.limits import DispatchLimits, is_reliable, must_replicate, shortened_delay
+from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space, by_suitability, hr_class
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.dispatch.suitability import by_suitability
-from cobblestone.policy.dispatch.tally import Tally
-from cobblestone.policy.estimate.speed import job_seconds
-from cobblestone.policy.validation.adaptive_replication import must_replicate
 
 HeldWorkunits = AbstractSet[WorkunitId] | Callable[[Sequence[WorkunitId]], AbstractSet[WorkunitId]]
 """Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time."""
@@ -242,7 +240,7 @@ class _Selection:
         return self._fits(candidate, match)
 
     def _is_for_us(self, candidate: Candidate) -> bool:
-        """Whether a targeted job is for this host, user or team; jobs of others are not even mentioned."""
+        """Return whether a targeted job is for this host, user or team; jobs of others are not even mentioned."""
         if candidate.target_host_id is not None and candidate.target_host_id != self._request.host.id:
             return False
         if candidate.target_user_id is not None and candidate.target_user_id != self._request.host.user_id:
@@ -250,7 +248,7 @@ class _Selection:
         return candidate.target_team_id is None or candidate.target_team_id == self._request.team_id
 
     def _may_be_browsed(self, candidate: Candidate, match: Match) -> bool:
-        """Whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
+        """Return whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
         app = self._apps[candidate.app_id]
         if candidate.targeted or not (candidate.replicated or app.dispatch.adaptive):
             return False
@@ -312,14 +310,14 @@ class _Selection:
         return hr_class(self._request.host.description, app.dispatch.homogeneous_redundancy)
 
     def _computes_alike(self, candidate: Candidate) -> bool:
-        """Whether the host is of the class that the workunit is committed to (if the app still asks for that)."""
+        """Return whether the host is of the class that the workunit is committed to (if the app still asks for that)."""
         app = self._apps.get(candidate.app_id)
         if app is None or not app.dispatch.homogeneous_redundancy:
             return True
         return candidate.hr_class == self._hr_class(app.id)
 
     def _may_retry(self, candidate: Candidate, match: Match) -> bool:
-        """Whether this result, which follows a lost one, may go to this host already."""
+        """Return whether this result, which follows a lost one, may go to this host already."""
         rules = self._limits.retries
         if rules.reliable_seconds <= 0 or self._now >= candidate.create_time + rules.reliable_seconds:
             return True

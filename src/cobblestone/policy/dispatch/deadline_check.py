@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from heapq import heapreplace
 from typing import NamedTuple
 
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import float_sum
 
 
 class BookedJob(NamedTuple):

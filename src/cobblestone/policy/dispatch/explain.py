@@ -1,4 +1,6 @@
-"""Why a computer gets no tasks, or fewer: codes, sentences, order and priority.
+"""Why a computer gets no tasks, or fewer: codes, sentences, order and priority, and counts of refusals.
+
+Why a computer gets no tasks, or fewer: codes, sentences, order and priority.
 
 Sentences are read by volunteers, so they say *task* for result and name what would change the situation. The
 table's order is the order of importance: what stops everything comes first, then what stopped a task at the
@@ -80,29 +82,29 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class DispatchExplanation:
     """A sentence, and whether the volunteer is asked to mend something."""
 
     sentence: str
     notice: bool = False
 
 
-def _note(sentence: str) -> Explanation:
-    return Explanation(sentence)
+def _note(sentence: str) -> DispatchExplanation:
+    return DispatchExplanation(sentence)
 
 
-def _ask(sentence: str) -> Explanation:
-    return Explanation(sentence, notice=True)
+def _ask(sentence: str) -> DispatchExplanation:
+    return DispatchExplanation(sentence, notice=True)
 
 
-EXPLANATIONS: dict[Code, Explanation] = {
+EXPLANATIONS: dict[Code, DispatchExplanation] = {
     Code.BLOCKED: _ask(
         "The project sends no tasks to this computer: {why}. Ask the project's administrators to lift the "
         "block."
     ),
     Code.TOO_RECENT: _note(
-        "This computer asked {seconds_ago} s ago; the project answers requests for tasks every {interval} s. "
-        "The client asks again by itself."
+        "This computer asked {seconds_ago} s ago; the project answers requests for tasks every "
+        "{interval} s. The client asks again automatically."
     ),
     Code.ANONYMOUS_PLATFORM: _ask(
         "This client brings its own applications (app_info.xml), which the project does not support. Remove "
@@ -135,63 +137,66 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "gets more when it reports finished tasks."
     ),
     Code.QUOTA_PAUSED: _ask(
-        "Nothing but bad tasks of {app} came from this computer, so it gets a single one in {hours_left} h. "
-        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one task is right, "
-        "more follow at once."
+        "All tasks of {app} from this computer were bad, so it gets a single one in {hours_left} h. "
+        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
+        "task is right, more follow at once."
     ),
     Code.QUOTA_FAILING: _ask(
-        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets {limit} a day for "
-        "now. The number doubles with each right one; look at the failed tasks on the project's pages. The next "
-        "day begins in {hours_left} h."
+        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets "
+        "{limit} a day for now. The number doubles with each correct one; look at the failed tasks on "
+        "the project's pages. The next day begins in {hours_left} h."
     ),
     Code.QUOTA: _note(
         "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
         "number grows when tasks succeed."
     ),
-    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more by itself."),
+    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more automatically."),
     Code.UNPROVEN: _note(
         "This computer holds {held} tasks of {app} and has not returned one yet; a new computer gets {limit} until "
         "then. The first one that is done brings more."
     ),
     Code.PER_REQUEST_OF_APP: _note(
-        "One reply holds at most {limit} tasks of {app}. The client asks for more by itself."
+        "One reply holds at most {limit} tasks of {app}. The client asks for more automatically."
     ),
     Code.DISK: _ask(
         "Tasks need {need_gb} GB of disk, and this computer leaves {have_gb} GB to the client. Free some "
         "disk, or allow more in the computing preferences."
     ),
     Code.DEADLINE: _note(
-        "Tasks would be late here: the shortest would be done in {need_hours} h (it computes "
-        "{available_percent} % of the time, and {delay_hours} h of work are waiting). More computing time or "
-        "a smaller work buffer would help."
+        "Tasks would be late here: the shortest would be done in {need_hours} h (the computer "
+        "computes {available_percent} % of the time, and {delay_hours} h of work are waiting). More "
+        "computing time or a smaller work buffer would help."
     ),
     Code.DEADLINE_OF_OTHERS: _note(
-        "{tasks} waiting tasks would be late here, or make others late: the work that the client holds already, of all "
-        "projects, fills its time until their deadlines. A smaller work buffer, or more computing time, would help."
+        "{tasks} waiting tasks would be late here, or make others late: the work that the client "
+        "already holds, of all projects, takes its time until the deadlines. A smaller work buffer, "
+        "or more computing time, would help."
     ),
     Code.BANDWIDTH: _note(
         "Tasks need a connection of {need_kb} kB/s, and this computer's downloads reach {have_kb} kB/s. It gets them when "
         "its connection is faster."
     ),
     Code.MEMORY: _ask(
-        "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. Allow more "
-        "memory in the computing preferences, if it has more."
+        "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. If it "
+        "has more, allow more memory in the computing preferences."
     ),
     Code.ALREADY_AT_USER: _note(
-        "Each task is checked by different volunteers, and you have your share of the {tasks} waiting ones. "
-        "New work of the project will bring tasks."
+        "Each task is checked by different volunteers, and you already have your share of the {tasks} "
+        "waiting tasks. You will get tasks when the project has new work."
     ),
     Code.ALREADY_AT_HOST: _note(
-        "Each task is checked by different computers, and this one has its share of the {tasks} waiting "
-        "ones. New work of the project will bring tasks."
+        "Each task is checked by different computers, and this computer already has its share of the "
+        "{tasks} waiting tasks. It will get tasks when the project has new work."
     ),
     Code.HR_CLASS: _note(
-        "The {tasks} waiting tasks must run on another kind of processor and system than this computer's, so "
-        "that results can be compared. New work of the project will bring tasks."
+        "The {tasks} waiting tasks must run on another kind of processor and system than this "
+        "computer's, so that results can be compared. It will get tasks when the project has new "
+        "work."
     ),
     Code.RETRY_RESERVED: _note(
-        "The {tasks} waiting tasks failed elsewhere and are kept for a while for computers that returned many right "
-        "results. This one becomes such a computer by finishing tasks; or it gets them later."
+        "The {tasks} waiting tasks failed elsewhere and are reserved for a while for computers that "
+        "returned many correct results. This computer becomes one of them by finishing tasks; "
+        "otherwise it gets the tasks later."
     ),
     Code.BROWSER_TIME: _note(
         "The {tasks} waiting tasks would take a browser longer than an hour. They are for computers that compute all day."
@@ -200,18 +205,19 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
     Code.NO_PYTHON: _ask(
-        "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 so that it is in the "
-        "search path, then say so on the computer's page of this project; without that the project tries again in a week."
+        "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 in "
+        "the search path, then confirm it on this computer's page at the project. Otherwise the "
+        "project tries again in a week."
     ),
     Code.HR_UNKNOWN: _note(
-        "Tasks of {app} are compared bit by bit, and the project does not know the kind of this computer's processor or "
-        "system, so it cannot say which others compute alike."
+        "Results of {app} are compared bit by bit, and the project cannot tell from this computer's "
+        "processor and system which others give identical results."
     ),
     Code.PREFERENCES_EXCLUDE: _ask(
         "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such "
         "tasks."
     ),
-    Code.TYPE_NOT_REQUESTED: _note("{app} has {subject} tasks only, and the client asked for none of these."),
+    Code.TYPE_NOT_REQUESTED: _note("{app} only has {subject} tasks, and the client asked for none of these."),
     Code.GPU_MISSING: _note(
         "{app} needs a GPU of type {wanted}; this computer reports none. A driver may be missing."
     ),
@@ -227,7 +233,7 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "{app} needs {need} processors; the client may use {have} here. More can be allowed in the computing "
         "preferences."
     ),
-    Code.CPU_VENDOR: _note("{app} needs a processor of another make than {have}."),
+    Code.CPU_VENDOR: _note("{app} does not run on processors made by {have}."),
     Code.OPERATING_SYSTEM: _note(
         "{app} needs another operating system than {have}, or another version of it."
     ),
@@ -247,16 +253,16 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "administrators must define it."
     ),
     Code.PLAN_CLASS_BROKEN: _note(
-        "The plan class {wanted} of {app} has a pattern that cannot be read. The project's administrators "
-        "must mend it."
+        "The plan class {wanted} of {app} has an invalid pattern. The project's administrators must "
+        "correct it."
     ),
     Code.NEEDS_64_BIT: _note("Tasks of {app} need more memory than a 32-bit application can use."),
     Code.UNSIGNED: _note(
         "The version of {app} for this computer is not signed yet. The project's administrators must sign it."
     ),
     Code.NOT_ROLLED_OUT: _note(
-        "The version of {app} for this computer is new and given to a part of the computers first. This one gets "
-        "tasks when the version has proved itself."
+        "The version of {app} for this computer is new and is sent to a part of the computers first. "
+        "This one gets tasks when the version has proved reliable."
     ),
     Code.APP_NOT_SELECTED: _ask(
         "{app} has tasks, but is not selected in your project preferences. Select it, or allow other "
@@ -266,12 +272,14 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "{app} is a test application. Allow these in your project preferences to get its tasks."
     ),
     Code.COMMITTED_VERSION: _note(
-        "Tasks of {app} must all run with one version, and it is not one for this computer. New work of the "
-        "project will bring tasks."
+        "Tasks of {app} must all run with the same version, and it is not one for this computer. It "
+        "will get tasks when the project has new work."
     ),
     Code.APP_PLATFORM: _note("{app} has tasks, but no application for computers of type {platform}."),
     Code.NO_TASKS_OF_TYPE: _note("The project has no {subject} tasks waiting at the moment."),
-    Code.NO_TASKS: _note("The project has no tasks waiting at the moment. The client asks again by itself."),
+    Code.NO_TASKS: _note(
+        "The project has no tasks waiting at the moment. The client asks again automatically."
+    ),
 }
 
 PASSING = frozenset(
@@ -329,3 +337,70 @@ def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage,
         if len(found) == limit:
             break
     return tuple(found.values())
+
+
+_MEGABYTE = 1e6
+_GIGABYTE = 1e9
+_HOUR = 3600.0
+_MOST = 1e15  # figures beyond this are nonsense that somebody sent
+
+
+class Tally:
+    """Refusals of one decision.
+
+    Of refusals for an amount, the smallest amount is kept: it is the nearest to success.
+    """
+
+    __slots__ = ("_counts", "_details", "_least", "_reasons")
+
+    def __init__(self) -> None:
+        self._counts: dict[Code, int] = {}
+        self._least: dict[Code, float] = {}
+        self._details: dict[Code, tuple[float, float]] = {}
+        self._reasons: list[Reason] = []
+
+    def note(self, code: Code, need: float = 0.0, detail: tuple[float, float] = (0.0, 0.0)) -> None:
+        """Count one candidate; ``need`` is what it would have needed, ``detail`` what else is told."""
+        counts = self._counts
+        known = counts.get(code, 0)
+        counts[code] = known + 1
+        if not known or need < self._least[code]:
+            self._least[code] = need
+            self._details[code] = detail
+
+    def add(self, reasons: Iterable[Reason]) -> None:
+        """Keep reasons that are not about single candidates."""
+        self._reasons.extend(reasons)
+
+    def reasons(self, *, ram_bytes: float, disk_bytes: float) -> tuple[Reason, ...]:
+        """One reason per kind of refusal, in no special order."""
+        found = {each.text(): each for each in self._reasons}
+        counted = [
+            explain(code, **self._values(code, count, ram_bytes, disk_bytes))
+            for code, count in self._counts.items()
+        ]
+        return (*found.values(), *counted)
+
+    def _values(self, code: Code, count: int, ram_bytes: float, disk_bytes: float) -> dict[str, Value]:
+        need = self._least[code]
+        values: dict[str, Value] = {"tasks": count}
+        if code == Code.BANDWIDTH:
+            values |= {"need_kb": _rounded(need / 1e3), "have_kb": _rounded(self._details[code][0] / 1e3)}
+        elif code == Code.MEMORY:
+            values |= {"need_mb": _rounded(need / _MEGABYTE), "have_mb": _rounded(ram_bytes / _MEGABYTE)}
+        elif code == Code.DISK:
+            values |= {"need_gb": _rounded(need / _GIGABYTE), "have_gb": _rounded(disk_bytes / _GIGABYTE)}
+        elif code == Code.DEADLINE:
+            delay, available = self._details[code]
+            values |= {
+                "need_hours": _rounded(need / _HOUR),
+                "delay_hours": _rounded(delay / _HOUR),
+                "available_percent": _rounded(100 * available),
+            }
+        return values
+
+
+def _rounded(amount: float) -> float:
+    """Two digits after the point for small amounts, none for large ones."""
+    amount = min(max(amount, 0.0), _MOST)
+    return round(amount, 2) if amount < 100 else int(amount)

@@ -1,30 +1,62 @@
-"""Which version of an app a host would run: platform, client, plan class, preferences, quota, expected speed.
+"""Which version of an app a host would run, which waiting jobs suit it best, and homogeneous redundancy.
+
+Which version of an app a host would run: platform, client, plan class, preferences, quota, expected speed.
 
 Source: BOINC's ``sched_version.cpp`` (facts). Of each platform and plan class only the newest usable version
 is considered, so that a host whose tasks fail does not fall back to an older version and waste twice as much.
+
+Which of the waiting jobs suit a host best: those whose files it has, and those of its size class.
+
+Only apps that ask for it are looked at, and only the first `LOOK_AHEAD` candidates are put into another order; so a host
+is never kept waiting, and a job that suits nobody is sent when it comes to the head of the queue.
+
+Source of the scores: BOINC's ``sched_score.cpp`` (facts): priority counts as much as a point.
+
+Homogeneous redundancy: classes of hosts that compute alike to the last bit.
+
+Programs that round differently on different machines cannot be compared bit by bit, so all results of a workunit go to
+hosts of one class.  The first host decides which; if every result fails, the workunit is free again
+(`cobblestone.policy.lifecycle.transition`).
+
+A class is a number: operating system + kind of processor.  Source of the numbers of systems and of coarse kinds: BOINC's
+``hr_info`` (facts).  Differences: ARM counts on every system, so Apple Silicon and Android have classes; the processor
+families of the fine classes are our own list, since the family's ends with the processors of 2010.
 """
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
-from cobblestone.domain.hosts import CPU, HostAppVersion
-from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import changed, value
+from cobblestone.domain.values import AppId, AppVersionId, changed, value
+from cobblestone.domain.work import HomogeneousRedundancy
 from cobblestone.policy.dispatch.budget import Budget
-from cobblestone.policy.dispatch.catalogue import Catalogue
-from cobblestone.policy.dispatch.decision import ResourceUsage
+from cobblestone.policy.dispatch.catalogue import (
+    Candidate,
+    Catalogue,
+    ResourceUsage,
+    availability,
+    cpu_speed,
+    projected_flops,
+)
 from cobblestone.policy.dispatch.explain import Code, explain
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.missing_runtime import lacks_interpreter, needs_interpreter
-from cobblestone.policy.dispatch.own_versions import own_app_version, own_usage
-from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
-from cobblestone.policy.dispatch.quota import jobs_per_day
+from cobblestone.policy.dispatch.limits import DispatchLimits, jobs_per_day
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
-from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
-from cobblestone.policy.rollout import in_rollout
+from cobblestone.policy.dispatch.rollout import in_rollout
+from cobblestone.policy.dispatch.versions import (
+    lacks_interpreter,
+    needs_interpreter,
+    own_app_version,
+    own_usage,
+    plan_class_usage,
+    sequential_usage,
+)
 
 NEVER_WORKED_SCALE = 0.01  #: speed of a version that only ever failed on the host …
 NEVER_WORKED_CHANCE = 0.99  #: … in this part of the cases; the others give it a new trial
@@ -257,3 +289,125 @@ class VersionChooser:
         if factor > 0:
             speed *= max(1.0 + factor * self._rng.gauss(0.0, 1.0) / max(record.et_n, 1), 0.1)
         return speed
+
+
+LOOK_AHEAD = 1000
+
+HAS_FILE = 10
+SAME_CLASS = 5
+SMALLER_JOB = -1
+LARGER_JOB = -2
+
+
+def size_class_of(speed: float, bounds: tuple[float, ...]) -> int:
+    """Return the size class of a speed (or of the operations per second that a job asks for): 0 is the smallest."""
+    return bisect_right(bounds, speed)
+
+
+def by_suitability(
+    candidates: Iterable[Candidate],
+    request: WorkRequest,
+    apps: Mapping[AppId, App],
+    match_of: Callable[[Candidate], Match | None],
+) -> Iterator[Candidate]:
+    """Yield the candidates, of the next `LOOK_AHEAD` always the most suitable first; equal ones keep their order."""
+    source = iter(candidates)
+    while block := list(islice(source, LOOK_AHEAD)):
+        block.sort(key=lambda each: -_score(each, request, apps.get(each.app_id), match_of))
+        yield from block
+
+
+def _score(
+    candidate: Candidate, request: WorkRequest, app: App | None, match_of: Callable[[Candidate], Match | None]
+) -> int:
+    score = candidate.priority
+    if app is None or not app.dispatch.scored:
+        return score
+    rules = app.dispatch
+    if rules.locality and request.sticky_files:
+        score += HAS_FILE * any(
+            file.sticky and file.name in request.sticky_files for file in candidate.input_files
+        )
+    if rules.size_classes and candidate.size_class >= 0:
+        match = match_of(candidate)
+        if match is not None:
+            own = size_class_of(match.usage.flops * match.available, rules.size_classes)
+            if own == candidate.size_class:
+                score += SAME_CLASS
+            else:
+                score += LARGER_JOB if own < candidate.size_class else SMALLER_JOB
+    return score
+
+
+UNKNOWN = 0
+
+_SYSTEMS = (
+    ("linux", 256),
+    ("windows", 384),
+    ("darwin", 512),
+    ("freebsd", 640),
+    ("android", 768),
+)
+_INTEL_AMD, _POWERPC, _ARM = 2, 4, 22
+
+_ARM_WORDS = ("arm", "aarch64", "apple", "cortex", "neoverse", "qualcomm", "snapdragon", "exynos", "kirin")
+_POWERPC_WORDS = ("powerpc", "power macintosh", "ppc", "power8", "power9", "power10")
+
+# The first word that occurs decides.  Numbers below 100 never change their meaning: workunits are committed to them.
+_FAMILIES: tuple[tuple[str, int], ...] = (
+    ("xeon", 30),
+    ("core(tm)2", 31),
+    ("core 2", 31),
+    ("core(tm)", 32),
+    ("core ultra", 32),
+    ("atom", 33),
+    ("celeron", 34),
+    ("pentium(r) 4", 35),
+    ("pentium 4", 35),
+    ("pentium iii", 36),
+    ("pentium ii", 37),
+    ("pentium(r) d", 38),
+    ("pentium", 39),
+    ("threadripper", 50),
+    ("ryzen", 50),
+    ("epyc", 51),
+    ("opteron", 52),
+    ("phenom", 53),
+    ("athlon", 54),
+    ("sempron", 55),
+    ("turion", 56),
+    ("fx(tm)", 57),
+    ("intel", 70),
+    ("amd", 71),
+)
+
+
+def hr_class(description: HostDescription, kind: HomogeneousRedundancy) -> int:
+    """Return the host's class, or `UNKNOWN` when its system or processor is not known (such hosts get no such jobs)."""
+    if kind is HomogeneousRedundancy.NONE:
+        return UNKNOWN
+    fine = kind is HomogeneousRedundancy.FINE
+    return _class(description.os_name, description.p_vendor, description.p_model, fine)
+
+
+@lru_cache(maxsize=4096)
+def _class(os_name: str, vendor: str, model: str, fine: bool) -> int:
+    system = next((number for word, number in _SYSTEMS if word in os_name.lower()), UNKNOWN)
+    processor = f"{vendor} {model}".lower()
+    kind = _fine_kind(processor) if fine else _coarse_kind(processor)
+    return system + kind if system and kind else UNKNOWN
+
+
+def _coarse_kind(processor: str) -> int:
+    if "intel" in processor or "amd" in processor:
+        return _INTEL_AMD
+    if any(word in processor for word in _POWERPC_WORDS):
+        return _POWERPC
+    return _ARM if any(word in processor for word in _ARM_WORDS) else UNKNOWN
+
+
+def _fine_kind(processor: str) -> int:
+    coarse = _coarse_kind(processor)
+    if coarse != _INTEL_AMD:
+        return coarse
+    return next(number for word, number in _FAMILIES if word in processor)

@@ -17,23 +17,29 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.states import ClientState, ExitStatus, Outcome, ServerState, ValidateState
-from cobblestone.domain.values import value
-from cobblestone.domain.work import OutputSpec, Result
-from cobblestone.policy.dispatch import quota
+from cobblestone.domain.values import HostId, UserId, value
+from cobblestone.domain.work import (
+    ExitStatus,
+    Outcome,
+    OutputSpec,
+    Result,
+    ResultClientState,
+    ServerState,
+    ValidateState,
+)
+from cobblestone.policy.dispatch import limits
 
 MISSING_EXIT_STATUS = -1  #: stored when the client did not say, or said nonsense
 MAX_SECONDS = 1e9  #: longest believable time of a result, some 30 years
 
 _LATE_REPORTS = (Outcome.NO_REPLY, Outcome.CLIENT_DETACHED)
-_CLIENT_STATES = frozenset(ClientState)
+_CLIENT_STATES = frozenset(ResultClientState)
 _ABORTS = (ExitStatus.ABORTED_BY_PROJECT, ExitStatus.ABORTED_BY_USER)  # no crash: the quota stays
 
 
 @value(kw_only=True)
-class ReportedResult:
+class ResultReport:
     """What the client says of one finished result."""
 
     name: str
@@ -64,7 +70,7 @@ class ReportContext:
 class AcceptedReport:
     """New values of the result's row."""
 
-    client_state: ClientState
+    client_state: ResultClientState
     outcome: Outcome
     validate_state: ValidateState
     exit_status: int
@@ -84,7 +90,7 @@ class ReportDecision:
 
 
 def judge_report(
-    report: ReportedResult,
+    report: ResultReport,
     context: ReportContext,
     *,
     host_id: HostId,
@@ -96,7 +102,7 @@ def judge_report(
     """Decide what one report by host ``host_id`` of user ``user_id`` means."""
     result = context.result
     if result is None:
-        ignored = reason("report_unknown", "There is no result of the name {name}.", name=report.name)
+        ignored = reason("report_unknown", "There is no result named {name}.", name=report.name)
         return ReportDecision(accepted=None, reasons=(ignored,))
     ignored = _ignore(result, context, host_id, user_id)
     if ignored is not None:
@@ -114,13 +120,13 @@ def judge_report(
     record = context.record
     if record is not None:
         if success:
-            record = quota.after_success(record, daily_quota, daily_quota_init)
+            record = limits.after_success(record, daily_quota, daily_quota_init)
         elif report.exit_status not in _ABORTS:
-            record = quota.after_failure(record, daily_quota)
+            record = limits.after_failure(record, daily_quota)
     known_state = report.state in _CLIENT_STATES
     return ReportDecision(
         accepted=AcceptedReport(
-            client_state=ClientState(report.state) if known_state else ClientState.COMPUTE_ERROR,
+            client_state=ResultClientState(report.state) if known_state else ResultClientState.COMPUTE_ERROR,
             outcome=Outcome.SUCCESS if success else Outcome.CLIENT_ERROR,
             validate_state=ValidateState.INIT if success else ValidateState.INVALID,
             exit_status=exit_status,
@@ -145,10 +151,10 @@ def sane_times(
     reasons: list[Reason] = []
     if not math.isfinite(cpu_time):
         cpu_time = 0.0
-        reasons.append(reason("cpu_time_not_finite", "The CPU time was not a number; taken as 0."))
+        reasons.append(reason("cpu_time_not_finite", "The CPU time was not a number; 0 is used."))
     if not math.isfinite(elapsed_time):
         elapsed_time = 0.0
-        reasons.append(reason("elapsed_time_not_finite", "The elapsed time was not a number; taken as 0."))
+        reasons.append(reason("elapsed_time_not_finite", "The elapsed time was not a number; 0 is used."))
     if elapsed_time < cpu_time and ncpus_used <= 1:
         elapsed_time = cpu_time
     cpu_time = max(cpu_time, 0.0)
@@ -159,7 +165,7 @@ def sane_times(
         reasons.append(
             reason(
                 "elapsed_time_too_long",
-                "The result claims {claimed} s of elapsed time, and was out for {possible} s only.",
+                "The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.",
                 claimed=elapsed_time,
                 possible=most,
             )
@@ -172,7 +178,7 @@ def sane_times(
             reasons.append(
                 reason(
                     "cpu_time_too_long",
-                    "The result claims {claimed} s of CPU time; {possible} s are possible on its processors.",
+                    "The result claims {claimed} s of CPU time; its processors allow {possible} s.",
                     claimed=cpu_time,
                     possible=most_cpu,
                 )
@@ -184,15 +190,16 @@ def sane_times(
 def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: UserId) -> Reason | None:
     """Why the report changes nothing."""
     if result.server_state == ServerState.OVER and result.outcome not in _LATE_REPORTS:
-        return reason("report_repeated", "Result {name} was reported or given up before.", name=result.name)
+        return reason("report_repeated", "Result {name} was already reported or given up.", name=result.name)
     if result.server_state in (ServerState.INACTIVE, ServerState.UNSENT):
         return reason("report_of_unsent", "Result {name} was not sent to any host.", name=result.name)
     if result.received_time is not None and result.outcome != Outcome.CLIENT_DETACHED:
-        return reason("report_repeated", "Result {name} was reported before.", name=result.name)
+        return reason("report_repeated", "Result {name} was already reported.", name=result.name)
     if context.replaced:
         return reason(
             "report_replaced",
-            "Result {name} was given up when its computer had lost its jobs, and its user got another one instead.",
+            "Result {name} was given up when its computer lost its jobs, and another result was sent "
+            "to its user instead.",
             name=result.name,
         )
     if result.host_id != host_id and context.host_owner != user_id:
@@ -206,17 +213,17 @@ def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: Us
     return None
 
 
-def _client_says_success(report: ReportedResult) -> bool:
-    return report.exit_status == ExitStatus.SUCCESS and report.state == ClientState.FILES_UPLOADED
+def _client_says_success(report: ResultReport) -> bool:
+    return report.exit_status == ExitStatus.SUCCESS and report.state == ResultClientState.FILES_UPLOADED
 
 
-def _failure(report: ReportedResult, context: ReportContext) -> Reason | None:
+def _failure(report: ResultReport, context: ReportContext) -> Reason | None:
     """Why the result is an error; None when it is a success."""
     if report.exit_status is None:
         return reason("exit_status_missing", "The client did not report an exit status.")
     if report.exit_status != ExitStatus.SUCCESS:
         return reason("exit_status", "The program ended with status {status}.", status=report.exit_status)
-    if report.state != ClientState.FILES_UPLOADED:
+    if report.state != ResultClientState.FILES_UPLOADED:
         return reason(
             "client_state", "The client ended the task in state {state}, not 5.", state=report.state
         )

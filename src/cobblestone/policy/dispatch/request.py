@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.apps import BROWSER_PLATFORM, starts_scripts
 from cobblestone.domain.hosts import Host, HostAppVersion
-from cobblestone.domain.ids import AppId, AppVersionId, TeamId
 from cobblestone.domain.people import ProjectPreferences
-from cobblestone.domain.platforms import starts_scripts
-from cobblestone.domain.values import value
+from cobblestone.domain.values import AppId, AppVersionId, TeamId, value
 from cobblestone.policy.dispatch.deadline_check import BookedJob
-from cobblestone.policy.dispatch.own_versions import OwnVersion
+from cobblestone.policy.dispatch.versions import OwnVersion
 
 ANONYMOUS_PLATFORM = "anonymous"
 """Platform name of a client that brings its own app versions."""
@@ -56,15 +54,15 @@ class WorkRequest:
 
     @property
     def anonymous(self) -> bool:
-        """Whether the client brings its own app versions."""
+        """Return whether the client brings its own app versions."""
         return not self.platforms or self.platforms[0] == ANONYMOUS_PLATFORM
 
     @property
     def in_browser(self) -> bool:
-        """Whether the jobs would be computed on a page of the project, in a visitor's browser."""
+        """Return whether the jobs would be computed on a page of the project, in a visitor's browser."""
         return BROWSER_PLATFORM in self.platforms
 
     @property
     def runs_scripts(self) -> bool:
-        """Whether the launcher of commands, a script, can be started there."""
+        """Return whether the launcher of commands, a script, can be started there."""
         return not self.in_browser and starts_scripts(self.platforms[0])

@@ -11,11 +11,21 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.ids import ResultId
-from cobblestone.domain.states import AssimilateState, FileDeleteState, ServerState
-from cobblestone.domain.values import changed
-from cobblestone.domain.work import Result, Workunit, result_name
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.domain.values import ResultId, changed
+from cobblestone.domain.work import (
+    AssimilateState,
+    FileDeleteState,
+    Result,
+    ServerState,
+    Workunit,
+    result_name,
+)
+from cobblestone.policy.lifecycle.states import (
+    ASSIMILATE_TRANSITIONS,
+    FILE_DELETE_TRANSITIONS,
+    RESULT_TRANSITIONS,
+    VALIDATE_TRANSITIONS,
+    Cause,
     ClearNeedValidate,
     CreateResult,
     DeleteInputs,
@@ -38,13 +48,6 @@ from cobblestone.policy.lifecycle.effects import (
     TimeOutResult,
     Transition,
     WorkunitView,
-)
-from cobblestone.policy.lifecycle.states import (
-    ASSIMILATE_TRANSITIONS,
-    FILE_DELETE_TRANSITIONS,
-    RESULT_TRANSITIONS,
-    VALIDATE_TRANSITIONS,
-    Cause,
     next_state,
     result_history,
     result_state,

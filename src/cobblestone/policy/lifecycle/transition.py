@@ -32,18 +32,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, Value, reason
-from cobblestone.domain.states import (
+from cobblestone.domain.work import (
+    DAY,
     AssimilateState,
     ExitStatus,
     FileDeleteState,
     Outcome,
+    Result,
     ServerState,
     ValidateState,
+    Workunit,
     WorkunitError,
 )
-from cobblestone.domain.work import DAY, Result, Workunit
 from cobblestone.policy.lifecycle.application import apply_effect, apply_transition
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.policy.lifecycle.states import (
     CreateResult,
     DeleteInputs,
     DeleteOutputs,
@@ -58,8 +60,11 @@ from cobblestone.policy.lifecycle.effects import (
     TimeOutResult,
     Transition,
     WorkunitView,
+    awaits_validation,
+    is_over,
+    is_success,
+    is_unsent,
 )
-from cobblestone.policy.lifecycle.states import awaits_validation, is_over, is_success, is_unsent
 
 __all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
 
@@ -236,7 +241,7 @@ def _count_over(counts: _Counts, result: Result) -> None:
 
 
 def _can_validate(workunit: Workunit, counts: _Counts) -> bool:
-    """Whether there is a new success, and enough of them, or a canonical result to compare it with."""
+    """Return whether there is a new success, and enough of them, or a canonical result to compare it with."""
     enough = _has_canonical(workunit) or counts.success >= workunit.rules.min_quorum
     return counts.to_validate > 0 and enough
 
@@ -304,7 +309,7 @@ def _drop_unsent(draft: _Draft, code: str) -> None:
     for result in draft.view.results:
         if is_unsent(result):
             draft.add(
-                DropResult(result_id=result.id), code, "{result} is not needed any more", result=result.name
+                DropResult(result_id=result.id), code, "{result} is no longer needed", result=result.name
             )
 
 

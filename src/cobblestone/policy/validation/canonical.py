@@ -23,13 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, Value, phrase, reason
-from cobblestone.domain.states import AssimilateState, ValidateState, WorkunitError
-from cobblestone.domain.values import value
-from cobblestone.domain.work import Result
+from cobblestone.domain.values import ResultId, value
+from cobblestone.domain.work import AssimilateState, Result, ValidateState, WorkunitError
 from cobblestone.policy.lifecycle.application import apply_effects
-from cobblestone.policy.lifecycle.effects import (
+from cobblestone.policy.lifecycle.states import (
     ClearNeedValidate,
     DropResult,
     FailWorkunit,
@@ -44,8 +42,9 @@ from cobblestone.policy.lifecycle.effects import (
     SetCanonical,
     ValidationEffect,
     WorkunitView,
+    is_success,
+    is_unsent,
 )
-from cobblestone.policy.lifecycle.states import is_success, is_unsent
 
 RETRY_SECONDS = 6 * 3600.0
 """Seconds until outputs that could not be looked at are looked at again."""
@@ -99,14 +98,14 @@ class ValidationDecision:
 
 
 @value(kw_only=True)
-class Verdict:
+class ResultVerdict:
     """What a set of results says: the canonical one, if any, and the validate state of each."""
 
     canonical_id: ResultId | None
     states: Mapping[ResultId, ValidateState]
 
 
-def choose_canonical(results: Sequence[ResultId], *, matches: Matches, min_quorum: int) -> Verdict:
+def choose_canonical(results: Sequence[ResultId], *, matches: Matches, min_quorum: int) -> ResultVerdict:
     """Choose the canonical result among results with usable outputs, in the order given.
 
     The first result that at least ``min_quorum // 2 + 1`` results match, itself included, is canonical;
@@ -118,8 +117,8 @@ def choose_canonical(results: Sequence[ResultId], *, matches: Matches, min_quoru
             matching = {other for other in results if other == candidate or matches(candidate, other)}
             if len(matching) >= min_quorum // 2 + 1:
                 states = {r: ValidateState.VALID if r in matching else ValidateState.INVALID for r in results}
-                return Verdict(canonical_id=candidate, states=states)
-    return Verdict(canonical_id=None, states=dict.fromkeys(results, ValidateState.INCONCLUSIVE))
+                return ResultVerdict(canonical_id=candidate, states=states)
+    return ResultVerdict(canonical_id=None, states=dict.fromkeys(results, ValidateState.INCONCLUSIVE))
 
 
 def check_straggler(result: ResultId, canonical: ResultId, *, matches: Matches) -> ValidateState:
@@ -209,7 +208,7 @@ class _DecisionBuilder:
             self.postponed.append(found.result_id)
             effect = PostponeValidation(result_id=found.result_id)
             self.add(
-                effect, "postponed", "{result} is looked at later: {problem}", result=name, problem=problem
+                effect, "postponed", "{result} is checked later: {problem}", result=name, problem=problem
             )
         else:
             self.unusable.append(found.result_id)
@@ -281,7 +280,7 @@ def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> 
 
 
 def _is_viable(result: Result) -> bool:
-    """Whether the result may still become canonical or valid."""
+    """Return whether the result may still become canonical or valid."""
     return is_success(result) and result.validate_state in _OPEN
 
 
@@ -318,7 +317,7 @@ def _judge_set(builder: _DecisionBuilder, now: float) -> ValidationDecision:
     return builder.decision(next_check=_keep(view, now))
 
 
-def _set_canonical(builder: _DecisionBuilder, verdict: Verdict, canonical_id: ResultId) -> None:
+def _set_canonical(builder: _DecisionBuilder, verdict: ResultVerdict, canonical_id: ResultId) -> None:
     """Set the canonical result: mark all results, hand the answer over, drop what was not sent."""
     builder.canonical_id, builder.newly_canonical = canonical_id, True
     for result_id, state in verdict.states.items():
@@ -336,7 +335,7 @@ def _set_canonical(builder: _DecisionBuilder, verdict: Verdict, canonical_id: Re
     for result in builder.view.results:
         if is_unsent(result):
             effect = DropResult(result_id=result.id)
-            builder.add(effect, "canonical_known", "{result} is not needed any more", result=result.name)
+            builder.add(effect, "canonical_known", "{result} is no longer needed", result=result.name)
 
 
 def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
@@ -346,7 +345,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
             "too_many_successes",
-            "{n} results came without a quorum; {max_success_results} may",
+            "{n} results came in without a quorum; {max_success_results} are allowed",
             n=n_usable,
             max_success_results=rules.max_success_results,
         )
@@ -355,7 +354,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             RaiseTarget(target_nresults=n_usable + 1),
             "target_raised",
-            "{n} results are not enough for a quorum: one more is asked for",
+            "{n} results are not enough for a quorum: one more is requested",
             n=n_usable,
         )
         return True

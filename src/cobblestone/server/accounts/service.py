@@ -1,4 +1,4 @@
-"""Accounts: creation, look-up and passwords; used by the RPCs, the pages and the API."""
+"""Accounts: creation, look-up and passwords, and the account for visitors whose browsers compute."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import secrets
 from dataclasses import dataclass
 from functools import partial
 
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
+from cobblestone.domain.values import UserId
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.account_mails import AccountMails
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
+from cobblestone.service.mail import AccountMails
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import consents, users
-from cobblestone.wire.account import (
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-)
-from cobblestone.wire.identity import weak_authenticator
+from cobblestone.wire.project.account import AccountCreation, WebRpcError, WebRpcFailure, weak_authenticator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """What somebody who joins said about being seen; None: nobody asked."""
+class ConsentChoices:
+    """A new user's answers about being shown to others; None: not asked."""
 
     show_computers: bool | None = None  #: to others, with the tasks
     statistics: bool | None = None  #: whether statistics sites may get the account's name and credit
@@ -42,7 +40,7 @@ class Accounts:
         self,
         wish: AccountCreation,
         *,
-        choices: Choices = Choices(),
+        choices: ConsentChoices = ConsentChoices(),
         address: str = "",
         by_operator: bool = False,
     ) -> User:
@@ -53,8 +51,6 @@ class Accounts:
         Raises:
             WebRpcFailure: the project does not want it, the address is taken, or there were too many wishes.
         """
-        if self._ctx.settings.island.number:  # its accounts are those of the centre
-            raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
         if not by_operator:
             self._check_wanted(wish, address)
         if await self._exists(wish.email_addr):
@@ -65,7 +61,7 @@ class Accounts:
                     raise
                 raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
         settings, now = self._ctx.settings.accounts, self._ctx.clock()
-        new = users.NewUser(
+        new = users.NewUserRow(
             name=wish.user_name,
             email_addr=wish.email_addr,
             # The family's MD5 is what clients send; only its slow salted hash is kept.
@@ -95,14 +91,14 @@ class Accounts:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
     def _may_mail(self, wish: AccountCreation, address: str) -> bool:
-        """Count a mail to the new address; False: too many were caused from there, so this one must be asked for later."""
+        """Count a mail to the new address; return False if there were too many from there, so it must be requested later."""
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         if limits.mails_wait(key, wish.email_addr, now=now) > 0:
             return False
         limits.mailed(key, wish.email_addr, now=now)
         return True
 
-    def _shows_computers(self, choices: Choices) -> bool:
+    def _shows_computers(self, choices: ConsentChoices) -> bool:
         match self._ctx.settings.accounts.computers:
             case "shown":
                 return True
@@ -129,7 +125,7 @@ class Accounts:
         creations.take(key, now=now)
 
     async def look_up(self, email_addr: str, passwd_hash: str, *, address: str = "") -> User:
-        """Return the account of an address and the family's hash of its password.
+        """Return the account for an address and BOINC's hash of its password.
 
         Raises:
             WebRpcFailure: there is none, the password is wrong, or there were too many wrong ones.
@@ -146,3 +142,45 @@ class Accounts:
 
     async def _exists(self, email_addr: str) -> bool:
         return await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr)) is not None
+
+
+VISITORS_ADDRESS = "visitors@browsers.invalid"
+"""Of the account of all visitors; mails cannot be sent there, and nobody can log in."""
+_NO_PASSWORD = "!"  # noqa: S105  # no hash: no password fits
+TICKET_SECONDS = 86400
+
+
+def account_ticket(ctx: ServerContext, user: User) -> str:
+    """Return a ticket that lets a browser compute for an account for a day, and nothing else."""
+    return _tickets(ctx).dumps([user.id, user.session_epoch])
+
+
+def user_of_ticket(tx: Transaction, ctx: ServerContext, ticket: str) -> User | None:
+    """Return the user of a ticket; None if it is invalid or expired."""
+    try:
+        user_id, epoch = _tickets(ctx).loads(ticket, max_age=TICKET_SECONDS)
+    except (BadSignature, ValueError, TypeError):
+        return None
+    user = users.user_by_id(tx, UserId(user_id))
+    return None if user is None or user.erased or user.session_epoch != epoch else user
+
+
+def visitors(tx: Transaction, *, now: float) -> User:
+    """Return the account shared by all visitors; created for the first one."""
+    found = users.user_by_email(tx, VISITORS_ADDRESS)
+    if found is not None:
+        return found[0]
+    new = users.NewUserRow(
+        name="Visitors' browsers",
+        email_addr=VISITORS_ADDRESS,
+        passwd_hash=_NO_PASSWORD,
+        authenticator=secrets.token_hex(16),
+        cross_project_id=secrets.token_hex(16),
+        show_hosts=False,
+    )
+    weak = partial(weak_authenticator, authenticator=new.authenticator, secret=secrets.token_hex(16))
+    return users.create_user(tx, new, weak_authenticator_of=weak, now=now)
+
+
+def _tickets(ctx: ServerContext) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(ctx.secret, salt="browser")

@@ -1,4 +1,4 @@
-"""The JSON API under ``/api/v1``: what the Python package, the command line and other programs use."""
+"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs."""
 
 from __future__ import annotations
 
@@ -12,65 +12,48 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.api import (
     accounting,
-    apps,
-    batches,
     browsers,
     credit,
-    doctor,
     explain,
-    files,
     hosts,
-    news,
     operator,
-    outputs,
-    own,
     people,
-    scales,
-    signing,
     status,
-    tokens,
-    trickles,
     workunits,
 )
-from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
-from cobblestone.server.api.openapi import openapi_document
-from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.api.endpoints.docs import CONTENT_SECURITY_POLICY, docs_page
+from cobblestone.server.api.endpoints.openapi import openapi_document
+from cobblestone.server.api.endpoints.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.api.submission import apps, batches, files, signing
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.problems import response_for, unknown_path
+from cobblestone.service.http.api import response_for, unknown_path
 
 _MODULES = (
     batches,
-    outputs,
     files,
     apps,
     signing,
-    tokens,
     people,
-    news,
     hosts,
     workunits,
-    own,
-    trickles,
+    status,
     browsers,
     credit,
     accounting,
     explain,
-    status,
     operator,
-    doctor,
-    scales,
 )
 ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() if isinstance(each, Endpoint))
 """All that declare themselves in these modules."""
 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:
-    """All routes of the API, its description, and an answer in its own form for unknown paths."""
+    """Return all routes of the API, its description, and a JSON reply for unknown paths."""
 
     @cache
     def description() -> tuple[bytes, str]:
         """Return the OpenAPI document and the page made of it; made when first asked for, for that takes a while."""
-        document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.own_url)
+        document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
         return msgspec.json.encode(document), docs_page(document)
 
     async def openapi(request: Request) -> Response:
@@ -84,7 +67,7 @@ def api_routes(ctx: ServerContext) -> list[BaseRoute]:
         )
 
     async def unknown(request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists what there is."))
+        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists the endpoints."))
 
     return [
         Route(f"{PREFIX}/openapi.json", openapi),

@@ -1,11 +1,10 @@
-"""What account managers are told: the credit of accounts whose weak keys they have, in three ways."""
+"""Accounting API for account managers: the credit of accounts whose weak keys they have, in three forms."""
 
 from __future__ import annotations
 
-from cobblestone.api_schema import accounting as schema
+from cobblestone.api_schema import account_manager as schema
 from cobblestone.domain.people import Scope
-from cobblestone.server.api.errors import unauthorised
-from cobblestone.server.api.routing import SMALL_BODY, Call, endpoint
+from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, endpoint, unauthorised
 from cobblestone.service.http.api import count_question
 from cobblestone.store.operation import told_credit
 
@@ -15,7 +14,7 @@ SETTLED_SECONDS = 600.0
 
 
 def _token_id(call: Call) -> int:
-    """Return the number of the token that asks, one question less.
+    """Count a question and return the number of the token that asks it.
 
     Raises:
         ApiProblem: it asked too often.

@@ -1,4 +1,4 @@
-"""What the page /compute asks for: jobs that a browser computes.
+"""The API of the page /compute: jobs that a browser computes.
 
 A browser is a computer of its own kind with a token of its own.  It gets jobs by the same rules as all others, and those of
 `cobblestone.policy.dispatch` about browsers: what it computes is always checked by a computer that is none.
@@ -9,24 +9,23 @@ from __future__ import annotations
 import math
 import random
 
-from cobblestone.api_schema import browsers as schema
+from cobblestone.api_schema import batches as schema
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.people import Scope, User
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server.accounts.visitors import VISITORS_ADDRESS, user_of_ticket, visitors
-from cobblestone.server.api.errors import unauthorised
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.server.accounts.service import VISITORS_ADDRESS, user_of_ticket, visitors
+from cobblestone.server.api.endpoints.routing import Call, endpoint, unauthorised
 from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, browser_limits, browser_request
-from cobblestone.server.scheduler.exchange import Exchange
-from cobblestone.server.scheduler.links import Links
-from cobblestone.service.http.problems import ApiProblem
-from cobblestone.service.http.rate_limits import Bucket, client_address, limit_key
+from cobblestone.server.scheduler.exchange import SchedulerExchange
+from cobblestone.server.scheduler.reply import Links
+from cobblestone.service.http.api import ApiProblem
+from cobblestone.service.http.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import hosts, tokens, users
+from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import dispatch
-from cobblestone.store.work.locks import HOSTS, WORKUNITS_OF_RESULTS
+from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 
 TOKEN_SECONDS = 400 * 86400.0
 _RNG = random.Random()
@@ -34,13 +33,13 @@ _RNG = random.Random()
 
 @endpoint("POST", "/browsers", scope=None, tag="browsers", status=201, problems=(403, 429))
 async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
-    """Become a browser that computes.
+    """Register a browser for computing.
 
     The token is good for this browser alone and opens nothing else.
     """
     ctx, now = call.ctx, call.now
     _take_turn(ctx.limits.new_browsers, limit_key(client_address(call.request.scope)), now)
-    secret = tokens.new_secret()
+    secret = credentials.new_secret()
 
     def make(tx: Transaction) -> schema.BrowserToken:
         user = _owner(tx, call, body.account)
@@ -48,7 +47,7 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
         name = body.name.strip() or SYSTEM
         about = HostDescription(domain_name=name, os_name=SYSTEM, platforms=(BROWSER_PLATFORM,))
         hosts.update_host(tx, host.id, about, rpc_seqno=0, external_ip_addr="", now=now)
-        tokens.create_token(
+        credentials.create_token(
             tx,
             secret,
             name=name,
@@ -65,13 +64,13 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
 
 @endpoint("POST", "/browsers/work", scope=Scope.COMPUTE, tag="browsers", problems=(429,))
 async def work(call: Call, body: schema.BrowserWork) -> schema.BrowserJobs:
-    """Get jobs, and hear which of those held nobody needs any more."""
+    """Get jobs, and learn which of the held ones are no longer needed."""
     return await _exchange(call, work=body)
 
 
 @endpoint("POST", "/browsers/reports", scope=Scope.COMPUTE, tag="browsers", problems=(404, 429))
 async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
-    """Report a job that has ended, or was given up.
+    """Report a job that has ended or was given up.
 
     Outputs are uploaded before: ``upload_header`` with their size, and behind it their bytes, to ``upload_url``.  To repeat a
     report changes nothing.
@@ -81,7 +80,7 @@ async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
 
 @endpoint("GET", "/browsers/me", scope=Scope.COMPUTE, tag="browsers", problems=(429,))
 async def standing(call: Call) -> schema.BrowserStanding:
-    """Tell what this browser has done for the project."""
+    """Return this browser's contribution to the project."""
     _take_turn(call.ctx.limits.browsers, _token_key(call), call.now)
     user, host = await call.ctx.store.aread(lambda db: _who(db, call))
     return schema.BrowserStanding(
@@ -95,13 +94,13 @@ async def standing(call: Call) -> schema.BrowserStanding:
 async def _exchange(
     call: Call, *, work: schema.BrowserWork | None = None, report: schema.BrowserReport | None = None
 ) -> schema.BrowserJobs:
-    """Let the scheduler answer what a client of the family would have sent, in one write of the store."""
+    """Let the scheduler answer the request that a BOINC client would have sent, in one write of the store."""
     ctx = call.ctx
     _take_turn(ctx.limits.browsers, _token_key(call), call.now)
     token = call.token
     locks = {
-        WORKUNITS_OF_RESULTS: [] if report is None else [report.name],
-        HOSTS: () if token is None or token.host_id is None else (token.host_id,),
+        LOCKED_WORKUNITS: [] if report is None else [report.name],
+        LOCKED_HOSTS: () if token is None or token.host_id is None else (token.host_id,),
     }
 
     def transact(tx: Transaction) -> schema.BrowserJobs:
@@ -114,7 +113,7 @@ async def _exchange(
             offer.limits, threads=threads, jobs_per_day=ctx.settings.browsers.jobs_per_day
         )
         message = browser_request(user, host, offer, work=work, report=report)
-        exchange = Exchange(ctx, offer, limits, Links(ctx), _RNG, tx, message)
+        exchange = SchedulerExchange(ctx, offer, limits, Links(ctx), _RNG, tx, message)
         languages = call.request.headers.get("accept-language", "")
         return browser_jobs(exchange.run("", languages))
 
@@ -122,14 +121,14 @@ async def _exchange(
 
 
 def _check_owner(tx: Transaction, name: str, host: Host) -> None:
-    """Refuse a report of another computer's job: all visitors have one account.  Raises NotFound."""
+    """Refuse a report of another computer's job, as all visitors share one account.  Raises NotFound."""
     row = dispatch.reported_rows(tx, [name]).get(name)
     if row is None or row.result.host_id != host.id:
         raise NotFound("This browser has no such job.")
 
 
-def _take_turn(bucket: Bucket, key: str, now: float) -> None:
-    """Count a request.  Raises ApiProblem where there were too many."""
+def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:
+    """Count a request.  Raises ApiProblem after too many."""
     wait = bucket.wait(key, now=now)
     if wait > 0:
         problem = ApiProblem(429, "too_many", "There were too many requests.", "Try again later.")
@@ -143,30 +142,32 @@ def _token_key(call: Call) -> str:
 
 
 def _owner(tx: Transaction, call: Call, ticket: str) -> User:
-    """Return whose credit a new browser's is."""
+    """Return the user who gets a new browser's credit."""
     ctx = call.ctx
     if not any(
         v.platform == BROWSER_PLATFORM
         for of_app in ctx.offers.get(tx).catalogue.versions.values()
         for v in of_app
     ):
-        raise ApiProblem(403, "no_browser_apps", "This project has no app that browsers compute.")
+        raise ApiProblem(403, "no_browser_apps", "This project has no app for browsers.")
     if ticket:
         user = user_of_ticket(tx, ctx, ticket)
         if user is None:
-            raise unauthorised("The page is too old: load it again.", code="ticket_expired")
+            raise unauthorised("The page is outdated: reload it.", code="ticket_expired")
         return user
     if not ctx.settings.browsers.visitors:
-        raise ApiProblem(403, "account_needed", "This project lets only those who are logged in compute.")
+        raise ApiProblem(403, "account_needed", "On this project, only logged-in users can compute.")
     return visitors(tx, now=call.now)
 
 
 def _who(db: Database, call: Call) -> tuple[User, Host]:
-    """Return the account and the computer of a token.  Raises ApiProblem if they are gone."""
+    """Return the account and the computer of a token.  Raises ApiProblem if they were deleted."""
     token = call.token
     if token is None or token.user_id is None or token.host_id is None:
-        raise unauthorised("This needs a token of a browser: POST /browsers.")
+        raise unauthorised("This needs a browser's token: POST /browsers.")
     user, host = users.user_by_id(db, token.user_id), hosts.host_by_id(db, token.host_id)
     if user is None or host is None or user.erased or host.user_id != user.id:
-        raise unauthorised("The account or the computer of this token is gone.", code="token_revoked")
+        raise unauthorised(
+            "The account or the computer of this token no longer exists.", code="token_revoked"
+        )
     return user, host

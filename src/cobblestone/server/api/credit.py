@@ -1,18 +1,22 @@
-"""Credit: what every figure rests on, audit of the ledger, corrections."""
+"""Credit API: the origin of every figure, audit of the ledger, corrections, published scales."""
 
 from __future__ import annotations
 
 import inspect
+from typing import Annotated
 
-from cobblestone.api_schema import credit as schema
+import msgspec
+
+from cobblestone.api_schema import operation as schema
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
-from cobblestone.server.api.routing import Call, endpoint
-from cobblestone.server.credit.audit_report import LedgerAudit
-from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, endpoint
+from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
+from cobblestone.server.credit.scales import ScaleChange, apply_scales
 from cobblestone.server.credit.systems import find_system, system_names
 from cobblestone.store.credit import ledger
 from cobblestone.store.credit.credit_facts import named_facts
@@ -106,7 +110,7 @@ async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
             (line for line in ledger.entries_of_result(tx, result_id) if line.kind == ledger.GRANT), None
         )
         if granted is None:
-            raise NotFound(f"Result {body.result} was granted nothing yet, so there is nothing to correct.")
+            raise NotFound(f"Result {body.result} has no credit yet, so there is nothing to correct.")
         by = "the operator" if call.token is None else f"token {call.token.name}"
         why = reason("correction", "{amount} by {by}: {why}", amount=body.amount, by=by, why=body.reason)
         return _entry(ledger.correct(tx, granted, body.amount, why, now=call.now))
@@ -155,3 +159,36 @@ async def list_systems(call: Call) -> schema.CreditSystemList:
 
 def _summary(name: str) -> str:
     return (inspect.getdoc(type(find_system(name))) or "").split("\n\n")[0].replace("\n", " ")
+
+
+MAX_CLASSES = 5_000
+Scale = Annotated[float, msgspec.Meta(ge=SMALLEST_SCALE, le=LARGEST_SCALE)]
+
+
+def _scale_reply(change: ScaleChange) -> schema.VersionScaleChange:
+    version = change.version
+    return schema.VersionScaleChange(
+        app=version.app_name,
+        credit_system=version.credit_system,
+        version_num=version.version_num,
+        platform=version.platform,
+        plan_class=version.plan_class,
+        old_scale=version.scale or None,
+        new_scale=change.new_scale,
+        changed=change.changes,
+    )
+
+
+@endpoint("POST", "/scales", scope=Scope.MANAGE, tag="project", max_body=LARGE_BODY, problems=(503,))
+async def apply_published(call: Call, body: schema.PublishedScales) -> schema.AppliedScales:
+    """Apply published scales to GPU-only apps.
+
+    Sets the scale of each version of the apps that have GPU versions only, by plan class. Doing it twice changes
+    nothing more.
+    """
+    plan = await apply_scales(call.ctx, body.scales, dry_run=body.dry_run)
+    return schema.AppliedScales(
+        versions=[_scale_reply(change) for change in plan.changes],
+        n_other_versions=plan.n_other_versions,
+        dry_run=body.dry_run,
+    )

@@ -1,12 +1,12 @@
-"""Explain what a host would get, what becomes of a workunit, what became of a result."""
+"""Explain what a host would get, the state of a workunit, and what happened to a result."""
 
 from __future__ import annotations
 
-from cobblestone.api_schema import explanations as schema
+from cobblestone.api_schema import operation as schema
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.dispatch.host_status import VersionStatus
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.policy.dispatch.status import VersionStatus
+from cobblestone.server.api.endpoints.routing import Call, endpoint
 from cobblestone.server.operation import explain
 
 
@@ -30,7 +30,7 @@ async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
 
 
 async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
-    """Return what the dispatch rule would say of a host now."""
+    """Return what the dispatch rule would say about a host now."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
         lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now)
@@ -50,7 +50,7 @@ async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
 
 @endpoint("GET", "/explain/workunits/{workunit}", scope=Scope.READ, tag="explain", problems=(404,))
 async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanation:
-    """Explain what becomes of a workunit.
+    """Explain the state of a workunit.
 
     By id or name. For results that wait it says how many of the computers that called last could take one.
     """
@@ -69,7 +69,7 @@ async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanat
 
 @endpoint("GET", "/explain/results/{result}", scope=Scope.READ, tag="explain", problems=(404,))
 async def explain_result(call: Call, result: str) -> schema.ResultExplanation:
-    """Explain what became of a result.
+    """Explain what happened to a result.
 
     By id or name.
     """

@@ -1,25 +1,26 @@
-"""Computers of volunteers, for operators: list, show, change, forget their errors."""
+"""Volunteers' computers, for operators: list, show, change, forget their errors."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.api_schema import hosts as schema
-from cobblestone.api_schema.explanations import HostExplanation
+from cobblestone.api_schema import operation as schema
+from cobblestone.api_schema.operation import HostExplanation
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
+from cobblestone.domain.values import HostId
 from cobblestone.policy.credit.rac import decayed
+from cobblestone.server.api.endpoints.routing import Call, endpoint
 from cobblestone.server.api.explain import host_explanation
-from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import computers, hosts
+from cobblestone.store.people import hosts
+from cobblestone.store.people import hosts as computers
 
 
 def _host_or_missing(db: Database, host_id: int) -> Host:
@@ -69,7 +70,7 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
 
 @endpoint("GET", "/hosts", scope=Scope.MANAGE, tag="hosts")
 async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
-    """List hosts, the newest first."""
+    """List hosts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
     found = await call.ctx.store.aread(
         lambda db: listings.newest_hosts(db, page, user_id=query.user, blocked=query.blocked)
@@ -88,7 +89,7 @@ async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
 
 @endpoint("PATCH", "/hosts/{host_id:int}", scope=Scope.MANAGE, tag="hosts", problems=(404,))
 async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> schema.HostDetails:
-    """Change what the owner of a host chose for it."""
+    """Change the settings that the owner of a host made for it."""
 
     def change(tx: Transaction) -> schema.HostDetails:
         host = _host_or_missing(tx, host_id)

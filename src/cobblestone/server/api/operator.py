@@ -1,4 +1,6 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
+"""Manual actions of operators: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
+
+What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
 
 They note what they do themselves, with the state before and after (server/operation/interventions.py): hence ``quiet``.
 """
@@ -10,15 +12,15 @@ from typing import Annotated
 import msgspec
 
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.people import Scope
-from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.domain.values import AppVersionId
+from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.operation import doctor, rollout
 from cobblestone.server.operation import interventions as operations
-from cobblestone.server.operation import rollout
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
-from cobblestone.store.operation.figures import Rollout
+from cobblestone.store.operation.figures import RolloutFigures
 
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
@@ -46,7 +48,7 @@ async def cancel_workunit(call: Call, workunit_id: int) -> schema.Done:
     quiet=True,
 )
 async def retry_workunit(call: Call, workunit_id: int) -> schema.RetriedWorkunit:
-    """Try a workunit again.
+    """Retry a workunit.
 
     An unfinished one may fail as often again as it has; a failed one becomes a job of a new batch.
     """
@@ -138,7 +140,7 @@ async def delete_user(call: Call, user_id: int) -> schema.Done:
     return schema.Done(target=f"user {user_id}", text="is being erased")
 
 
-def _rollout(found: Rollout) -> schema.Rollout:
+def _rollout(found: RolloutFigures) -> schema.Rollout:
     plan = found.plan
     return schema.Rollout(
         version=found.version_id,
@@ -161,7 +163,7 @@ def _rollout(found: Rollout) -> schema.Rollout:
     quiet=True,
 )
 async def start_rollout(call: Call, version_id: AppVersionId, body: schema.RolloutBody) -> schema.Rollout:
-    """Begin a staged roll-out.
+    """Start a staged roll-out.
 
     The version reaches the first part of the hosts, then the next ones by itself, as long as no more results fail than
     the gate allows; else it is held and no host gets it.
@@ -246,8 +248,31 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 
 @endpoint("GET", "/search", scope=Scope.MANAGE, tag="operation", quiet=True)
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
-    """Find something by id or name."""
+    """Find objects by id or name."""
     found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
     return schema.FoundList(
         found=[schema.Found(kind=item.kind, id=item.id, name=item.name) for item in found]
     )
+
+
+@endpoint("GET", "/doctor", scope=Scope.MANAGE, tag="operation")
+async def list_checks(call: Call) -> schema.CheckList:
+    """List the integrity checks of a project."""
+    return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
+
+
+@endpoint("GET", "/doctor/{name}", scope=Scope.MANAGE, tag="operation", problems=(404,))
+async def diagnose(call: Call, name: str) -> schema.Diagnosis:
+    """Run a check.
+
+    On a snapshot of the database; large projects take minutes for some.
+    """
+    found = await doctor.diagnose(call.ctx, doctor.check_named(name))
+    return found.described()
+
+
+@endpoint("POST", "/doctor/{name}/repair", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)
+async def repair(call: Call, name: str) -> schema.Repair:
+    """Repair what a check found, as far as it is safe."""
+    check = doctor.check_named(name)
+    return schema.Repair(name=check.name, repaired=await doctor.repair(call.ctx, check, call.actor))

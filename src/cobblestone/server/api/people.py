@@ -1,36 +1,49 @@
-"""Accounts and teams, for operators."""
+"""Accounts, teams, tokens and news for operators; own data for volunteers.
+
+What volunteers' own programs may read: their computers, tasks and credit.
+
+These endpoints take a token that a volunteer made on the page of tokens, and show that volunteer's data alone.
+"""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from cobblestone.api_schema import people as schema
+from cobblestone.api_schema.values import PageQuery
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Scope, Team, User
+from cobblestone.domain.reasons import exit_advice
+from cobblestone.domain.values import AppId, HostId, TeamId, UserId
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
-from cobblestone.server.api.routing import Call, endpoint
-from cobblestone.service.http.problems import ApiProblem
+from cobblestone.server.api.endpoints.routing import Call, endpoint, unauthorised
+from cobblestone.server.operation import interventions
+from cobblestone.service.http.api import ApiProblem
 from cobblestone.service.languages import NAMES as LANGUAGES
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
-from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import account_changes
+from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
+from cobblestone.store.people import account_changes, credentials, hosts, users
 from cobblestone.store.people import users as people
-from cobblestone.wire.account import (
+from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.people.users import NewsItem
+from cobblestone.wire.project.account import (
     AccountCreation,
     WebRpcError,
     WebRpcFailure,
     legal_email_addr,
+    passwd_hash,
     user_name_problem,
 )
-from cobblestone.wire.identity import passwd_hash
 
 
-def _fields(user: User) -> dict[str, Any]:
+def _user_fields(user: User) -> dict[str, Any]:
     return {
         "id": user.id,
         "name": user.name,
@@ -59,7 +72,7 @@ def _team(team: Team) -> schema.Team:
 
 @endpoint("POST", "/users", scope=Scope.MANAGE, tag="people", status=201, problems=(409,))
 async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
-    """Make an account."""
+    """Create an account."""
     settings = call.ctx.settings.accounts
     email = body.email.strip().lower()
     if not legal_email_addr(email):
@@ -83,31 +96,31 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     except WebRpcFailure as failure:
         taken = failure.error is WebRpcError.NOT_UNIQUE
         raise ApiProblem(
-            409, "email_taken" if taken else "account_refused", f"No account was made: {failure}"
+            409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
         ) from failure
-    created = schema.CreatedUser(authenticator=user.authenticator, **_fields(user))
+    created = schema.CreatedUser(authenticator=user.authenticator, **_user_fields(user))
     return await call.write(lambda tx: created)
 
 
 @endpoint("GET", "/users", scope=Scope.MANAGE, tag="people")
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
-    """List accounts, the newest first."""
+    """List accounts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
     found = await call.ctx.store.aread(
         lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
     )
-    return schema.UserList(users=[schema.User(**_fields(user)) for user in found])
+    return schema.UserList(users=[schema.User(**_user_fields(user)) for user in found])
 
 
 @endpoint("GET", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
 async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
     """Describe an account."""
-    return await call.ctx.store.aread(lambda db: _details(db, _user_or_missing(db, user_id), call.now))
+    return await call.ctx.store.aread(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
 
 
 @endpoint("PATCH", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
 async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> schema.UserDetails:
-    """Change what the owner of an account says and shows.
+    """Change the profile of an account.
 
     The e-mail address is part of the password's hash: its owner changes it on the page of the account.
     """
@@ -119,7 +132,7 @@ async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> 
         call.before.append({name: getattr(user, name) for name in _PROFILE})
         changed = replace(user, **changes)
         account_changes.set_profile(tx, user.id, **{name: getattr(changed, name) for name in _PROFILE})
-        return _details(tx, changed, call.now)
+        return _user_details(tx, changed, call.now)
 
     return await call.write(change)
 
@@ -128,13 +141,15 @@ _PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
 
 
 def _check_profile(changes: dict[str, Any]) -> None:
-    """Trim a new name; refuse what an account's owner could not choose.  Raises ApiProblem."""
+    """Trim a new name; refuse what the account's owner could not choose.  Raises ApiProblem."""
     if "name" in changes:
         changes["name"] = changes["name"].strip()
         _check_name(changes["name"])
     url = changes.get("url", "")
     if url and not url.startswith(("https://", "http://")):
-        raise ApiProblem(422, "bad_url", f"{url!r} is no web page: it begins with https:// or http://.")
+        raise ApiProblem(
+            422, "bad_url", f"{url!r} is not a web address: it must begin with https:// or http://."
+        )
     language = changes.get("language", "")
     if language not in ("", *LANGUAGES):
         raise ApiProblem(
@@ -142,10 +157,10 @@ def _check_profile(changes: dict[str, Any]) -> None:
         )
 
 
-def _details(db: Database, user: User, now: float) -> schema.UserDetails:
+def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
     tasks = page_queries.count_tasks(db, TaskOwner(user_id=user.id))
     return schema.UserDetails(
-        **_fields(user),
+        **_user_fields(user),
         recent_average_credit=decayed(user.credit.recent, now),
         country=user.country,
         url=user.url,
@@ -173,7 +188,7 @@ def _user_or_missing(db: Database, user_id: int) -> User:
     "POST", "/teams", scope=Scope.MANAGE, tag="people", status=201, idempotent=True, problems=(404, 409)
 )
 async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
-    """Make a team."""
+    """Create a team."""
     _check_name(body.name)
 
     def create(tx: Transaction) -> schema.Team:
@@ -192,7 +207,7 @@ async def list_teams(call: Call) -> schema.TeamList:
 
 @endpoint("POST", "/teams/{team_id:int}/members", scope=Scope.MANAGE, tag="people", problems=(404,))
 async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> schema.Team:
-    """Put a user into a team."""
+    """Add a user to a team."""
 
     def join(tx: Transaction) -> schema.Team:
         team = people.team_by_id(tx, team_id)
@@ -202,3 +217,233 @@ async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> sch
         return _team(team)
 
     return await call.write(join)
+
+
+DAY = 86400.0
+
+
+def _token_reply(token: ApiToken, now: float) -> schema.Token:
+    return schema.Token(
+        id=token.id,
+        name=token.name,
+        scopes=sorted(token.scopes),
+        created=token.create_time,
+        expires=token.expire_time,
+        revoked=token.revoke_time,
+        usable=token.usable(now),
+        share=token.share,
+    )
+
+
+@endpoint("POST", "/tokens", scope=Scope.MANAGE, tag="tokens", status=201)
+async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken:
+    """Create a token.
+
+    The reply is the only place where the token's text is ever shown. A repetition makes another token: revoke the one
+    that you do not need.
+    """
+    secret = credentials.new_secret()
+    if Scope.COMPUTE in body.scopes:
+        raise ApiProblem(
+            422, "bad_scope", "The scope 'compute' is for browsers, which get it from POST /browsers."
+        )
+    if Scope.ACCOUNT in body.scopes:
+        raise ApiProblem(
+            422,
+            "bad_scope",
+            "The scope 'account' is for the owner of an account.",
+            "Volunteers create such tokens on their own pages (tokens.php).",
+        )
+    expire_time = None if body.days is None else call.now + body.days * DAY
+
+    def create(tx: Transaction) -> schema.CreatedToken:
+        token = credentials.create_token(
+            tx,
+            secret,
+            name=body.name,
+            scopes=body.scopes,
+            now=call.now,
+            expire_time=expire_time,
+            share=body.share,
+        )
+        return schema.CreatedToken(token=secret, **msgspec.structs.asdict(_token_reply(token, call.now)))
+
+    return await call.write(create)
+
+
+@endpoint("GET", "/tokens", scope=Scope.MANAGE, tag="tokens")
+async def list_tokens(call: Call) -> schema.TokenList:
+    """List tokens."""
+    found = await call.ctx.store.aread(credentials.list_tokens)
+    return schema.TokenList(tokens=[_token_reply(token, call.now) for token in found])
+
+
+@endpoint("DELETE", "/tokens/{token_id:int}", scope=Scope.MANAGE, tag="tokens", problems=(404,))
+async def revoke_token(call: Call, token_id: int) -> schema.Token:
+    """Revoke a token."""
+    return await call.write(
+        lambda tx: _token_reply(credentials.revoke_token(tx, token_id, now=call.now), call.now)
+    )
+
+
+def _news(item: NewsItem) -> schema.News:
+    return schema.News(id=item.id, title=item.title, text=item.text, time=item.time)
+
+
+@endpoint("GET", "/news", scope=Scope.READ, tag="news")
+async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
+    """List news, newest first."""
+    before = users.MAX_ID if query.before is None else query.before
+    found = await call.ctx.store.aread(lambda db: users.list_news(db, limit=query.limit, before=before))
+    return schema.NewsList(news=[_news(item) for item in found])
+
+
+@endpoint("GET", "/news/{news_id:int}", scope=Scope.READ, tag="news", problems=(404,))
+async def get_news(call: Call, news_id: int) -> schema.News:
+    """Read a news item."""
+    return _news(await call.ctx.store.aread(lambda db: users.news_item(db, news_id)))
+
+
+@endpoint("POST", "/news", scope=Scope.MANAGE, tag="news", status=201, idempotent=True, quiet=True)
+async def add_news(call: Call, body: schema.NewNews) -> schema.News:
+    """Publish a news item."""
+
+    def add(tx: Transaction) -> schema.News:
+        news_id = interventions.publish_news(tx, call.ctx, body.title, body.text, call.actor)
+        return _news(users.news_item(tx, news_id))
+
+    return await call.write_once(add, schema.News)
+
+
+@endpoint("PATCH", "/news/{news_id:int}", scope=Scope.MANAGE, tag="news", problems=(404,), quiet=True)
+async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schema.News:
+    """Change a news item.
+
+    Clients that have shown it do not show it again.
+    """
+
+    def edit(tx: Transaction) -> schema.News:
+        old = users.news_item(tx, news_id)
+        title = old.title if body.title is None else body.title
+        text = old.text if body.text is None else body.text
+        interventions.edit_news(tx, call.ctx, news_id, title, text, call.actor)
+        return _news(users.news_item(tx, news_id))
+
+    return await call.ctx.store.awrite(edit)
+
+
+@endpoint("DELETE", "/news/{news_id:int}", scope=Scope.MANAGE, tag="news", problems=(404,), quiet=True)
+async def withdraw_news(call: Call, news_id: int) -> schema.News:
+    """Withdraw a news item.
+
+    It leaves the pages and the feed; a client that has shown it keeps it.
+    """
+
+    def withdraw(tx: Transaction) -> schema.News:
+        item = users.news_item(tx, news_id)
+        interventions.withdraw_news(tx, call.ctx, news_id, call.actor)
+        return _news(item)
+
+    return await call.ctx.store.awrite(withdraw)
+
+
+MAX_TASKS = 500
+MAX_COMPUTERS = 1000
+
+Id = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+def _owner_of_token(call: Call) -> UserId:
+    if call.token is None or call.token.user_id is None:
+        raise unauthorised("This needs a volunteer's token: create one on the project's pages (tokens.php).")
+    return call.token.user_id
+
+
+@endpoint("GET", "/me", scope=Scope.ACCOUNT, tag="own data")
+async def account(call: Call) -> schema.OwnAccount:
+    """Your account."""
+    user_id = _owner_of_token(call)
+    user, counts = await call.ctx.store.aread(
+        lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
+    )
+    if user is None:
+        raise NotFound("The account no longer exists.")
+    return schema.OwnAccount(
+        id=user.id,
+        name=user.name,
+        created=user.create_time,
+        team_id=user.team_id,
+        total_credit=user.credit.total,
+        recent_average_credit=decayed(user.credit.recent, call.now),
+        tasks={state.value: number for state, number in counts.items()},
+    )
+
+
+@endpoint("GET", "/me/computers", scope=Scope.ACCOUNT, tag="own data")
+async def computers(call: Call) -> schema.OwnComputers:
+    """Your computers."""
+    user_id = _owner_of_token(call)
+    found = await call.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
+    return schema.OwnComputers(computers=[_computer(host, call.now) for host in found])
+
+
+@endpoint("GET", "/me/tasks", scope=Scope.ACCOUNT, tag="own data", problems=(404,))
+async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
+    """Your tasks."""
+    user_id = _owner_of_token(call)
+    app_id = None if query.app is None else AppId(query.app)
+
+    def read(db: Database) -> list[TaskRow]:
+        owner = TaskOwner(user_id=user_id, app_id=app_id)
+        if query.computer is not None:
+            host = hosts.host_by_id(db, HostId(query.computer))
+            if host is None or host.user_id != user_id:
+                raise NotFound(f"You have no computer {query.computer}.")
+            owner = TaskOwner(host_id=host.id, app_id=app_id)
+        return page_queries.list_tasks(db, owner, state=query.state, before=query.before, limit=query.limit)
+
+    rows = await call.ctx.store.aread(read)
+    more = len(rows) > query.limit
+    shown = rows[: query.limit]
+    return schema.OwnTasks(
+        tasks=[schema.OwnTask(**task_fields(row)) for row in shown],
+        before=shown[-1].result.id if more else None,
+    )
+
+
+def _computer(host: Host, now: float) -> schema.OwnComputer:
+    about = host.description
+    return schema.OwnComputer(
+        id=host.id,
+        name=host.label or about.domain_name,
+        created=host.create_time,
+        last_contact=host.rpc_time,
+        venue=host.venue,
+        processor=about.p_model,
+        cpus=about.p_ncpus,
+        system=about.os_name,
+        total_credit=host.credit.total,
+        recent_average_credit=decayed(host.credit.recent, now),
+        blocked=host.blocked_reason,
+    )
+
+
+def task_fields(row: TaskRow) -> dict[str, Any]:
+    """Return the fields of a reply about a task."""
+    result = row.result
+    return {
+        "id": result.id,
+        "name": result.name,
+        "workunit": result.workunit_id,
+        "app": row.app_title,
+        "computer": result.host_id,
+        "state": page_queries.task_state(result),
+        "sent": result.sent_time,
+        "deadline": result.report_deadline,
+        "reported": result.received_time,
+        "run_time": result.elapsed_time,
+        "cpu_time": result.cpu_time,
+        "exit_status": result.exit_status,
+        "exit_meaning": exit_advice(result.exit_status).text() if result.exit_status else "",
+        "credit": result.granted_credit,
+    }

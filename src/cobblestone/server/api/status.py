@@ -1,4 +1,4 @@
-"""How the project is doing; its plan classes."""
+"""The state of the project, its plan classes, and messages of running jobs."""
 
 from __future__ import annotations
 
@@ -7,31 +7,41 @@ from dataclasses import asdict
 
 from cobblestone import __version__
 from cobblestone.api_schema import project as schema
+from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.people import Scope
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.policy.dispatch.plan_class import count_matching_hosts
-from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.domain.work import ServerState
+from cobblestone.policy.dispatch.versions import count_matching_hosts
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import current_warnings
-from cobblestone.service.processes import daemon_notes, daemons_of_all, is_alive
-from cobblestone.store.engine.database import Database
+from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation.figures import Endings, ProjectFigures, endings, project_figures
-from cobblestone.store.operation.overview import ProjectCounts, project_counts
-from cobblestone.store.operation.processes import DaemonNote, ServerProcess, server_processes
+from cobblestone.store.operation.figures import (
+    Endings,
+    ProjectFigures,
+    WaitingCounts,
+    endings,
+    project_counts,
+    project_figures,
+)
+from cobblestone.store.operation.processes import DaemonNote, ProcessRow, server_processes
 from cobblestone.store.people import hosts
+from cobblestone.store.work import messages
+from cobblestone.store.work import rows as work
 
 MAX_HOSTS_LOOKED_AT = 10_000
 
 
 @endpoint("GET", "/status", scope=Scope.READ, tag="project")
 async def get_status(call: Call) -> schema.ProjectStatus:
-    """Tell how the project is doing."""
+    """Return the state of the project."""
     ctx = call.ctx
 
-    def read(db: Database) -> tuple[ProjectCounts, ProjectFigures, Endings, Sequence[ServerProcess]]:
+    def read(db: Database) -> tuple[WaitingCounts, ProjectFigures, Endings, Sequence[ProcessRow]]:
         ended = endings(db, since=call.now - SECONDS_PER_DAY)
         return (
             project_counts(db, now=call.now),
@@ -117,3 +127,46 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
             for name, count in counted.items()
         ]
     )
+
+
+@endpoint("GET", "/trickles", scope=Scope.READ, tag="trickles")
+async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.TrickleList:
+    """List messages of running jobs."""
+    found = await call.ctx.store.aread(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
+    return schema.TrickleList(
+        trickles=[
+            schema.Trickle(
+                id=each.id,
+                host_id=each.host_id,
+                result=each.result_name,
+                variety=each.variety,
+                time=each.time,
+                received=each.receive_time,
+                text=each.text,
+            )
+            for each in found
+        ]
+    )
+
+
+@endpoint(
+    "POST", "/trickles", scope=Scope.SUBMIT, tag="trickles", status=201, idempotent=True, problems=(404, 409)
+)
+async def send_trickle(call: Call, body: schema.NewTrickle) -> schema.SentTrickle:
+    """Send a message to a running job."""
+
+    def send(tx: Transaction) -> schema.SentTrickle:
+        result = work.results_by_name(tx, [body.result]).get(body.result)
+        if result is None:
+            raise NotFound(f"There is no result called {body.result}.")
+        if result.server_state is not ServerState.IN_PROGRESS or result.host_id is None:
+            raise Conflict(
+                f"{result.name} is not in progress on any computer, so the message would not arrive."
+            )
+        return schema.SentTrickle(
+            id=messages.send_trickle_down(
+                tx, result.host_id, result_name=result.name, text=body.text, now=call.now
+            )
+        )
+
+    return await call.write_once(send, schema.SentTrickle)

@@ -1,22 +1,21 @@
-"""What every part of a running project server shares."""
+"""Shared state of a running project server: the open project, and the space on its disk."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cobblestone.ops.settings import Settings
-from cobblestone.server.core.islands import Islands, load_islands
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.core.project import ProjectFolder
-from cobblestone.server.core.project_texts import ProjectTexts
+from cobblestone.server.core.project import ProjectFolder, ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
-from cobblestone.store.work.archive_parts import Archive
+from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.candidates import CandidateQueue
 
 
@@ -33,8 +32,6 @@ class ServerContext(ServiceContext):
     processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
-    islands: Islands = field(init=False)  #: that have their accounts from here
-    own_url: str = field(init=False)  #: where this server itself is reached: of an island not the master URL
 
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)
@@ -42,14 +39,12 @@ class ServerContext(ServiceContext):
         self.processes = self.store.process_group(DIVIDED_ROLES)
         self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)
-        self.islands = load_islands(self.folder.root)
-        self.own_url = self.settings.own_url
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.store.set_waker(self._on_commit)
         self.store.on_rollback(self._invalidate_caches)
 
     def join_processes(self, roles: frozenset[Role]) -> None:
-        """Work beside other processes: hear their signals, and share the work of ``roles`` with them."""
+        """Work together with other processes: receive their signals, and share the work of ``roles`` with them."""
         self.processes.join(sharded_of(roles), single_of(roles), self._on_notify)
 
     def gui_urls(self) -> Mapping[str, str]:
@@ -81,3 +76,13 @@ class ServerContext(ServiceContext):
     def _invalidate_caches(self) -> None:
         self.offers.invalidate()
         self.candidates.invalidate()
+
+
+def free_bytes(ctx: ServerContext) -> int:
+    """Return the free bytes on the project's disk."""
+    return shutil.disk_usage(ctx.folder.root).free
+
+
+def disk_is_full(ctx: ServerContext) -> bool:
+    """Return whether less space is free than uploads and submissions need."""
+    return free_bytes(ctx) < ctx.settings.server.min_free_disk_bytes

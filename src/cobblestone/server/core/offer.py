@@ -1,26 +1,76 @@
-"""Apps, versions, plan classes and keys, kept in memory until something of them changes."""
+"""Apps, versions, plan classes and keys, cached in memory until they change; limits of dispatch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from cobblestone.domain.apps import PlanClass
+from cobblestone.domain.apps import App, PlanClass
+from cobblestone.domain.values import AppId
 from cobblestone.ops.settings import SchedulerSection
-from cobblestone.policy.dispatch.catalogue import Catalogue
-from cobblestone.policy.dispatch.key_exchange import RetiredKey
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.estimate.speed import PeakFlopCount, SpeedPopulation
-from cobblestone.server.core.dispatch_limits import dispatch_limits, with_apps
-from cobblestone.store.catalog import apps, keys
+from cobblestone.policy.dispatch.catalogue import Catalogue, PeakFlopCount, SpeedPopulation
+from cobblestone.policy.dispatch.identity import RetiredKey
+from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, RetryRules
+from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps as keys
 from cobblestone.store.credit import credit_statistics
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
 
+INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless the settings say
+
+
+def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
+    """Return the operator's limits from the settings; those of apps come with the offer."""
+    initial = settings.max_jobs_per_day_init or settings.daily_result_quota // INITIAL_PART
+    return DispatchLimits(
+        daily_quota=settings.daily_result_quota,
+        daily_quota_init=min(max(initial, 1), settings.daily_result_quota),
+        gpu_multiplier=settings.gpu_multiplier,
+        max_jobs_per_rpc=settings.max_jobs_per_rpc,
+        max_ncpus=settings.max_ncpus,
+        min_sendwork_interval=settings.min_sendwork_interval,
+        one_result_per_user_per_wu=settings.one_result_per_user,
+        project_in_progress=in_progress_limits(
+            total=settings.max_jobs_on_host,
+            per_cpu=settings.max_jobs_in_progress,
+            per_gpu=settings.max_gpu_jobs_in_progress,
+        ),
+        workload_sim=settings.workload_sim,
+        retries=RetryRules(
+            reliable_seconds=settings.retries_to_reliable_hosts,
+            max_turnaround=settings.reliable_max_turnaround,
+            delay_factor=settings.retry_delay_factor,
+        ),
+    )
+
+
+def with_apps(limits: DispatchLimits, apps: Sequence[App]) -> DispatchLimits:
+    """Return the limits with those of the apps."""
+    found: dict[AppId, InProgressLimits] = {}
+    for app in apps:
+        rules = app.dispatch
+        if rules.max_jobs_on_host or rules.max_jobs_in_progress or rules.max_gpu_jobs_in_progress:
+            found[app.id] = in_progress_limits(
+                total=rules.max_jobs_on_host,
+                per_cpu=rules.max_jobs_in_progress,
+                per_gpu=rules.max_gpu_jobs_in_progress,
+            )
+    return replace(limits, app_in_progress=found)
+
+
+def in_progress_limits(*, total: int, per_cpu: int, per_gpu: int) -> InProgressLimits:
+    """Return the limits on jobs that a host holds; 0 = no limit."""
+    return InProgressLimits(
+        total=total or None,
+        cpu=JobCap(jobs=per_cpu, per_processor=True) if per_cpu else None,
+        gpu=JobCap(jobs=per_gpu, per_processor=True) if per_gpu else None,
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the project has to offer, and how it signs."""
+    """The project's apps, versions, plan classes and keys."""
 
     catalogue: Catalogue
     limits: DispatchLimits  #: on what a host gets, of the project and of its apps
@@ -29,7 +79,7 @@ class Offer:
 
 
 class OfferCache:
-    """Reads the offer again after it was invalidated.  Belongs to the writer's thread; any thread may invalidate it."""
+    """Reads the offer again after invalidation.  Belongs to the writer's thread; any thread may invalidate it."""
 
     def __init__(
         self, plan_classes: Callable[[], Mapping[str, PlanClass]], settings: SchedulerSection
@@ -40,7 +90,7 @@ class OfferCache:
         self._stale = True
 
     def invalidate(self) -> None:
-        """Apps, versions, plan classes or keys changed."""
+        """Mark apps, versions, plan classes or keys as changed."""
         self._stale = True
 
     def get(self, db: Database) -> Offer:

@@ -1,36 +1,220 @@
-"""Audit of the ledger: everything that the ledger says is computed again from its own facts.
+"""Audit of the ledger and of what the credit systems learned: both are recomputed from stored facts.
+
+Audit of what the credit systems learned: means of hosts and app versions, sums of the second system.
+
+An entry keeps the statistics that its claim was computed from, and what they learned from it follows from its other facts.  So
+the entries are a chain: each must find what the ones before left, and the last of them what the rows hold.  Every step is
+repeated in its order with the same arithmetic, therefore figures must be equal to the last digit.  Validators that work side by
+side are no exception: each reads and writes within one transaction, and entries are numbered in that order.
+
+Audit of the ledger: everything that the ledger says is computed again from its own facts.
 
 1. Each grant is computed anew by its credit system from the facts that its entry keeps; claim and amount must be the same.
 2. Totals and recent averages of all hosts, users, teams and app versions are built up from the entries, in their order, with
    the passes of the daily decay between them; the rows must hold the same.
 3. Each result's own figure must be the sum of its entries.
 4. Means of hosts and app versions, and the sums of the second system, must be what the entries taught, to the last digit
-   (`cobblestone.server.credit.statistics_audit`).
+   (`cobblestone.server.credit.ledger_audit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from cobblestone.domain.ids import AppId, HostId, ResultId, WorkunitId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.apps import GENERALISED
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.policy.credit.book import (
+    BookEntry,
     CreditBook,
-    Entry,
     GrantFacts,
     GrantTerms,
     MessageReceived,
+    RecordTaken,
     ResultsJudged,
 )
-from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.totals import OWNERS, CreditTotals
-from cobblestone.server.credit.audit_report import Difference, LedgerAudit
-from cobblestone.server.credit.statistics_audit import StatisticsChain
+from cobblestone.policy.credit.claims import (
+    AppIncrement,
+    AppStatistics,
+    CreditUnit,
+    HostVersionStatistics,
+    VersionStatistics,
+)
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals
 from cobblestone.server.credit.systems import find_system
-from cobblestone.store.credit import ledger
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import credit_statistics, ledger
 from cobblestone.store.credit.credit_facts import read_facts, read_message_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
+from cobblestone.store.people import hosts
+
+MAX_LISTED = 1000
+RELATIVE_TOLERANCE = 1e-9
+"""Computers differ in the last digit of an exponential; a wrong entry differs in the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerDifference:
+    """A figure that differs from what the ledger gives."""
+
+    table: str
+    id: int
+    figure: str
+    stored: float | None
+    computed: float | None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class LedgerAudit:
+    """The result of a recomputation."""
+
+    entries: int = 0
+    grants: int = 0  #: entries whose amount was computed again
+    corrections: int = 0
+    rows: dict[str, int] = field(default_factory=dict[str, int])  #: compared rows by table
+    differences: list[LedgerDifference] = field(default_factory=list["LedgerDifference"])
+    more: int = 0  #: differences beyond those listed
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether everything agrees with the ledger."""
+        return not self.differences
+
+    def compare(self, table: str, row_id: int, figure: str, stored: float, computed: float) -> None:
+        """Note a difference, if there is one."""
+        if not math.isclose(stored, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-9):
+            self.note(LedgerDifference(table, row_id, figure, stored, computed))
+
+    def note(self, difference: LedgerDifference) -> None:
+        """Add a difference; the list is bounded."""
+        if len(self.differences) < MAX_LISTED:
+            self.differences.append(difference)
+        else:
+            self.more += 1
+
+
+Figure = tuple[str, float, float]  # name, stored, computed
+
+
+class StatisticsChain:
+    """The rows of a book, compared with the state that the entries say they started from."""
+
+    def __init__(self, db: Database, book: CreditBook, audit: LedgerAudit) -> None:
+        self._db = db
+        self._audit = audit
+        self._book = book
+        self._unknown: set[object] = set()  # what an entry taught that cannot be computed again
+        self._app_of = credit_statistics.apps_of_versions(db)
+        self._inheritances = iter(ledger.inheritances(db))
+        self._next = next(self._inheritances, None)
+
+    def follow_until(self, entry_id: int) -> None:
+        """Let new versions take over the records that they took over before this entry."""
+        while self._next is not None and self._next.last_entry_id < entry_id:
+            host_id = HostId(self._next.host_id)
+            earlier = host_id, AppVersionId(self._next.from_version_id)
+            later = host_id, AppVersionId(self._next.to_version_id)
+            self._book.apply(RecordTaken(earlier=earlier, later=later))
+            if earlier in self._unknown:
+                self._unknown.add(later)
+            self._next = next(self._inheritances, None)
+
+    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts]) -> AppId:
+        """Compare the start of entries with the end of the previous ones, and continue from their figures; return their app."""
+        for line, fact in zip(group, facts, strict=True):
+            self._find(line, fact)
+        return self._app(AppVersionId(group[0].app_version_id or 0))
+
+    def skip(self, group: Sequence[LedgerLine]) -> None:
+        """Take the effect of an entry that cannot be recomputed from the entries that follow."""
+        for line in group:
+            version_id = AppVersionId(line.app_version_id or 0)
+            self._unknown |= {(HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))}
+
+    def _app(self, version_id: AppVersionId) -> AppId:
+        return self._app_of.get(version_id, AppId(version_id // GENERALISED))
+
+    def _find(self, line: LedgerLine, fact: GrantFacts) -> None:
+        book = self._book
+        key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
+        where = f"host {host_id}, app version {version_id}"
+        fresh = HostVersionStatistics()
+        found = fact.result.host_version or fresh
+        self._compare(line.id, key, where, _of_host(found, book.hosts.get(key, fresh)))
+        book.hosts[key] = found
+        if version_id in self._app_of:
+            version = book.versions.get(version_id, VersionStatistics())
+            figures = _of_mean("version pfc", fact.version.pfc, version.pfc)
+            self._compare(line.id, version_id, where, figures)
+            book.versions[version_id] = fact.version
+        app_id = self._app(version_id)
+        app = book.apps.get(app_id, AppStatistics())
+        self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
+        book.apps[app_id] = fact.app
+
+    def _compare(self, entry_id: int, key: object, where: str, figures: Iterator[Figure]) -> None:
+        if key in self._unknown:
+            self._unknown.discard(key)
+            return
+        for name, stored, computed in figures:
+            if stored != computed:
+                note = f"{where}: what it started from is not what the entries before it taught"
+                self._audit.note(LedgerDifference("credit_entry", entry_id, name, stored, computed, note))
+
+    def compare(self) -> None:
+        """Compare the rows with the state after the last entries."""
+        self.follow_until(2**62)
+        audit, book = self._audit, self._book
+        records = hosts.all_statistics(self._db)
+        audit.rows["host_app_version"] = len(records)
+        for key in sorted({*records, *book.hosts}):
+            fresh = HostVersionStatistics()
+            figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
+            self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
+        versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
+        for version_id, version in versions.items():
+            computed = book.versions.get(version_id, VersionStatistics())
+            figures = _of_mean("pfc", version.pfc, computed.pfc)
+            self._compare_row("app_version", version_id, version_id, "", figures)
+        all_apps = [app.id for app in apps.list_apps(self._db)]
+        for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
+            computed_app = book.apps.get(app_id, AppStatistics())
+            self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
+        audit.rows["app"] = len(all_apps)
+
+    def _compare_row(
+        self, table: str, row_id: int, key: object, note: str, figures: Iterator[Figure]
+    ) -> None:
+        for name, stored, computed in figures:
+            if key not in self._unknown and stored != computed:
+                self._audit.note(LedgerDifference(table, row_id, name, stored, computed, note))
+
+
+def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Iterator[Figure]:
+    yield f"{name} n", stored.n, computed.n
+    yield f"{name} mean", stored.mean, computed.mean
+    yield f"{name} variance", stored.variance, computed.variance
+    yield f"{name} q", stored.q, computed.q
+
+
+def _of_host(stored: HostVersionStatistics, computed: HostVersionStatistics) -> Iterator[Figure]:
+    yield from _of_mean("pfc", stored.pfc, computed.pfc)
+    yield from _of_mean("elapsed", stored.elapsed, computed.elapsed)
+    yield from _of_mean("turnaround", stored.turnaround, computed.turnaround)
+
+
+def _of_app(stored: AppStatistics, computed: AppStatistics) -> Iterator[Figure]:
+    found, expected = stored.counted or AppIncrement(), computed.counted or AppIncrement()
+    yield "benchmark_credit", found.benchmark_credit, expected.benchmark_credit
+    yield "counted_credit", found.counted_credit, expected.counted_credit
+    yield "cpu_seconds", found.cpu_seconds, expected.cpu_seconds
+    yield "jobs", found.jobs, expected.jobs
+    yield "flops_scale", stored.flops_scale, computed.flops_scale
+
 
 DAMAGED = "entry"
 """Figure of a difference that is an entry which cannot be read."""
@@ -80,7 +264,9 @@ class _Recomputation:
         return self._audit
 
     def _note_damage(self, damage: ledger.DamagedEntry) -> None:
-        self._audit.note(Difference("credit_entry", damage.entry_id, DAMAGED, None, None, damage.problem))
+        self._audit.note(
+            LedgerDifference("credit_entry", damage.entry_id, DAMAGED, None, None, damage.problem)
+        )
 
     def _add(self, line: LedgerLine) -> None:
         self._audit.entries += 1
@@ -100,26 +286,26 @@ class _Recomputation:
         first = group[0]
         if first.kind == ledger.CORRECTION:
             self._audit.corrections += 1
-        if first.kind in (ledger.CORRECTION, ledger.MERGE) or first.island:
-            return  # what an island granted is computed again there
+        if first.kind in (ledger.CORRECTION, ledger.MERGE):
+            return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
-            note = f"cannot be computed again: {error or type(error).__name__}"
-            self._audit.note(Difference("credit_entry", first.id, "facts", None, None, note))
+            note = f"cannot be recomputed: {error or type(error).__name__}"
+            self._audit.note(LedgerDifference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
-            note = f"{len(group)} entries stand there, and the facts give {len(entries)}"
-            self._audit.note(Difference("credit_entry", first.id, "facts", None, None, note))
+            note = f"{len(group)} entries exist, and the facts give {len(entries)}"
+            self._audit.note(LedgerDifference("credit_entry", first.id, "facts", None, None, note))
         for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1
             self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
             self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
-    def _grant_again(self, group: list[LedgerLine]) -> list[Entry]:
-        """Grant a group anew from the facts in its entries.
+    def _grant_again(self, group: list[LedgerLine]) -> list[BookEntry]:
+        """Recompute the grants of a group from the facts in its entries.
 
         Raises:
             ConfigError: its credit system is not installed any more.
@@ -142,7 +328,7 @@ class _Recomputation:
         app_id = self._statistics.adopt(group, facts)
         return self._book.apply(_judged_again(first, facts, terms, app_id, self._book))
 
-    def _message_again(self, line: LedgerLine) -> list[Entry]:
+    def _message_again(self, line: LedgerLine) -> list[BookEntry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
         told, host_id = facts.message, HostId(line.host_id)
         self._book.messages[result_id] = told.credited_run_time, told.credited
@@ -175,7 +361,7 @@ class _Recomputation:
 
 
 def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
-    """Entries that were granted together: those of the replicas of a workunit; any other entry stands alone."""
+    """Yield entries that were granted together: those of the replicas of a workunit; others form a group of one."""
     group: list[LedgerLine] = []
     for line in lines:
         alone = line.kind != ledger.GRANT or bool(line.facts.get("straggler"))
@@ -194,7 +380,7 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
 def _judged_again(
     line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
 ) -> ResultsJudged:
-    """Return the event behind a group of entries; what its hosts had done before stands in the facts."""
+    """Return the event behind a group of entries; the facts hold what its hosts had done before."""
     workunit_id = WorkunitId(line.workunit_id)
     book.canonical_credit = {workunit_id: facts[0].canonical_credit}
     return ResultsJudged(

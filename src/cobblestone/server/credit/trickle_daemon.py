@@ -1,16 +1,22 @@
-"""Partial credit: trickle messages of running jobs bring provisional credit, which the final grant counts in.
+"""Partial credit: trickle messages of running jobs grant provisional credit, which the final grant includes.
 
 Each message is handled once: its mark and its ledger entry are one write.
 """
 
 from __future__ import annotations
 
-from cobblestone.domain.ids import HostId, UserId
-from cobblestone.domain.states import ServerState
-from cobblestone.domain.work import Result
-from cobblestone.policy.credit.book import CreditBook, Entry, MessageReceived
-from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.trickle import HOST_WINDOW, TrickleFacts, TrickleRules, host_allowance
+from cobblestone.domain.values import HostId, UserId
+from cobblestone.domain.work import Result, ServerState
+from cobblestone.policy.credit.book import (
+    HOST_WINDOW,
+    BookEntry,
+    CreditBook,
+    MessageReceived,
+    TrickleFacts,
+    TrickleRules,
+    host_allowance,
+)
+from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
@@ -19,9 +25,9 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
 from cobblestone.store.work import rows as work
-from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
 from cobblestone.store.work.messages import StoredTrickle
-from cobblestone.wire.trickle import CREDIT_VARIETY, read_run_time
+from cobblestone.store.work.rows import LOCKED_WORKUNITS
+from cobblestone.wire.client.task_messages import CREDIT_VARIETY, read_run_time
 
 BATCH = 100
 SYSTEM = "trickle"
@@ -36,7 +42,7 @@ class TrickleCredit:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Handle up to a batch of messages; how many."""
+        """Handle up to a batch of messages; return how many."""
         return await self._ctx.store.awrite(self._transact)
 
     def _transact(self, tx: Transaction) -> int:
@@ -44,7 +50,7 @@ class TrickleCredit:
         if not waiting:
             return 0
         names = [each.result_name for each in waiting]
-        tx.lock_rows(WORKUNITS_OF_RESULTS, names)
+        tx.lock_rows(LOCKED_WORKUNITS, names)
         results = work.results_by_name(tx, names)
         paying = {app.id for app in apps.list_apps(tx) if app.partial_credit or app.credit_system == SYSTEM}
         batch = _Batch(tx, self._ctx, list(results.values()))
@@ -73,7 +79,7 @@ class _Batch:
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
-        """Add what one message is worth."""
+        """Add the credit for one message."""
         if message.host_id not in self._book.host_messages:
             self._book.host_messages[message.host_id] = ledger.message_credit(
                 self._tx, message.host_id, after=self._now - HOST_WINDOW
@@ -110,7 +116,9 @@ class _Batch:
             ),
         )
 
-    def _entry(self, result: Result, host_id: HostId, user_id: UserId, entry: Entry) -> ledger.CreditEntry:
+    def _entry(
+        self, result: Result, host_id: HostId, user_id: UserId, entry: BookEntry
+    ) -> ledger.CreditEntry:
         return ledger.CreditEntry(
             result_id=result.id,
             workunit_id=result.workunit_id,

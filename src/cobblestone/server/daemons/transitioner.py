@@ -1,27 +1,134 @@
-"""The transitioner: moves workunits along."""
+"""The transitioner: advances workunits, and finishes those at once that need no other daemon.
+
+Jobs that need nobody's program and no file on a disk go all the way in the one write that found them due.
+
+Validated by checksum, credited, handed to their batch, their outputs let go: the same rules as the daemons of each step apply, to
+the workunit as the step before leaves it, and its row is written once.  Whatever else there is to do is left to those daemons.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import structlog
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import AppVersionId, HostId
-from cobblestone.policy.credit import host_quality
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, WorkunitId, changed
+from cobblestone.domain.work import NO_CREDIT, AssimilateState, FileDeleteState
+from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.host_records import statistics_of, with_statistics
-from cobblestone.policy.dispatch.quota import after_failure
-from cobblestone.policy.lifecycle.effects import TimeOutResult, Transition, WorkunitView
+from cobblestone.policy.dispatch.limits import after_failure
+from cobblestone.policy.lifecycle.application import advance_assimilation, advance_files, advance_inputs
+from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, Transition, WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
+from cobblestone.policy.validation.canonical import ValidationReport, apply_decision, results_to_check
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.daemons.finisher import Finisher
+from cobblestone.server.daemons.verdicts import judge_and_grant, quick_report
 from cobblestone.service.supervision import SWEEP_SECONDS
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
-from cobblestone.store.work import lifecycle, view_changes
+from cobblestone.store.work import lifecycle, uploads
+from cobblestone.store.work import lifecycle as view_changes
 
 log = structlog.get_logger(__name__)
+
+
+class Finisher:
+    """Advances workunits within one write; used for that write."""
+
+    def __init__(
+        self,
+        ctx: ServerContext,
+        tx: Transaction,
+        timing: LifecycleTiming,
+        new_ids: Iterator[ResultId],
+        *,
+        now: float,
+    ) -> None:
+        self._ctx = ctx
+        self._tx = tx
+        self._timing = timing
+        self._new_ids = new_ids
+        self._now = now
+        self._apps = ctx.offers.get(tx).catalogue.apps
+        self.places: dict[
+            WorkunitId, int
+        ] = {}  #: of those that were handed over, in the lists of their batches
+        self.credit = NO_CREDIT  #: to be noted on the rows
+
+    def finish(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
+        """Return the new state of workunits that the transitioner has processed, in their order."""
+        after = {view.workunit.id: view for view in views}
+        moved = {view.workunit.id: view for view in self._validated(views)}
+        moved |= {view.workunit.id: view for view in self._handed_over(list((after | moved).values()))}
+        for id_, view in moved.items():
+            transition = next_transition(view, timing=self._timing, now=self._now)
+            moved[id_] = apply_transition(view, transition, self._now, self._new_ids)
+        moved |= {view.workunit.id: view for view in self._without_files(list(moved.values()))}
+        return list((after | moved).values())
+
+    def _validated(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
+        """Return those that need validation and can be decided by checksum, decided and credited."""
+        checked = {view.workunit.id: results_to_check(view) for view in views if view.workunit.need_validate}
+        outputs = uploads.outputs_of_results(
+            self._tx, [id_ for ids in checked.values() for id_ in ids], with_data=False
+        )
+        reports: list[tuple[WorkunitView, ValidationReport]] = []
+        for view in views:
+            if view.workunit.id in checked:
+                of_view = {id_: outputs[id_] for id_ in checked[view.workunit.id]}
+                report = quick_report(self._apps[view.workunit.app_id], view, of_view)
+                if report is not None:
+                    reports.append((view, report))
+        if not reports:
+            return []
+        decided, self.credit = judge_and_grant(self._ctx, self._tx, reports, now=self._now)
+        lifecycle.note_reasons(self._tx, decided)
+        return [apply_decision(view, decision, self._now) for view, decision in decided]
+
+    def _handed_over(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
+        """Return those with an answer, or a failure, that no handler of the project waits for."""
+        ready = [
+            view
+            for view in views
+            if view.workunit.assimilate_state is AssimilateState.READY
+            and not self._apps[view.workunit.app_id].assimilator
+        ]
+        if ready:
+            self.places |= lifecycle.count_assimilated(self._tx, ready, now=self._now)
+        return [
+            changed(view, workunit=advance_assimilation(view.workunit, Cause.ASSIMILATED)) for view in ready
+        ]
+
+    def _without_files(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
+        """Return those whose files were released, as far as that needs no disk access."""
+        released = {
+            result.id
+            for view in views
+            for result in view.results
+            if result.file_delete_state is FileDeleteState.READY
+        }
+        released -= uploads.on_disk(self._tx, sorted(released))
+        uploads.forget_outputs(self._tx, sorted(released))
+        inputs: Counter[str] = Counter()
+        found: list[WorkunitView] = []
+        for view in views:
+            workunit = view.workunit
+            if workunit.file_delete_state is FileDeleteState.READY:
+                inputs.update(file.name for file in workunit.input_files)
+                workunit = advance_inputs(workunit, Cause.FILES_DELETED)
+            results = tuple(
+                advance_files(result, Cause.FILES_DELETED) if result.id in released else result
+                for result in view.results
+            )
+            found.append(changed(view, workunit=workunit, results=results))
+        files.release_references(self._tx, inputs, now=self._now)
+        return found
+
 
 BATCH = 200
 FINISHED_AT_ONCE = 40
@@ -30,18 +137,18 @@ LONGEST_SLEEP = 60.0
 
 
 class Transitioner:
-    """Applies the rules of the life cycle to workunits that are due."""
+    """Applies the life-cycle rules to workunits that are due."""
 
     name = "transitioner"
 
     def __init__(self, ctx: ServerContext, *, finishes: bool = False) -> None:
-        """Begin; with ``finishes`` it takes simple jobs all the way, as the process also has the roles of the later steps."""
+        """Create the daemon; with ``finishes`` it completes simple jobs, as the process also has the later roles."""
         self._ctx = ctx
         self._timing = LifecycleTiming(delete_delay_seconds=ctx.settings.files.delete_delay)
         self._finishes = finishes
 
     async def step(self) -> int:
-        """Handle up to a batch of due workunits; how many."""
+        """Handle up to a batch of due workunits; return how many."""
         if self._finishes:
             try:
                 return await self._finish_some()
@@ -52,7 +159,7 @@ class Transitioner:
         return await self._ctx.store.awrite(partial(self._transact, limit=BATCH, finish=False))
 
     async def _finish_some(self) -> int:
-        """Take a batch all the way, in writes that leave others their turn in between."""
+        """Complete a batch, in several writes so that others get their turn."""
         n = 0
         while n < BATCH:
             done = await self._ctx.store.awrite(partial(self._transact, limit=FINISHED_AT_ONCE, finish=True))
@@ -62,7 +169,7 @@ class Transitioner:
         return n
 
     async def until_next(self) -> float:
-        """Seconds until the next workunit becomes due."""
+        """Return the seconds until the next workunit is due."""
         due = await self._ctx.store.aread(lifecycle.next_transition_time)
         if due is None:
             return LONGEST_SLEEP
@@ -87,7 +194,7 @@ class Transitioner:
         after = finisher.finish([apply_transition(view, each, now, new_ids) for view, each in decided])
         before = (view for view, _ in decided)
         changes = zip(before, after, strict=True)
-        view_changes.save(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
+        view_changes.save_changes(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:
         late: list[tuple[tuple[HostId, AppVersionId], float]] = []
@@ -108,6 +215,6 @@ class Transitioner:
         now = self._ctx.clock()
         for key, delay_bound in late:
             record = after_failure(records[key], quota)
-            quality = host_quality.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
+            quality = host_records.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
             records[key] = with_statistics(record, quality)
         hosts.save_records(tx, records.values())

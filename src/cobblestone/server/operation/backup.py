@@ -1,4 +1,4 @@
-"""Backups of a project: what of its folder goes along, and what a restored one needs."""
+"""Backups of a project, restoring, and the move from SQLite to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone import __version__
-from cobblestone.domain.backups import KeysInBackup
+from cobblestone.domain.exports import KeysInBackup
 from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.service import backup
-from cobblestone.service.backup import Contents, Kind, Manifest, NeededFiles, Report, ignore_report
-from cobblestone.service.database_settings import database_of_restored
+from cobblestone.service.backup import BackupManifest, Contents, Kind, NeededFiles, Report, ignore_report
+from cobblestone.service.settings import Movable, Moved, database_of_restored, move_service
+from cobblestone.store.catalog.files import FAN_OUT, place_of
+from cobblestone.store.maintenance.copy_to_postgres import Progress
 from cobblestone.store.schema.project import DOWNLOADS, OUTPUTS, PROJECT
-from cobblestone.store.work.files import FAN_OUT, place_of
 from cobblestone.store.work.uploads import partial_folder
 
 KIND = Kind(schema=PROJECT, database=ProjectFolder(Path()).database.name)
@@ -21,7 +22,7 @@ KIND = Kind(schema=PROJECT, database=ProjectFolder(Path()).database.name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupWish:
-    """What shall be in a backup."""
+    """The requested content of a backup."""
 
     keys: KeysInBackup = KeysInBackup.ALL
     results: bool = True  #: also what assimilators wrote
@@ -29,8 +30,8 @@ class BackupWish:
 
 def make_backup(
     folder: ProjectFolder, target: Path, wish: BackupWish = BackupWish(), *, report: Report = ignore_report
-) -> Manifest:
-    """Write a backup of a project, running or not.
+) -> BackupManifest:
+    """Write a backup of a project, running or stopped.
 
     Raises:
         ConfigError: it is not a project, or the target exists.
@@ -84,8 +85,8 @@ def _is_fan_out(name: str) -> bool:
 
 def restore_backup(
     source: Path, target: Path, *, database: str = "", report: Report = ignore_report
-) -> Manifest:
-    """Make a project folder from a backup, once all of it is found sound.
+) -> BackupManifest:
+    """Restore a project folder from a backup, after verifying all of it.
 
     ``database``: address of an empty PostgreSQL database for a project that was on PostgreSQL; without it, the one that the
     settings in the backup name must be empty.
@@ -95,7 +96,7 @@ def restore_backup(
         StoreError: the backup is damaged; nothing is left at the target.
     """
 
-    def prepare(working: Path, manifest: Manifest) -> str:
+    def prepare(working: Path, manifest: BackupManifest) -> str:
         settings = working / FILE_NAME
         return database_of_restored(
             settings,
@@ -108,7 +109,7 @@ def restore_backup(
     return backup.restore_backup(source, target, KIND, prepare, report=report)
 
 
-def verify_backup(source: Path, *, report: Report = ignore_report) -> Manifest:
+def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
     """Check a backup, folder or tar file, without restoring it.
 
     Raises:
@@ -116,3 +117,17 @@ def verify_backup(source: Path, *, report: Report = ignore_report) -> Manifest:
         StoreError: it is damaged; the text names the first file that is.
     """
     return backup.verify_backup(source, KIND, report=report)
+
+
+def move_project(root: Path, address: str, *, progress: Progress) -> Moved:
+    """Move a stopped project; see `move_service`, also for errors."""
+    folder = ProjectFolder(root.resolve())
+    project = Movable(
+        what="project",
+        database=folder.database,
+        settings=folder.root / FILE_NAME,
+        address=folder.settings().database.url,
+        schema=PROJECT,
+        lock=folder.lock,
+    )
+    return move_service(project, address, progress=progress)

@@ -1,4 +1,4 @@
-"""Makes a new project's folder: settings, keys, database, the first token."""
+"""Creates a new project's folder: settings, keys, database, the first token."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.durable_files import write_durably, write_private
+from cobblestone.ops.files import write_durably, write_private
 from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
 from cobblestone.server.core import plan_classes
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.service.addresses import address_to_show, free_port, port_of
-from cobblestone.service.database_settings import settings_mode
-from cobblestone.store.catalog import keys
+from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
+from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
-from cobblestone.store.people import tokens
-from cobblestone.wire.signatures import decode_public_key, encode_private_key, encode_public_key, generate_key
+from cobblestone.store.people import credentials
+from cobblestone.wire.project.signatures import (
+    decode_public_key,
+    encode_private_key,
+    encode_public_key,
+    generate_key,
+)
 
 ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret
 DEFAULT_PORT = 8080
@@ -26,7 +30,7 @@ DEFAULT_PORT = 8080
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """What the creator decides."""
+    """The choices of the creator."""
 
     name: str = ""  #: empty: that of the folder
     url: str = ""  #: empty: loopback with the port
@@ -38,7 +42,7 @@ class NewProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedProject:
-    """What was made."""
+    """The result of creating a project."""
 
     folder: ProjectFolder
     url: str
@@ -91,7 +95,7 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
 
 
 def _keys(wish: NewProject) -> tuple[str, str]:
-    """Texts of the public and the private key; the latter is empty if it stays elsewhere."""
+    """Return the texts of the public and the private key; the latter is empty if it is kept elsewhere."""
     if wish.public_key:
         decode_public_key(wish.public_key)
         return wish.public_key, ""
@@ -100,11 +104,11 @@ def _keys(wish: NewProject) -> tuple[str, str]:
 
 
 def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, now: float) -> None:
-    secret = tokens.new_secret()
+    secret = credentials.new_secret()
 
     def fill(tx: Transaction) -> None:
-        keys.set_current_key(tx, public_key, successor_signatures={}, now=now)
-        tokens.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(tokens.Scope), now=now)
+        apps.set_current_key(tx, public_key, successor_signatures={}, now=now)
+        credentials.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(credentials.Scope), now=now)
 
     with folder.lock():
         store = folder.open_store(settings)

@@ -1,4 +1,4 @@
-"""Making the export for statistics sites: every table from one snapshot of the database, beside the server that works on it."""
+"""The export for statistics sites: made from one snapshot of the database, and checked by reading it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import ConfigError, RemoteProtocolError, StoreError
 from cobblestone.domain.exports import (
     Enumeration,
     ExportedBadge,
@@ -22,9 +22,9 @@ from cobblestone.domain.exports import (
     ExportSummary,
     enumerations,
 )
+from cobblestone.ops.files import plain_pieces, unpacked_pieces
 from cobblestone.ops.settings import ExportSection
-from cobblestone.policy.credit.badges import BadgeKind
-from cobblestone.policy.exports import KEEP_DELETIONS
+from cobblestone.policy.credit.history import KEEP_DELETIONS, BadgeKind
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.files.exports import REPORT, ExportReport, new_export
 from cobblestone.server.operation import export_files
@@ -32,9 +32,10 @@ from cobblestone.server.operation.export_files import check_formats, write_recor
 from cobblestone.store.engine.database import Database
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.operation import exports
-from cobblestone.store.people import deletions
+from cobblestone.store.people import consents
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.wire.statistics_export import write_specification, write_tables
+from cobblestone.wire.project.statistics_export import write_specification, write_tables
+from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker
 
 _FORMATS = {
     "gzip": (ExportFormat.GZIP,),
@@ -50,7 +51,7 @@ def make_export(
     parquet: bool = False,
     report: Callable[[str], None] = lambda what: None,
 ) -> ExportReport:
-    """Export a project, running or not; the new export then takes the place of the last one.
+    """Export a project, running or stopped; the new export then replaces the last one.
 
     Args:
         folder: of the project.
@@ -71,7 +72,7 @@ def make_export(
     if free < least:
         raise StoreError(
             f"{free // 10**6} MB are free on the disk, and server.min_free_disk_bytes keeps {least // 10**6} MB for uploads:"
-            " nothing is exported until there is room. The last export stays."
+            " nothing is exported until there is space. The last export is kept."
         )
     location = settings.database.url or folder.database
     check_revision(location, PROJECT)
@@ -104,14 +105,14 @@ def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
 
 _TITLES = {
     BadgeKind.TOTAL: "{level:,.15g} credit in total",
-    BadgeKind.RECENT: "{level:,.15g} credit a day",
+    BadgeKind.RECENT: "{level:,.15g} credit per day",
     BadgeKind.RANK: "Among the best {level:g} % by recent average credit",
 }
 """Sites have no language, as visitors have: what pages say in three of them stands here in English."""
 
 
 class _Export:
-    """An export that is being written, and what it holds so far."""
+    """An export in progress, and its content so far."""
 
     def __init__(
         self, folder: Path, db: Database, now: float, report: Callable[[str], None], *, url: str
@@ -139,9 +140,9 @@ class _Export:
             case ExportedTable.TEAM:
                 return exports.teams(db, one.order), export_files.TEAMS
             case ExportedTable.USER_DELETED:
-                return deletions.deleted_users(db, since=since), export_files.USER_DELETIONS
+                return consents.deleted_users(db, since=since), export_files.USER_DELETIONS
             case ExportedTable.HOST_DELETED:
-                return deletions.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
+                return consents.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
             case _:
                 return exports.badge_holders(db, one.table), export_files.badge_holders(one.table)
 
@@ -151,7 +152,7 @@ class _Export:
             yield user
 
     def summary(self) -> ExportSummary:
-        """Return what stands in ``tables.xml``."""
+        """Return the content of ``tables.xml``."""
         counts = self.records
         return ExportSummary(
             update_time=self._now,
@@ -172,3 +173,67 @@ class _Export:
                 for number, badge in exports.badges(self._db)
             ),
         )
+
+
+MAX_TABLES_BYTES = 10_000_000
+
+
+class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a file of an export."""
+
+    name: str
+    records: int = 0
+    refused: int = 0  #: records with numbers that cannot be, or without their own
+    problem: str = ""  #: empty: none
+
+
+def check_export(folder: Path) -> list[CheckedFile]:
+    """Read all files of an export.
+
+    Raises:
+        ConfigError: there is none in the folder.
+    """
+    tables = folder / "tables.xml"
+    if not tables.is_file():
+        raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
+    found = {
+        table: checked for table in ExportedTable if (checked := _check_table(folder, table)) is not None
+    }
+    return [_check_totals(tables, found), *found.values()]
+
+
+def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
+    for kind in (ExportFormat.GZIP, ExportFormat.PLAIN):
+        path = folder / kind.file_name(table)
+        if path.is_file():
+            break
+    else:
+        return None
+    reader, count, problem = ExportReader(table, row_maker(table)), 0, ""
+    try:
+        for data in unpacked_pieces(path) if kind is ExportFormat.GZIP else plain_pieces(path):
+            count += len(reader.receive(data))
+        reader.close()
+    except (RemoteProtocolError, OSError) as error:
+        problem = str(error)
+    if reader.n_refused and not problem:
+        problem = f"{reader.n_refused} records are invalid, the first one because {reader.first_refusal}"
+    return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
+
+
+def _check_totals(path: Path, found: dict[ExportedTable, CheckedFile]) -> CheckedFile:
+    try:
+        with path.open("rb") as file:
+            totals = parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
+    except (RemoteProtocolError, OSError) as error:
+        return CheckedFile(name=path.name, problem=str(error))
+    wrong = [
+        f"it counts {counted} of {table}, the file has {found[table].records}"
+        for table, counted in (
+            (ExportedTable.USER, totals.n_users),
+            (ExportedTable.TEAM, totals.n_teams),
+            (ExportedTable.HOST, totals.n_hosts),
+        )
+        if table in found and counted != found[table].records
+    ]
+    return CheckedFile(name=path.name, problem="; ".join(wrong))

@@ -1,10 +1,11 @@
-"""The files of an export: XML, packed or not, whole or in parts, and columns for researchers."""
+"""Files of exports: XML for statistics sites, columns for researchers, the archive as Parquet."""
 
 from __future__ import annotations
 
 import gzip
+import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,8 +25,11 @@ from cobblestone.domain.exports import (
     ExportedUser,
     ExportFormat,
 )
+from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.ops.installation import how_to_install
-from cobblestone.wire.statistics_export import (
+from cobblestone.store.schema.tables import metadata
+from cobblestone.store.work import archive
+from cobblestone.wire.project.statistics_export import (
     write_badge_holder,
     write_head,
     write_host,
@@ -214,13 +218,13 @@ def load_arrow() -> tuple[Any, Any]:  # Any: modules of an extra, without exact 
 
 
 def check_formats(formats: Iterable[ExportFormat]) -> None:
-    """Raise ConfigError if a format needs what is not installed."""
+    """Raise ConfigError if a format needs a package that is not installed."""
     if ExportFormat.PARQUET in formats:
         load_arrow()
 
 
 def write_records(folder: Path, one: Enumeration, records: Iterable[T], form: TableForm[T]) -> int:
-    """Write a table's records into the files of an enumeration; return how many there were."""
+    """Write a table's records to the files of an enumeration; return how many there were."""
     most = one.records_per_file or sys.maxsize
     part = in_part = count = 0
     files = _open(folder, one, part, form)
@@ -263,3 +267,56 @@ def _chunks(records: Iterable[T]) -> Iterator[list[T]]:
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK)):
         yield chunk
+
+
+ARROW_TYPES: Mapping[type, str] = {int: "int64", float: "double", str: "string", bytes: "binary"}
+
+
+def export_archive(path: Path, folder: Path, *, report: Callable[[str], object]) -> dict[str, int]:
+    """Write the tables of an archive, as a snapshot, to ``folder``; return their row counts by file name.
+
+    Each file appears whole, in place of an older one; whatever is killed, there is no half one.
+
+    Raises:
+        FileNotFoundError: nothing was archived yet.
+        ConfigError: what writes Parquet is not installed.
+    """
+    arrow, parquet = load_arrow()
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: dict[str, int] = {}
+    with archive.reading(path) as connection:
+        for table in archive.TABLES:
+            columns, portions = archive.portions(connection, table, size=ROW_GROUP)
+            if not columns:
+                continue
+            schema = arrow.schema([(name, _arrow_type(table, name)) for name in columns])
+            target = folder / f"{table}.parquet"
+            partial = folder / f".{target.name}.{secrets.token_hex(4)}"
+            try:
+                with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+                    rows[target.name] = 0
+                    for portion in portions:
+                        writer.write_batch(_batch(arrow, schema, portion))
+                        rows[target.name] += len(portion)
+                        report(f"{target.name}: {rows[target.name]:,} rows")
+                sync_file(partial)
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
+    sync_folder(folder)
+    return rows
+
+
+def _arrow_type(table: str, name: str) -> str:
+    known = metadata.tables[table].columns.get(name)
+    return (
+        "string" if known is None else ARROW_TYPES[known.type.python_type]
+    )  # None: the schema has it no more
+
+
+def _batch(arrow: Any, schema: Any, rows: list[tuple[Any, ...]]) -> Any:  # Any: modules without exact types
+    columns = zip(*rows, strict=True)
+    return arrow.record_batch(
+        [arrow.array(column, type=kind) for column, kind in zip(columns, schema.types, strict=True)],
+        schema=schema,
+    )

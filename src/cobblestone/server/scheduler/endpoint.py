@@ -16,15 +16,15 @@ from starlette.types import Receive, Scope, Send
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
-from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, Exchange
-from cobblestone.server.scheduler.links import Links
-from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
+from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, SchedulerExchange
+from cobblestone.server.scheduler.reply import Links
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work.locks import HOSTS, WORKUNITS_OF_RESULTS
-from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
-from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
+from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
+from cobblestone.wire.scheduler.reply import Message, SchedulerReply, write_scheduler_reply
+from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
 
 PLACES = 16
 """Requests that are worked on at once.  As many share a commit; more would not make it cheaper (docs/speed.md)."""
@@ -59,7 +59,7 @@ class SchedulerRpc:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
             body = await read_all(scope, receive, max_bytes)
-            sender, host = limit_key(address), claimed_host(body)
+            sender, host = limit_key(address), _claimed_host(body)
             # To look for a report takes as long as all else about the queue, and only matters among those who wait.
             promise = self._queue.must_wait(sender, host) and keeps_promise(body)
             async with self._queue.place(sender, host, promise=promise):
@@ -80,7 +80,7 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        locks = {WORKUNITS_OF_RESULTS: [item.name for item in message.results], HOSTS: (message.hostid,)}
+        locks = {LOCKED_WORKUNITS: [item.name for item in message.results], LOCKED_HOSTS: (message.hostid,)}
         reply = await self._ctx.store.awrite(
             partial(self.transact, message=message, address=address, languages=languages), locks=locks
         )
@@ -102,9 +102,9 @@ class SchedulerRpc:
     def transact(
         self, tx: Transaction, *, message: SchedulerRequest, address: str, languages: str
     ) -> SchedulerReply:
-        """Everything that one request does, inside a write of the store."""
+        """Do everything for one request, inside a write of the store."""
         offer = self._offers.get(tx)
-        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(
+        return SchedulerExchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(
             address, languages
         )
 
@@ -113,24 +113,24 @@ _HOST = re.compile(rb"<hostid>\s*([1-9][0-9]{0,18})\s*</hostid>")
 _HEAD_NBYTES = 4096
 
 
-def claimed_host(body: bytes) -> bytes | None:
-    """Return the number that a computer says it has, which stands near the begin of its request."""
+def _claimed_host(body: bytes) -> bytes | None:
+    """Return the number that a computer claims to have, which is near the start of its request."""
     found = _HOST.search(body, 0, _HEAD_NBYTES)
     return found[1] if found else None
 
 
 def keeps_promise(body: bytes) -> bool:
-    """Whether a request reports a finished job, as far as one sees without reading it."""
+    """Return whether a request reports a finished job, as far as is visible without parsing it."""
     return b"<result>" in body
 
 
 def delay_when_behind(load: float, chance: float) -> float:
-    """Return seconds until a client that was sent away may come again: longer the further behind, and never all at once."""
+    """Return the delay in seconds for a rejected client: longer the further behind we are, and spread out."""
     return min(FIRST_DELAY * load, LONGEST_DELAY) * (0.75 + 0.5 * chance)
 
 
 def _accepted_languages(scope: Scope) -> str:
-    """Return what the client says of languages; it does when its user has chosen one."""
+    """Return the languages that the client names, if its user has chosen one."""
     for name, value in scope["headers"]:
         if name == b"accept-language":
             return str(value, "latin-1")

@@ -1,4 +1,4 @@
-"""One scheduler request on its way to its reply, inside one write of the store."""
+"""Processing of one scheduler request into its reply, inside one write of the store."""
 
 from __future__ import annotations
 
@@ -7,35 +7,53 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cobblestone.domain.hosts import Host, HostAppVersion
-from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import AppVersionId, HostId, changed
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
-from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
-from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
+from cobblestone.policy.dispatch.held_jobs import (
+    Abort,
+    HeldJob,
+    LostResult,
+    find_lost,
+    judge_held_job,
+    resend_lost,
+)
+from cobblestone.policy.dispatch.identity import (
+    Introduction,
+    KeyExchange,
+    SimilarHosts,
+    exchange_key,
+    hashed_cpid,
+    identify_host,
+)
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
-from cobblestone.policy.dispatch.missing_runtime import missing_runtime_after_report
-from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
+from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.versions import missing_runtime_after_report
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
-from cobblestone.server.scheduler import kept_files
-from cobblestone.server.scheduler.first_questions import ask_ahead
-from cobblestone.server.scheduler.host_quality import record_after_report
-from cobblestone.server.scheduler.late_jobs import extend_deadlines
-from cobblestone.server.scheduler.links import Links
-from cobblestone.server.scheduler.owner_mails import tell_owner
-from cobblestone.server.scheduler.reply_jobs import add_jobs, last_jobs
-from cobblestone.server.scheduler.report_details import counted_fpops, counted_intops, report_details
-from cobblestone.server.scheduler.request_facts import describe_host, faults_of_the_day
-from cobblestone.server.scheduler.send_work import WorkSender
-from cobblestone.server.scheduler.work_request import project_preferences, with_capacity, work_request
+from cobblestone.server.scheduler import reports
+from cobblestone.server.scheduler.reply import Links, add_jobs, last_jobs
+from cobblestone.server.scheduler.reports import (
+    counted_fpops,
+    counted_intops,
+    extend_deadlines,
+    report_details,
+    tell_owner,
+)
+from cobblestone.server.scheduler.send_work import WorkSender, record_after_report
+from cobblestone.server.scheduler.work_request import (
+    ask_ahead,
+    describe_host,
+    faults_of_the_day,
+    project_preferences,
+    with_capacity,
+    work_request,
+)
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
@@ -44,10 +62,10 @@ from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import candidates_of_results
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire import scheduler_reply as reply_wire
-from cobblestone.wire.identity import email_hash, external_cpid
-from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
-from cobblestone.wire.scheduler_request import SchedulerRequest
+from cobblestone.wire.project.account import email_hash, external_cpid
+from cobblestone.wire.scheduler import reply as reply_wire
+from cobblestone.wire.scheduler.reply import Message, MessagePriority, SchedulerReply
+from cobblestone.wire.scheduler.request import SchedulerRequest
 
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
@@ -56,8 +74,8 @@ DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_shar
 _CPID = re.compile(r"[0-9a-f]{32}")
 
 
-class Exchange:
-    """One request on its way to its reply; lives for one write."""
+class SchedulerExchange:
+    """Processes one request into its reply; used for one write."""
 
     def __init__(
         self,
@@ -98,9 +116,9 @@ class Exchange:
                     " address and password of your account at %(url)s"
                 )
                 % {"url": self.ctx.master_url},
-                notice=not self.ctx.settings.island.number,
+                notice=True,
             )
-            self.reply.request_delay = 60.0 if self.ctx.settings.island.number else BAD_KEY_DELAY
+            self.reply.request_delay = BAD_KEY_DELAY
             self.reply.messages = tuple(self.texts)
             return self.reply
         user, weak = found
@@ -116,7 +134,7 @@ class Exchange:
         settings = self.ctx.settings.scheduler
         extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         if self.ctx.settings.contributions.storage:
-            kept_files.take_list(self.tx, self.message, self.reply, host, address=address, now=self.now)
+            reports.take_kept_files(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
         hosts.save_records(self.tx, self._unsaved.values())
         self._send_messages(host)
@@ -133,7 +151,7 @@ class Exchange:
         return changed(user, cross_project_id=known)
 
     def _keep_preferences(self, user: User, weak: bool) -> User:
-        """Store computing preferences that are newer than ours and of this very account."""
+        """Store computing preferences that are newer than ours and of the same account."""
         theirs = self.message.global_preferences
         if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
             return user
@@ -160,7 +178,7 @@ class Exchange:
                 allow_multiple_clients=message.allow_multiple_clients,
                 lists_jobs=bool(message.other_results or message.results),
             ),
-            HostFacts(
+            SimilarHosts(
                 claimed=claimed,
                 claimed_number=message.hostid,
                 same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
@@ -189,7 +207,7 @@ class Exchange:
     # ------------------------------------------------------------------ what it brings
 
     def _take_reports(self, user: User, host: Host) -> tuple[Host, bool]:
-        """Record reported results; the host after that, and whether one came for the second time."""
+        """Record reported results; return the host after that, and whether one came a second time."""
         reported = self.message.results
         if not reported and not self.message.file_transfer_results:
             return host, False
@@ -201,7 +219,7 @@ class Exchange:
             version_id = None if row is None else row.result.app_version_id
             record = None if version_id is None else _record(records, host, version_id)
             decision = judge_report(
-                ReportedResult(
+                ResultReport(
                     name=item.name,
                     state=item.state,
                     exit_status=item.exit_status if item.exit_status_present else None,
@@ -255,14 +273,14 @@ class Exchange:
         return host, twice
 
     def _records_of(self, host: Host) -> dict[AppVersionId, HostAppVersion]:
-        """Return the host's records by app version, as they are after what was done so far; read once."""
+        """Return the host's records by app version, with the changes so far; read once."""
         if self._records is None:
             self.tx.lock("host", [host.id])  # it stands for its records, of which some may not exist yet
             self._records = hosts.records_of_host(self.tx, host.id)
         return self._records
 
     def _note_missing_runtime(self, host: Host, exit_status: int) -> Host:
-        """Remember what a job lacked there that others will lack too."""
+        """Remember that a runtime was missing for a job, which will affect others too."""
         found = missing_runtime_after_report(host, exit_status, now=self.now)
         if found is None:
             return host
@@ -271,13 +289,13 @@ class Exchange:
         return changed(host, missing_runtime=missing, missing_since=since)
 
     def _initial_quota(self, row: dispatch.ReportedRow | None) -> int:
-        """Jobs a day that a new host begins with, of the app of a reported result."""
+        """Return the daily quota of a new host, of the app of a reported result."""
         app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
         own = 0 if app is None else app.dispatch.max_jobs_per_day_init
         return own or self.limits.daily_quota_init
 
     def _ncpus_of(self, result: Result) -> float:
-        """CPUs that a result's version may use."""
+        """Return the CPUs that a result's version may use."""
         catalogue = self.offer.catalogue
         for version in catalogue.versions.get(result.app_id, ()):
             if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
@@ -367,7 +385,7 @@ class Exchange:
         return exchange.may_send_work
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
-        """Send lost results again; whether any was."""
+        """Send lost results again; return whether there were any."""
         message = self.message
         if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
             return False
@@ -423,7 +441,7 @@ class Exchange:
     def _add_jobs(self, assignments: Sequence[Assignment], host: Host) -> None:
         if assignments:
             if self.ctx.settings.contributions.storage:
-                kept_files.ask_to_keep(self.tx, assignments, host=host)
+                reports.ask_to_keep(self.tx, assignments, host=host)
             at_once = last_jobs(self.tx, assignments, self.ctx, host)
             add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue, at_once=at_once)
 
@@ -455,7 +473,7 @@ class Exchange:
         if settings.min_sendwork_interval:
             delay = max(delay, 1.01 * settings.min_sendwork_interval, settings.min_sendwork_interval + 1)
         reply.request_delay = min(delay, 172_800.0)
-        reply.next_rpc_delay = kept_files.next_contact(reply, settings.next_rpc_delay)
+        reply.next_rpc_delay = reports.next_storage_contact(reply, settings.next_rpc_delay)
         reply.messages = tuple(self.texts)
         reply.user = reply_wire.UserBlock(
             id=user.id,

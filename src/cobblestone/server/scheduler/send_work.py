@@ -1,4 +1,4 @@
-"""New work for one request: choose, claim, and note what it means for the host's records."""
+"""New work for one request: choose, claim, and update the host's records of app versions."""
 
 from __future__ import annotations
 
@@ -7,28 +7,95 @@ from collections.abc import Sequence
 from itertools import chain
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import AppVersionId, WorkunitId
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.dispatch.catalogue import Candidate
+from cobblestone.domain.values import AppVersionId, WorkunitId
+from cobblestone.domain.work import ExitStatus, Outcome
+from cobblestone.policy.credit import host_records
+from cobblestone.policy.credit.credit_new import DeployedSystem, inherited_version
+from cobblestone.policy.credit.host_records import statistics_of, with_statistics
+from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
-from cobblestone.policy.dispatch.host_status import host_status
-from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.quota import is_throttled
+from cobblestone.policy.dispatch.limits import DispatchLimits, is_throttled
+from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.status import host_status
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.core.roles import Role
-from cobblestone.server.scheduler.host_quality import records_after_sending
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
 from cobblestone.store.work import dispatch
 from cobblestone.store.work.candidates import candidates_of_results
+
+
+def record_after_report(
+    record: HostAppVersion, accepted: AcceptedReport, *, delay_bound: float, now: float
+) -> HostAppVersion:
+    """Return the record after a report: a lost job raises the error rate and ends the trust in the credit scale."""
+    if accepted.outcome is not Outcome.CLIENT_ERROR or accepted.exit_status == ExitStatus.ABORTED_BY_PROJECT:
+        return record
+    quality = host_records.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
+    return with_statistics(record, quality)
+
+
+def records_after_sending(
+    tx: Transaction,
+    unsaved: dict[AppVersionId, HostAppVersion],
+    records: Sequence[HostAppVersion],
+    sent: Sequence[Assignment],
+    request: WorkRequest,
+    catalogue: Catalogue,
+    *,
+    now: float,
+) -> None:
+    """Add records of the sent versions to ``unsaved``: with what an earlier one taught, and a new probation time."""
+    longest: dict[AppVersionId, float] = {}
+    for assignment in sent:
+        id_ = assignment.version.id
+        longest[id_] = max(longest.get(id_, 0.0), assignment.candidate.limits.delay_bound)
+    for record in records:
+        known = _inherited(tx, unsaved, record, sent, request, catalogue, now=now)
+        quality = statistics_of(known)
+        after = host_records.after_sending(
+            quality, delay_bound=longest.get(known.app_version_id, 0.0), now=now
+        )
+        unsaved[known.app_version_id] = known if after is quality else with_statistics(known, after)
+
+
+def _inherited(
+    tx: Transaction,
+    unsaved: dict[AppVersionId, HostAppVersion],
+    record: HostAppVersion,
+    sent: Sequence[Assignment],
+    request: WorkRequest,
+    catalogue: Catalogue,
+    *,
+    now: float,
+) -> HostAppVersion:
+    """As the deployed system has it, a new version takes over the host's record of the one before."""
+    if record.app_version_id in request.records or not request.records or request.anonymous:
+        return record
+    version = next((each.version for each in sent if each.version.id == record.app_version_id), None)
+    if version is None or catalogue.apps[version.app_id].credit_system != DeployedSystem().name:
+        return record
+    earlier = inherited_version(
+        (id_, number) for id_, number in apps.earlier_versions(tx, version) if id_ in request.records
+    )
+    if earlier is None:
+        return record
+    hosts.remove_record(tx, record.host_id, earlier)
+    unsaved.pop(earlier, None)
+    ledger.note_inheritance(tx, record.host_id, earlier=earlier, later=record.app_version_id, now=now)
+    return with_statistics(record, statistics_of(request.records[earlier]))
+
 
 CLAIM_ATTEMPTS = 3
 
 
 class WorkSender:
-    """Sends new work to one host; lives for one write."""
+    """Sends new work to one host; used for one write."""
 
     def __init__(
         self,
@@ -50,7 +117,7 @@ class WorkSender:
         self._now = now
 
     def send(self, unsaved: dict[AppVersionId, HostAppVersion]) -> tuple[DispatchDecision, list[Assignment]]:
-        """Choose results and claim them; the last decision, and what was claimed.
+        """Choose results and claim them; return the last decision, and what was claimed.
 
         ``unsaved``: the host's records that its caller will store, to which those that change now are added.
         """
@@ -68,7 +135,7 @@ class WorkSender:
         return decision, claimed
 
     def problems_of_host(self) -> tuple[Reason, ...]:
-        """Return what is wrong with a host that gets tasks of some apps, but is held back from others."""
+        """Return the problems of a host that gets tasks of some apps, but not of others."""
         limits, catalogue = self._limits, self._offer.catalogue
         records = self._request.records.values()
         if not any(is_throttled(record, limits.daily_quota) for record in records):
@@ -105,7 +172,7 @@ class WorkSender:
         )
 
     def _claim(self, decision: DispatchDecision) -> list[Assignment]:
-        """Claim what was chosen; those that succeeded."""
+        """Claim the chosen results; return those that succeeded."""
         host = self._request.host
         claimed = dispatch.claim(
             self._tx,
@@ -126,7 +193,7 @@ class WorkSender:
         return claimed
 
     def _look_again(self, candidate: Candidate) -> None:
-        """Give up a result: its workunit committed to other hosts, or somebody else has it or works on it."""
+        """Give up a result: its workunit is committed to other hosts, or another process has it."""
         fresh = candidates_of_results(self._tx, [candidate.result_id]).get(candidate.result_id)
         if fresh is not None and (fresh.hr_class, fresh.app_version_id) != (
             candidate.hr_class,

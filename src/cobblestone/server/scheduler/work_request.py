@@ -1,27 +1,145 @@
-"""From a scheduler request and what is stored of its host to a request for work, as the dispatch rule sees it."""
+"""Convert a scheduler request and the stored state of its host to the request for work that the dispatch rule sees."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
-from cobblestone.domain.hosts import CPU, Host, HostAppVersion, HostDescription
-from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
-from cobblestone.domain.values import changed
-from cobblestone.policy.dispatch.capacity import usable_capacity
-from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import AppVersionId, HostId, changed
+from cobblestone.policy.dispatch.budget import DispatchPreferences, usable_capacity
+from cobblestone.policy.dispatch.catalogue import Catalogue, availability
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
-from cobblestone.policy.estimate.speed import availability
-from cobblestone.server.scheduler.request_facts import computing_preferences, own_versions
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.versions import OwnVersion, own_version_faults
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire.preferences import read_project_preferences
-from cobblestone.wire.scheduler_request import SchedulerRequest
+from cobblestone.wire.project.preferences import GlobalPreferences, read_project_preferences
+from cobblestone.wire.scheduler.request import SchedulerRequest
+
+
+def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
+    """Prefetch account, computer, its records and messages, and the results that it reports."""
+    if not tx.asks_ahead:
+        return
+    askers: list[Callable[[Database], object]] = [
+        partial(users.user_by_authenticator, authenticator=message.authenticator)
+    ]
+    if message.hostid > 0:
+        host_id = HostId(message.hostid)
+        askers += [
+            partial(hosts.host_by_id, host_id=host_id),
+            partial(hosts.records_of_host, host_id=host_id),
+            partial(messages.waiting_messages, host_id=host_id),
+        ]
+    askers.append(partial(dispatch.rows_to_report, names=[item.name for item in message.results]))
+    tx.ask_ahead(*askers)
+
 
 DAY = 86400.0
+_GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
+
+
+def describe_host(message: SchedulerRequest) -> HostDescription:
+    """Return the host as this request describes it."""
+    info, stats, disk = message.host_info, message.time_stats, message.disk_usage
+    return HostDescription(
+        domain_name=info.domain_name,
+        ip_addr=info.ip_addr,
+        timezone=info.timezone,
+        p_ncpus=info.p_ncpus,
+        p_vendor=info.p_vendor,
+        p_model=info.p_model,
+        p_features=info.p_features,
+        p_fpops=info.p_fpops,
+        p_iops=info.p_iops,
+        p_membw=info.p_membw,
+        m_nbytes=info.m_nbytes,
+        m_cache=info.m_cache,
+        m_swap=info.m_swap,
+        d_total=info.d_total,
+        d_free=info.d_free,
+        d_boinc_used_total=disk.d_boinc_used_total,
+        d_boinc_used_project=disk.d_boinc_used_project,
+        os_name=info.os_name,
+        os_version=info.os_version,
+        product_name=info.product_name,
+        virtualbox_version=info.virtualbox_version,
+        docker_version=info.docker_version,
+        on_frac=stats.on_frac,
+        connected_frac=stats.connected_frac,
+        active_frac=stats.active_frac,
+        gpu_active_frac=stats.gpu_active_frac,
+        n_bwup=message.net_stats.bwup,
+        n_bwdown=message.net_stats.bwdown,
+        client_version=message.client_version,
+        coprocessors=tuple(
+            Coprocessor(
+                type=gpu.type,
+                count=gpu.count,
+                name=gpu.name,
+                peak_flops=gpu.peak_flops,
+                ram=gpu.ram,
+                driver_version=gpu.driver_version,
+            )
+            for gpu in message.coprocs
+        ),
+    )
+
+
+def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
+    """Return the app versions of an anonymous-platform client."""
+    if not message.platforms or message.platforms[0] != ANONYMOUS_PLATFORM:
+        return ()
+    return tuple(
+        OwnVersion(
+            app_name=each.app_name,
+            version_num=each.version_num,
+            platform=each.platform,
+            plan_class=each.plan_class,
+            avg_ncpus=each.avg_ncpus,
+            gpu_type=_GPU_TYPES.get(each.coproc_type, each.coproc_type) if each.coproc_count > 0 else "",
+            ngpus=each.coproc_count,
+            flops=each.flops,
+        )
+        for each in message.app_versions
+        if each.app_name
+    )
+
+
+def faults_of_the_day(
+    message: SchedulerRequest, host: Host, catalogue: Catalogue, *, now: float
+) -> tuple[Reason, ...]:
+    """Return what the client's ``app_info.xml`` lacks, in the first request of a day (UTC); otherwise nothing."""
+    brought = own_versions(message)
+    said_today = host.create_time < now and now // DAY == host.rpc_time // DAY
+    if not brought or said_today:
+        return ()
+    return own_version_faults(brought, catalogue, platforms=message.platforms[1:])
+
+
+def computing_preferences(preferences: GlobalPreferences | None) -> DispatchPreferences:
+    """Return the volunteer's limits that the dispatch rule uses."""
+    if preferences is None:
+        return DispatchPreferences()
+    return DispatchPreferences(
+        disk_max_used_gb=preferences.disk_max_used_gb,
+        disk_max_used_pct=preferences.disk_max_used_pct,
+        disk_min_free_gb=preferences.disk_min_free_gb,
+        work_buf_min_days=preferences.work_buf_min_days,
+        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
+        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
+        max_ncpus_pct=preferences.max_ncpus_pct,
+    )
+
+
 STICKY_PRESENT = 1
 
 
@@ -32,7 +150,7 @@ def with_capacity(
     preferences: ProjectPreferences,
     limits: DispatchLimits,
 ) -> HostDescription:
-    """Return the description with what the volunteer's preferences leave to the client."""
+    """Return the description with the resources that the volunteer's preferences leave to the client."""
     computing = message.working_global_preferences or message.global_preferences
     capacity = usable_capacity(
         description, computing_preferences(computing), preferences=preferences, limits=limits
@@ -47,7 +165,7 @@ def with_capacity(
 
 
 def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
-    """Return what the user chose for the place where this host stands."""
+    """Return the user's preferences for this host's venue."""
     return read_project_preferences("" if user is None else user.project_prefs, host.venue)
 
 
@@ -62,7 +180,7 @@ def work_request(
     catalogue: Catalogue,
     now: float,
 ) -> WorkRequest:
-    """Return what this host asks for, with all that the rule may know of it."""
+    """Return the host's request, with all that the rule may know about it."""
     resources = {
         CPU: ResourceRequest(
             seconds=message.cpu_req_secs or message.work_req_seconds,
@@ -97,7 +215,7 @@ def work_request(
 
 
 def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
-    """Whether the version of a job uses a GPU."""
+    """Return whether the version of a job uses a GPU."""
     version_id = job.app_version_id
     if version_id is not None and is_generalised(version_id):
         return generalised_on_gpu(version_id)
@@ -110,7 +228,7 @@ def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
 
 
 def _workload(message: SchedulerRequest, host: Host, now: float) -> tuple[BookedJob, ...]:
-    """Return the jobs that the client holds, of all projects: seconds until each should be computed, and seconds it takes."""
+    """Return the jobs that the client holds, of all projects: seconds to their deadlines, and seconds they take."""
     available = availability(host.description)
     computing = message.working_global_preferences or message.global_preferences
     early = DAY * computing.work_buf_min_days if computing is not None else 0.0

@@ -1,7 +1,6 @@
-"""Pages for people.
+"""Pages for people: one module per topic.
 
-Rendered on the server, readable without scripts.  ``site`` holds what all pages share; the other modules hold the pages of
-one theme each; who may see what is in ``visibility``.
+Rendered on the server, readable without scripts. What all pages share is in ``presentation``.
 """
 
 from __future__ import annotations
@@ -11,36 +10,27 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.web.account_finish import AccountFinishPages
 from cobblestone.server.web.account_settings import AccountSettingsPages
-from cobblestone.server.web.accounts import AccountPages
-from cobblestone.server.web.app_pages import AppPages
-from cobblestone.server.web.badge_pictures import BadgePictures
-from cobblestone.server.web.certificates import CertificatePages
+from cobblestone.server.web.accounts import AccountFinishPages, AccountPages, MailLinkPages
+from cobblestone.server.web.awards import BadgePictures, CertificatePages
 from cobblestone.server.web.compute import ComputePages
-from cobblestone.server.web.computers import ComputerPages
-from cobblestone.server.web.credit_pages import CreditPages
-from cobblestone.server.web.forum import ForumPages
-from cobblestone.server.web.found_pages import FoundPages
-from cobblestone.server.web.mail_links import MailLinkPages
-from cobblestone.server.web.operator import OperatorPages
+from cobblestone.server.web.computers import HostPages
+from cobblestone.server.web.credit_pages import CreditPages, ProjectRankings
+from cobblestone.server.web.operator import ProjectOperatorPages
 from cobblestone.server.web.operator_news import NewsDesk
 from cobblestone.server.web.preferences import PreferencePages
+from cobblestone.server.web.presentation.site import ProjectSite
+from cobblestone.server.web.presentation.status import StatusPage
 from cobblestone.server.web.profiles import ProfilePages
-from cobblestone.server.web.project_texts import ProjectTextPages
-from cobblestone.server.web.public import PublicPages
-from cobblestone.server.web.rankings import RankingPages
-from cobblestone.server.web.site import Site
-from cobblestone.server.web.status import ProjectStatus
-from cobblestone.server.web.team_message_pages import TeamMessagePages
-from cobblestone.server.web.teams import TeamPages
-from cobblestone.server.web.work import WorkPages
+from cobblestone.server.web.public import AppPages, ForumPages, ProjectTextPages, PublicPages
+from cobblestone.server.web.teams import TeamMessagePages, TeamPages
+from cobblestone.server.web.work import FoundPages, WorkPages
 from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
-    """Routes of the pages."""
-    site, status = Site(ctx), ProjectStatus(ctx)
+    """Return the routes of the pages."""
+    site, status = ProjectSite(ctx), StatusPage(ctx)
     security = AccountSecurity(ctx, accounts)
     return [
         *PublicPages(site, status).routes(),
@@ -58,18 +48,18 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *AccountSettingsPages(site, security).routes(),
         *PreferencePages(site).routes(),
         *ComputePages(site).routes(),
-        *ComputerPages(site).routes(),
+        *HostPages(site).routes(),
         *TeamPages(site).routes(),
         *TeamMessagePages(site).routes(),
         *CertificatePages(site).routes(),
         *ForumPages(site).routes(),
-        *RankingPages(site).routes(),
+        *ProjectRankings(site).routes(),
         *WorkPages(site).routes(),
         *FoundPages(site).routes(),
         *ProfilePages(site).routes(),
         *CreditPages(site).routes(),
         *BadgePictures(ctx).routes(),
-        *OperatorPages(site, security).routes(),
+        *ProjectOperatorPages(site, security).routes(),
         *NewsDesk(site).routes(),
         site.static_route(),
         Route("/favicon.ico", site.favicon),

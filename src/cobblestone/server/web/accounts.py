@@ -1,4 +1,14 @@
-"""Joining, logging in and out, and the first page of one's own account."""
+"""Creating accounts, logging in and out, links from mails, and the user's own account page.
+
+The page that the family's Manager opens when it has created an account and attached to it: name, then preferences.
+
+The account's key stands in the address, since the browser has no session yet.  An address stays in the browser's history, so the
+key opens this page on the account's first day only, and logs in only where the form is sent.
+
+Links that were sent by mail: one that logs in; others are in `service.pages.mailed_links`.
+
+Programs that look through mails open links too.  Opening one changes nothing, therefore; only the button on its page does.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +19,38 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, StoreError
-from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import ConsentKind, User
+from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.accounts.service import Accounts, Choices
-from cobblestone.server.core.notice_feed import notice_page
+from cobblestone.server.accounts.service import Accounts, ConsentChoices
+from cobblestone.server.core.project import notice_page
 from cobblestone.server.web.account_settings import done_text
-from cobblestone.server.web.feeds import newest_message
-from cobblestone.server.web.site import Site, Visit, own_page
-from cobblestone.service.http.rate_limits import TooManyAttempts
+from cobblestone.server.web.presentation.feeds import newest_message
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, own_page
+from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.site import PageError
-from cobblestone.store.credit.credit_history import CreditOwner
-from cobblestone.store.engine.database import Database
+from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import consents, hosts, sessions, users
-from cobblestone.wire.account import AccountCreation, WebRpcError, WebRpcFailure
-from cobblestone.wire.identity import external_cpid, passwd_hash
+from cobblestone.store.people import account_changes, consents, hosts, users
+from cobblestone.store.people import users as sessions
+from cobblestone.wire.project.account import (
+    AccountCreation,
+    WebRpcError,
+    WebRpcFailure,
+    external_cpid,
+    passwd_hash,
+)
 
 
 class AccountPages:
-    """Pages of one's own account."""
+    """Pages for joining, logging in and the user's own account."""
 
-    def __init__(self, site: Site, accounts: Accounts, security: AccountSecurity) -> None:
+    def __init__(self, site: ProjectSite, accounts: Accounts, security: AccountSecurity) -> None:
         self._site = site
         self._accounts = accounts
         self._security = security
@@ -53,7 +69,7 @@ class AccountPages:
 
     # -- joining, logging in and out -----------------------------------------------------------------
 
-    async def join(self, visit: Visit) -> Response:
+    async def join(self, visit: ProjectVisit) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
             return visit.go("home.php")
@@ -73,7 +89,9 @@ class AccountPages:
                         consent_flag=form.get("consent") == "1" or None,
                         source="join.php",
                     ),
-                    choices=Choices(show_computers="show_hosts" in form, statistics="statistics" in form),
+                    choices=ConsentChoices(
+                        show_computers="show_hosts" in form, statistics="statistics" in form
+                    ),
                     address=visit.address,
                 )
             except WebRpcFailure as failure:
@@ -82,7 +100,7 @@ class AccountPages:
                 return self._site.let_in(visit, user, "home.php")
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
-    async def log_in(self, visit: Visit) -> Response:
+    async def log_in(self, visit: ProjectVisit) -> Response:
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:
@@ -101,13 +119,14 @@ class AccountPages:
         except WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
             problem = _(
-                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+                "There is no account with this e-mail address and password. Check both, and the Caps "
+                "Lock key."
             )
         else:
             return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
-    async def log_in_code(self, visit: Visit) -> Response:
+    async def log_in_code(self, visit: ProjectVisit) -> Response:
         """Show the form for the second factor."""
         user, wanted = visit.session.pending, visit.fields.get("next", "")
         if user is None:
@@ -119,7 +138,7 @@ class AccountPages:
             right = await self._security.second_factor_is_right(
                 user, form.get("code", ""), address=visit.address
             )
-            problem = _("This code is not right, or it was used before. Wait for the next one.")
+            problem = _("This code is wrong or was already used. Wait for the next one.")
         except TooManyAttempts as error:
             right, problem = False, too_many(error)
         if not right:
@@ -131,8 +150,8 @@ class AccountPages:
         self._site.sessions.start(response, user)
         return response
 
-    async def log_out(self, visit: Visit) -> Response:
-        """End the session, also for whoever has a copy of its cookie."""
+    async def log_out(self, visit: ProjectVisit) -> Response:
+        """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
         await visit.ctx.store.awrite(lambda tx: sessions.end_session(tx, key, expire_time=end))
@@ -142,7 +161,7 @@ class AccountPages:
 
     # -- new addresses --------------------------------------------------------------------------------
 
-    async def new_address(self, visit: Visit, user: User) -> Response:
+    async def new_address(self, visit: ProjectVisit, user: User) -> Response:
         """Confirm a new e-mail address with the link that was sent to it."""
         code = visit.fields.get("code", "")
         if visit.request.method != "POST":
@@ -155,8 +174,8 @@ class AccountPages:
         if changed is None:
             raise PageError(
                 410,
-                _("The link is too old"),
-                _("It was used already, its time is over, or it is for another account."),
+                _("The link has expired"),
+                _("It was already used, has expired, or is for another account."),
             )
         response = visit.go("security.php?done=email")
         self._site.sessions.start(response, changed)
@@ -164,8 +183,8 @@ class AccountPages:
 
     # -- one's own page -------------------------------------------------------------------------------
 
-    async def home(self, visit: Visit, user: User) -> Response:
-        """One's own account: credit, keys, computers, recent tasks."""
+    async def home(self, visit: ProjectVisit, user: User) -> Response:
+        """Show the user's own account: credit, keys, computers, recent tasks."""
         owner = TaskOwner(user_id=UserId(user.id))
 
         def read(db: Database) -> dict[str, Any]:
@@ -203,12 +222,12 @@ class AccountPages:
             ),
         }
         if "terms" in self._site.ctx.texts.present() and form.get("consent") != "1":
-            found["consent"] = _("An account needs your consent.")
+            found["consent"] = _("You must agree to the terms to create an account.")
         return {name: problem for name, problem in found.items() if problem}
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
-    """Return a refused account, as a problem of the field that caused it."""
+    """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     match failure.error:
@@ -222,3 +241,124 @@ def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
             return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
         case _:
             raise StoreError(str(failure))
+
+
+NEW_SECONDS = 86400.0
+MAX_COUNTRY = 200
+
+
+class AccountFinishPages:
+    """Pages that complete an account made by a client."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/account_finish.php", self._site.page(self.finish), methods=["GET", "POST"])]
+
+    async def finish(self, visit: ProjectVisit) -> Response:
+        """Ask for name and country; then log in, and continue with the preferences."""
+        posted = visit.request.method == "POST"
+        form = await visit.form() if posted else {}
+        key = form.get("auth", "") if posted else visit.fields.get("auth", "")
+        user = await self._owner(visit, key)
+        if user is None:
+            return visit.go_on("login.php", next="account.php")
+        problems: dict[str, str] = {}
+        if posted:
+            name, country = form.get("user_name", "").strip(), form.get("country", "").strip()
+            problem = name_problem(name)
+            if problem:
+                problems["user_name"] = problem
+            if len(country) > MAX_COUNTRY:
+                problems["country"] = _("This is too long.")
+            if not problems:
+                await self._store(visit, user, form)
+                return self._site.let_in(visit, user, "prefs_computing.php")
+        return visit.show_form(
+            "account_finish.html",
+            http_status=422 if problems else 200,
+            user=user,
+            key=key,
+            typed=form,
+            problems=problems,
+        )
+
+    async def _owner(self, visit: ProjectVisit, key: str) -> User | None:
+        """Return the account of a key that may be completed; None if there is none, or it is no longer new."""
+        limits, address, now = visit.ctx.limits, limit_key(visit.address), visit.ctx.clock()
+        try:
+            refuse_after(limits.lookups.wait(address, now=now))
+        except TooManyAttempts as error:
+            raise PageError(429, _("Not now"), too_many(error)) from None
+        limits.lookups.take(address, now=now)
+        found = await visit.ctx.store.aread(lambda db: users.user_by_authenticator(db, key))
+        if found is None:
+            return None
+        user, weak = found
+        fresh = now - user.create_time < NEW_SECONDS
+        return user if fresh and not weak and not user.erased and not user.second_factor else None
+
+    async def _store(self, visit: ProjectVisit, user: User, form: dict[str, str]) -> None:
+        now, settings = visit.ctx.clock(), visit.ctx.settings.accounts
+
+        def change(tx: Transaction) -> None:
+            account_changes.set_profile(
+                tx,
+                user.id,
+                name=form["user_name"].strip(),
+                country=form.get("country", "").strip(),
+                url=user.url,
+                language=user.language,
+                show_hosts="show_hosts" in form if settings.computers == "asked" else user.show_hosts,
+                send_email=user.send_email,
+            )
+            agreed = "statistics" in form
+            consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account_finish.php", now=now)
+
+        await visit.ctx.store.awrite(change)
+
+
+class MailLinkPages:
+    """Pages that send such links, and pages that they lead to."""
+
+    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
+        self._site = site
+        self._security = security
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        page, both = self._site.page, ["GET", "POST"]
+        return [
+            Route("/login_mail.php", page(self.ask), methods=both),
+            Route("/login_link.php", page(self.log_in), methods=both),
+        ]
+
+    async def ask(self, visit: ProjectVisit) -> Response:
+        """Send a log-in link."""
+        if visit.request.method != "POST":
+            return visit.show_form("login_mail.html", sent=False, typed={}, problems={})
+        form = await visit.form()
+        email = form.get("email_addr", "").strip().lower()
+        problem = address_problem(email)
+        if not problem:
+            try:
+                await self._security.ask_for_log_in_link(email, address=visit.address)
+                return visit.show("login_mail.html", sent=True, typed=form, problems={})
+            except TooManyAttempts as error:
+                problem = too_many(error)
+        return visit.show_form(
+            "login_mail.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
+        )
+
+    async def log_in(self, visit: ProjectVisit) -> Response:
+        """Log in with a link; a second factor is asked for next."""
+        code = visit.fields.get("code", "")
+        if visit.request.method == "POST":
+            code = (await visit.form()).get("code", "")
+            user = await self._security.use_log_in_link(code)
+            if user is not None:
+                return self._site.let_in(visit, user, "home.php")
+        owner = await self._security.log_in_link_owner(code)
+        return visit.show_form("login_link.html", http_status=200 if owner else 410, code=code, owner=owner)

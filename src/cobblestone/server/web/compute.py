@@ -1,4 +1,4 @@
-"""The page that computes in the visitor's browser, and the same for a frame on other sites."""
+"""The page that computes in the visitor's browser, and its version for a frame on other sites."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM, App
-from cobblestone.server.accounts.visitors import account_ticket
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.accounts.service import account_ticket
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.site import not_found
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 
@@ -34,20 +34,20 @@ _PYODIDE_HEADERS = {
 
 
 class ComputePages:
-    """Where visitors press the button."""
+    """The page with the start button."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/compute", self._site.page(self.compute)),
             Route("/compute_frame", self._site.page(self.frame)),
             Route("/pyodide/{version}/{name}", self.pyodide),
         ]
 
-    async def compute(self, visit: Visit) -> Response:
+    async def compute(self, visit: ProjectVisit) -> Response:
         """Show the button.
 
         The page is cut off from all other sites, so that it may share memory with its threads: tasks stand still at once.
@@ -56,8 +56,8 @@ class ComputePages:
         response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
         return response
 
-    async def frame(self, visit: Visit) -> Response:
-        """Show the button alone, to those sites that the operator names."""
+    async def frame(self, visit: ProjectVisit) -> Response:
+        """Show only the button, for sites that the operator allows."""
         origins = visit.ctx.settings.browsers.origins
         if not origins:
             raise not_found(_("page"))
@@ -69,14 +69,14 @@ class ComputePages:
         return response
 
     async def pyodide(self, request: Request) -> Response:
-        """Answer with a file of Pyodide, of a version that the operator has put in place."""
+        """Serve a file of Pyodide, of a version that the operator has installed."""
         version, name = request.path_params["version"], request.path_params["name"]
         path = self._site.ctx.folder.pyodide / pyodide.VERSION / name
         if version != pyodide.VERSION or name not in pyodide.SHA256 or not path.is_file():
             raise HTTPException(404)
         return FileResponse(path, media_type=_KINDS[path.suffix], headers=_PYODIDE_HEADERS)
 
-    async def _show(self, visit: Visit, *, framed: bool) -> Response:
+    async def _show(self, visit: ProjectVisit, *, framed: bool) -> Response:
         viewer = visit.viewer
         return visit.show(
             "compute.html",

@@ -1,4 +1,4 @@
-"""Pages of computers: the list, one computer, and what its owner may do with it."""
+"""Pages of computers: the list, one computer, and its owner's actions."""
 
 from __future__ import annotations
 
@@ -9,33 +9,40 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.people import User
+from cobblestone.domain.values import HostId, UserId
 from cobblestone.server.operation.explain import HostExplanation, explain_host
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.preferences import VENUE_NAMES
-from cobblestone.server.web.site import Site, Visit, private
-from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
+from cobblestone.server.web.presentation.site import (
+    ProjectSite,
+    ProjectVisit,
+    is_owner,
+    private,
+    sees_computer,
+    sees_computers,
+)
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner, credit_by_app
-from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.merged_computers import merge_computers
+from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import computers, hosts, users
-from cobblestone.wire.xml_writer import one_line, printable
+from cobblestone.store.people import hosts, users
+from cobblestone.store.people import hosts as computers
+from cobblestone.wire.text.writer import one_line, printable
 
 MAX_LABEL = 60
 MAX_SIMILAR = 50
 
 
-class ComputerPages:
-    """Computers."""
+class HostPages:
+    """Pages of computers."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -47,7 +54,7 @@ class ComputerPages:
             Route("/host_edit.php", own(self.edit), methods=["GET", "POST"]),
         ]
 
-    async def computers(self, visit: Visit) -> Response:
+    async def computers(self, visit: ProjectVisit) -> Response:
         """Show a user's computers."""
         user_id = visit.number("userid")
         if user_id is None:
@@ -77,8 +84,8 @@ class ComputerPages:
             done=done_text(visit),
         )
 
-    async def computer(self, visit: Visit) -> Response:
-        """One computer: hardware, credit, record of each app version."""
+    async def computer(self, visit: ProjectVisit) -> Response:
+        """Show one computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
 
         def read(db: Database) -> dict[str, Any] | None:
@@ -117,16 +124,16 @@ class ComputerPages:
             **found,
         )
 
-    async def _explanation(self, visit: Visit, host: Host) -> HostExplanation:
-        """Return what the computer would get if it asked now."""
+    async def _explanation(self, visit: ProjectVisit, host: Host) -> HostExplanation:
+        """Return what the computer would get if it asked for work now."""
         ctx = visit.ctx
         offer = await ctx.store.awrite(ctx.offers.get)
         return await ctx.store.aread(lambda db: explain_host(ctx, db, offer, host.id, now=ctx.clock()))
 
     # -- what its owner may do ----------------------------------------------------------------------
 
-    async def edit(self, visit: Visit, user: User) -> Response:
-        """Name, venue, whether others see it; merge it with a newer record; remove it."""
+    async def edit(self, visit: ProjectVisit, user: User) -> Response:
+        """Show the form for name, venue and visibility; merge with a newer record; remove."""
         host_id = HostId(visit.needed_number("hostid"))
         host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.user_id != user.id:
@@ -157,12 +164,10 @@ class ComputerPages:
         except NotFound:
             problem = _("Choose one of the computers in the list.")
         except Conflict:
-            problem = _(
-                "The computer still has tasks. Wait until they are reported or their deadline is over."
-            )
+            problem = _("The computer still has tasks. Wait until they are reported or past their deadline.")
         return await self._form(visit, user, host, problem=problem)
 
-    async def _save(self, visit: Visit, user: User, host: Host, form: dict[str, str]) -> Response:
+    async def _save(self, visit: ProjectVisit, user: User, host: Host, form: dict[str, str]) -> Response:
         label = one_line(printable(form.get("label", ""))).strip()
         venue = form.get("venue", "")
         if len(label) > MAX_LABEL or venue not in VENUE_NAMES:
@@ -173,12 +178,12 @@ class ComputerPages:
         )
         return visit.go(f"show_host_detail.php?hostid={host.id}&done=saved")
 
-    async def _form(self, visit: Visit, user: User, host: Host, *, problem: str = "") -> Response:
+    async def _form(self, visit: ProjectVisit, user: User, host: Host, *, problem: str = "") -> Response:
         others = await visit.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user.id, limit=MAX_SIMILAR))
         busy = await visit.ctx.store.aread(lambda db: computers.has_work(db, host.id))
         if host.id not in {item.id for item in others} and len(others) < MAX_SIMILAR:
             raise PageError(
-                404, _("Not found"), _("This computer was removed. It comes back when it calls again.")
+                404, _("Not found"), _("This computer was removed. It comes back at its next contact.")
             )
         return visit.show(
             "host_edit.html",

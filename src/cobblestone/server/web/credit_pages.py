@@ -1,34 +1,37 @@
-"""Credit over time: the history since the first day, and the figures behind the drawings as files."""
+"""Credit over time, and top lists of volunteers, computers and teams."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import AppId, HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.policy.credit import milestones
-from cobblestone.policy.credit.history import day_of
-from cobblestone.policy.credit.periods import CreditPeriod, slot_days, slots
+from cobblestone.domain.values import AppId, HostId, TeamId, UserId
+from cobblestone.policy.credit import history as milestones
+from cobblestone.policy.credit.history import CreditPeriod, day_of, slot_days, slots
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server.web.credit_history import MAX_DAYS, date_of, write_csv
-from cobblestone.server.web.credit_plot import DAYS_SHOWN, Value, history_plot
-from cobblestone.server.web.site import Site, Visit, private
-from cobblestone.server.web.visibility import sees_computer
+from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history_plot
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, private, sees_computer
+from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, write_csv
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError, not_found
-from cobblestone.store.credit import credit_days
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import history as credit_days
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.people import hosts, users
-from cobblestone.store.work import app_days
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.ranking import Order, Ranked, RankPlace, badges_of
+from cobblestone.store.people import hosts, teams, users
+from cobblestone.store.work import job_results
 
 _NAMES: dict[str, Callable[[], str]] = {
     "user": lambda: _("volunteer %(id)d"),
@@ -46,7 +49,7 @@ PAGES = {
 class CreditPages:
     """Credit over time for people, programs and spreadsheets."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -59,21 +62,21 @@ class CreditPages:
             Route("/app_history.json", page(self.app_json)),
         ]
 
-    async def csv(self, visit: Visit) -> Response:
-        """Credit, tasks and recent average by day of a user, computer or team; ``days``: how many, today included."""
+    async def csv(self, visit: ProjectVisit) -> Response:
+        """Return credit, tasks and recent average by day of a user, computer or team; ``days``: how many, with today."""
         owner, found = await credit_owner(visit)
         n_days = visit.number("days") or DAYS_SHOWN
         if n_days > MAX_DAYS:
             raise PageError(
                 404,
                 _("Too far back"),
-                _("There are at most %(days)d days in one file.") % {"days": MAX_DAYS},
+                _("A file covers at most %(days)d days.") % {"days": MAX_DAYS},
             )
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
 
-    async def history(self, visit: Visit) -> Response:
-        """Credit since the first day, as a drawing and a table, and when milestones were reached."""
+    async def history(self, visit: ProjectVisit) -> Response:
+        """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
         rows, reached = await visit.ctx.store.aread(
             lambda db: (
@@ -101,24 +104,24 @@ class CreditPages:
             ),
         )
 
-    async def history_json(self, visit: Visit) -> Response:
-        """Show the same for programs: a list of spans, of a day, a week or four weeks."""
+    async def history_json(self, visit: ProjectVisit) -> Response:
+        """Return the same for programs: a list of spans of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
         rows = await visit.ctx.store.aread(lambda db: credit_days.credit_periods(db, owner))
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
-    async def app_json(self, visit: Visit) -> Response:
-        """Show what the jobs of an app did on each day, since the first one."""
+    async def app_json(self, visit: ProjectVisit) -> Response:
+        """Return what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
-        days = await visit.ctx.store.aread(lambda db: app_days.app_days(db, app_id))
+        days = await visit.ctx.store.aread(lambda db: job_results.app_days(db, app_id))
         if not days:
             raise not_found(_("history of app %(id)d") % {"id": app_id})
         return _json([_app_day(day) for day in days], f"app-{app_id}-history.json")
 
 
-async def credit_owner(visit: Visit) -> tuple[CreditOwner, User | Host | Team]:
-    """Return whose credit the query asks for.  Raises PageError for what does not exist or is hidden."""
+async def credit_owner(visit: ProjectVisit) -> tuple[CreditOwner, User | Host | Team]:
+    """Return the owner of the credit in the query.  Raises PageError if it does not exist or is hidden."""
     owner = _owner(visit)
 
     def read(db: Database) -> tuple[User | Host | Team | None, User | None]:
@@ -137,8 +140,8 @@ async def credit_owner(visit: Visit) -> tuple[CreditOwner, User | Host | Team]:
     return owner, found
 
 
-def _owner(visit: Visit) -> CreditOwner:
-    """Whose credit the query asks for; raises PageError unless it names exactly one."""
+def _owner(visit: ProjectVisit) -> CreditOwner:
+    """Return the owner named in the query; raises PageError unless it names exactly one."""
     user_id, host_id, team_id = (visit.number(name) for name in ("userid", "hostid", "teamid"))
     match user_id, host_id, team_id:
         case int(), None, None:
@@ -150,8 +153,8 @@ def _owner(visit: Visit) -> CreditOwner:
         case _:
             raise PageError(
                 404,
-                _("Something is missing"),
-                _("The address needs one of ?userid=1, ?hostid=1 and ?teamid=1."),
+                _("Not complete"),
+                _("The address must have one of ?userid=1, ?hostid=1 and ?teamid=1."),
             )
 
 
@@ -166,7 +169,7 @@ def _period(row: CreditPeriod, *, now: float) -> Mapping[str, object]:
     }
 
 
-def _app_day(item: app_days.AppDay) -> Mapping[str, object]:
+def _app_day(item: job_results.AppDay) -> Mapping[str, object]:
     return {
         "day": date_of(item.day),
         "jobs_done": item.n_success,
@@ -193,3 +196,155 @@ def _file(content: bytes, media_type: str, name: str) -> Response:
             "X-Content-Type-Options": "nosniff",
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The requested part of a list."""
+
+    order: Order
+    app_id: int | None
+    page: int
+
+    @property
+    def query(self) -> str:
+        """Return the address's fields without the page."""
+        return f"by={self.order}" + (f"&appid={self.app_id}" if self.app_id else "")
+
+
+class ProjectRankings:
+    """Top lists."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        page = self._site.page
+        return [
+            Route("/top_users.php", page(self.users)),
+            Route("/top_hosts.php", page(self.hosts)),
+            Route("/top_teams.php", page(self.teams)),
+            Route("/rank.php", page(self.place)),
+        ]
+
+    async def users(self, visit: ProjectVisit) -> Response:
+        """Show volunteers."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            return {"users": page_queries.users_by_id(db, [item.id for item in ranked])}
+
+        return await self._list(visit, "top_users.html", Owner.USER, details)
+
+    async def hosts(self, visit: ProjectVisit) -> Response:
+        """Show computers; for those hidden by their owners, only the credit appears."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            present, owner_of = _hosts(db, ranked, visit.viewer)
+            return {"hosts": present, "owner_of": owner_of}
+
+        return await self._list(visit, "top_hosts.html", Owner.HOST, details)
+
+    async def teams(self, visit: ProjectVisit) -> Response:
+        """Show teams."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            return {"teams": {row.team.id: row for row in teams.rows_of(db, [item.id for item in ranked])}}
+
+        return await self._list(visit, "top_teams.html", Owner.TEAM, details)
+
+    async def place(self, visit: ProjectVisit) -> Response:
+        """Show the rank of a volunteer, computer or team, and its neighbours."""
+        owner, found = await credit_owner(visit)
+        kind = Owner(owner.kind)
+
+        def read(db: Database) -> list[tuple[Order, RankPlace | None, dict[int, str]]]:
+            places = [(order, ranking.place(db, kind, order, owner.id)) for order in Order]
+            return [
+                (
+                    order,
+                    place,
+                    _names(db, kind, [row for _rank, row in place.rows] if place else [], visit.viewer),
+                )
+                for order, place in places
+            ]
+
+        return visit.show(
+            "rank.html",
+            owner=owner,
+            found=found,
+            page=PAGES[owner.kind],
+            places=await visit.ctx.store.aread(read),
+            list_page=f"top_{owner.kind}s.php",
+        )
+
+    async def _list(
+        self,
+        visit: ProjectVisit,
+        template: str,
+        owner: Owner,
+        details: Callable[[Database, list[Ranked]], dict[str, Any]],
+    ) -> Response:
+        wish = _wish(visit)
+
+        def read(db: Database) -> dict[str, Any]:
+            found_apps = apps.apps_in_use(db)
+            if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
+                raise not_found(_("app %(id)d") % {"id": wish.app_id})
+            ranked = ranking.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
+            shown = ranked[: page_queries.PAGE_SIZE]
+            return {
+                "apps": found_apps,
+                "rows": shown,
+                "more": len(ranked) > page_queries.PAGE_SIZE,
+                "badges": badges_of(db, owner, [item.id for item in shown]),
+                **details(db, shown),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
+        return visit.show(
+            template,
+            page=wish.page,
+            first=wish.page * page_queries.PAGE_SIZE,
+            query=wish.query,
+            order=wish.order,
+            app=chosen,
+            **found,
+        )
+
+
+def _hosts(
+    db: Database, ranked: Iterable[Ranked], viewer: User | None
+) -> tuple[dict[int, Host], dict[HostId, User]]:
+    """Return computers, and the owners of those that the visitor may see."""
+    found = {item.id: hosts.host_by_id(db, HostId(item.id)) for item in ranked}
+    present = {number: host for number, host in found.items() if host is not None}
+    users = page_queries.users_by_id(db, [host.user_id for host in present.values()])
+    owner_of = {
+        host.id: users[host.user_id]
+        for host in present.values()
+        if sees_computer(viewer, users.get(host.user_id), host)
+    }
+    return present, owner_of
+
+
+def _names(db: Database, kind: Owner, ranked: list[Ranked], viewer: User | None) -> dict[int, str]:
+    """Return the names that the visitor may see."""
+    if kind is Owner.USER:
+        return {
+            id_: user.name for id_, user in page_queries.users_by_id(db, [item.id for item in ranked]).items()
+        }
+    if kind is Owner.TEAM:
+        return {row.team.id: row.team.name for row in teams.rows_of(db, [item.id for item in ranked])}
+    _present, owner_of = _hosts(db, ranked, viewer)
+    return {host_id: _("Computer %(id)s") % {"id": host_id} for host_id in owner_of}
+
+
+def _wish(visit: ProjectVisit) -> Wish:
+    word = visit.fields.get("by", "") or Order.RECENT
+    try:
+        order = Order(word)
+    except ValueError:
+        raise not_found(_("order %(name)s") % {"name": repr(word[:20])}) from None
+    return Wish(order, visit.number("appid"), visit.page_number())

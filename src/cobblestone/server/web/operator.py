@@ -1,4 +1,6 @@
-"""Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
+"""Pages of operators: overview, search, batches, workunits, hosts, users, versions, error rates, audit log.
+
+Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
 
 Whoever is not logged in is sent to the log-in form; whoever is no operator gets 403.  Every change is a posted form with a
 token, carried out by the functions behind the API (``server/operation/interventions.py``), and noted in the audit log.
@@ -6,36 +8,106 @@ token, carried out by the functions behind the API (``server/operation/intervent
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, WorkunitId
-from cobblestone.domain.states import TaskState
-from cobblestone.policy.rollout import RolloutPlan
+from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
+from cobblestone.domain.work import TaskState
+from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.files.disk_space import free_bytes
+from cobblestone.server.core.context import free_bytes
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
-from cobblestone.server.operation.alerts import current_warnings
-from cobblestone.server.operation.figures import StateReader
-from cobblestone.server.web.error_rates import error_tables, version_label
-from cobblestone.server.web.site import Site, Visit
-from cobblestone.server.web.sparkline import drawings
+from cobblestone.server.operation.alerts import StateReader, current_warnings
+from cobblestone.server.web.presentation.plots import drawings
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError
-from cobblestone.service.processes import is_alive
+from cobblestone.service.supervision import is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation import audit, failures, figures, interventions, page_queries
+from cobblestone.store.operation import audit, figures, interventions, page_queries
+from cobblestone.store.operation import figures as failures
 from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_hosts
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import consents, hosts
 from cobblestone.store.work import batches
+
+K = TypeVar("K")
+
+RATE_ROWS_SHOWN = 12
+MIN_RESULTS_OF_RATE = 3
+"""Hosts with fewer results of a day are left out: one failure says little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateRow:
+    """The outcomes of results of one version, host or system."""
+
+    label: str
+    address: str  #: page about it; empty: none
+    endings: Endings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateTables:
+    """The three tables."""
+
+    versions: list[RateRow]
+    hosts: list[RateRow]
+    systems: list[RateRow]
+
+
+def error_tables(db: Database, rows: Sequence[EndingRow]) -> RateTables:
+    """Return the worst versions, hosts and systems."""
+    versions = _grouped(rows, lambda row: row.version_id)
+    worst = _grouped(rows, lambda row: row.host_id)
+    systems = systems_of_hosts(db, sorted({row.host_id for row in rows if row.host_id}))
+    by_system = _grouped(rows, lambda row: systems.get(row.host_id, "unknown"))
+    return RateTables(
+        versions=[
+            RateRow(
+                label=version_label(db, id_),
+                address=f"ops_errors.php?version={id_}" if id_ else "",
+                endings=ended,
+            )
+            for id_, ended in _worst(versions, 1)
+        ],
+        hosts=[
+            RateRow(label=str(id_), address=f"ops_host.php?id={id_}", endings=ended)
+            for id_, ended in _worst(worst, MIN_RESULTS_OF_RATE)
+        ],
+        systems=[RateRow(label=name, address="", endings=ended) for name, ended in _worst(by_system, 1)],
+    )
+
+
+def _grouped(rows: Sequence[EndingRow], key: Callable[[EndingRow], K]) -> dict[K, Endings]:
+    groups: dict[K, Endings] = {}
+    for row in rows:
+        groups[key(row)] = groups.get(key(row), Endings()) + row.endings
+    return groups
+
+
+def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
+    found = [(key, ended) for key, ended in groups.items() if ended.total >= least]
+    return sorted(found, key=lambda item: (-item[1].error_rate, -item[1].total))[:RATE_ROWS_SHOWN]
+
+
+def version_label(db: Database, version_id: int) -> str:
+    """Return an app version as operators name it."""
+    version = apps.version_by_id(db, AppVersionId(version_id))
+    if version is None:
+        return f"version {version_id}"
+    app = apps.app_by_id(db, version.app_id)
+    return f"{app.name} {version.version_num / 100:.2f} {version.platform} {version.plan_class}".strip()
+
 
 SAMPLES_SECONDS = 86400.0
 AUDIT_PAGE = 50
@@ -44,14 +116,14 @@ QUEUES = ("unsent", "in_progress", "validation", "assimilation", "deletion", "ba
 RATES = ("n_created", "n_sent", "n_reported", "n_credited", "n_requests", "n_failed_requests")
 MAX_REASON = 200
 
-Page = Callable[[Visit], Awaitable[Response]]
-Action = Callable[[Visit, int, Mapping[str, str], Actor], Awaitable[str]]
+Page = Callable[[ProjectVisit], Awaitable[Response]]
+Action = Callable[[ProjectVisit, int, Mapping[str, str], Actor], Awaitable[str]]
 
 
-class OperatorPages:
-    """Pages for those who run the project."""
+class ProjectOperatorPages:
+    """Pages for operators of the project."""
 
-    def __init__(self, site: Site, security: AccountSecurity) -> None:
+    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         self._site = site
         self._actions: Mapping[str, Action] = {**_ACTIONS, "send_reset": _send_reset(security)}
         self._state = StateReader(site.ctx)
@@ -77,8 +149,8 @@ class OperatorPages:
 
     # ------------------------------------------------------------------ looking
 
-    async def overview(self, visit: Visit) -> Response:
-        """Queues, rates, ages, error rates, daemons, warnings."""
+    async def overview(self, visit: ProjectVisit) -> Response:
+        """Show queues, rates, ages, error rates, daemons, warnings."""
         ctx, now = visit.ctx, visit.ctx.clock()
         state = await self._state.get()
         values: dict[str, Any] = {
@@ -109,8 +181,8 @@ class OperatorPages:
         ]
         return visit.show("ops.html", queues=QUEUES, rates=RATES, beats=beats, **values, **found)
 
-    async def search(self, visit: Visit) -> Response:
-        """Users, hosts, batches, workunits and results by id or name."""
+    async def search(self, visit: ProjectVisit) -> Response:
+        """Find users, hosts, batches, workunits and results by id or name."""
         text = visit.fields.get("q", "").strip()[:200]
         found = await visit.ctx.store.aread(lambda db: interventions.search(db, text))
         if len(found) == 1:
@@ -119,33 +191,38 @@ class OperatorPages:
             "ops_search.html", text=text, found=[(item, _address(item.kind, item.id)) for item in found]
         )
 
-    async def batch(self, visit: Visit) -> Response:
-        """Show a batch, its jobs, and what can be done with it."""
+    async def batch(self, visit: ProjectVisit) -> Response:
+        """Show a batch, its jobs, and the possible actions."""
         number = visit.needed_number("id")
         return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
 
-    async def workunit(self, visit: Visit) -> Response:
+    async def workunit(self, visit: ProjectVisit) -> Response:
         """Show a workunit and its results."""
         number = visit.needed_number("id")
         return await self._thing(
             visit, "workunit", number, "ops_workunit.html", lambda db: _workunit(db, number)
         )
 
-    async def host(self, visit: Visit) -> Response:
-        """Show a host, how its results ended, and what can be done with it."""
+    async def host(self, visit: ProjectVisit) -> Response:
+        """Show a host, the outcomes of its results, and the possible actions."""
         number = visit.needed_number("id")
         since = visit.ctx.clock() - SAMPLES_SECONDS
         return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
 
-    async def user(self, visit: Visit) -> Response:
-        """Show a user, the hosts, and what can be done."""
+    async def user(self, visit: ProjectVisit) -> Response:
+        """Show a user, the hosts, and the possible actions."""
         number = visit.needed_number("id")
         return await self._thing(visit, "user", number, "ops_user.html", lambda db: _user(db, number))
 
     async def _thing(
-        self, visit: Visit, noun: str, number: int, template: str, read: Callable[[Database], dict[str, Any]]
+        self,
+        visit: ProjectVisit,
+        noun: str,
+        number: int,
+        template: str,
+        read: Callable[[Database], dict[str, Any]],
     ) -> Response:
-        """Show a page about one thing, with its part of the audit log."""
+        """Show a page about one object, with its part of the audit log."""
         target = f"{noun} {number}"
 
         def load(db: Database) -> dict[str, Any]:
@@ -158,8 +235,8 @@ class OperatorPages:
         done = visit.fields.get("done") == "reset"
         return visit.show(template, number=number, mailed=done, **found)
 
-    async def versions(self, visit: Visit) -> Response:
-        """App versions: success, roll-out, roll-back."""
+    async def versions(self, visit: ProjectVisit) -> Response:
+        """Show app versions: success, roll-out, roll-back."""
         since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
 
         def read(db: Database) -> dict[str, Any]:
@@ -180,8 +257,8 @@ class OperatorPages:
 
         return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
 
-    async def errors(self, visit: Visit) -> Response:
-        """Why results of an app version failed."""
+    async def errors(self, visit: ProjectVisit) -> Response:
+        """Show why results of an app version failed."""
         number = visit.needed_number("version")
 
         def read(db: Database) -> dict[str, Any]:
@@ -195,8 +272,8 @@ class OperatorPages:
 
         return visit.show("ops_errors.html", **await visit.ctx.store.aread(read))
 
-    async def audit(self, visit: Visit) -> Response:
-        """Who did what."""
+    async def audit(self, visit: ProjectVisit) -> Response:
+        """Show the audit log."""
         before = visit.number("before")
         target = visit.fields.get("target", "")[:200]
         found = await visit.ctx.store.aread(
@@ -208,23 +285,23 @@ class OperatorPages:
 
     # ------------------------------------------------------------------ doing
 
-    async def act(self, visit: Visit) -> Response:
-        """Carry out what a form asks for, and go back to the page of the thing."""
+    async def act(self, visit: ProjectVisit) -> Response:
+        """Carry out the action of a form, and return to the page of the object."""
         form = await visit.form()
         action = self._actions.get(form.get("action", ""))
         number = form.get("id", "")
         if action is None or not (number.isascii() and number.isdecimal() and len(number) <= 16):
-            raise PageError(400, _("That cannot be read"), _("There is no such action."))
+            raise PageError(400, _("Invalid request"), _("There is no such action."))
         try:
             return visit.go(await action(visit, int(number), form, actor_of(visit)))
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
         except Conflict as error:
-            raise PageError(409, _("That is not possible now"), str(error)) from error
+            raise PageError(409, _("Not possible now"), str(error)) from error
 
 
-def actor_of(visit: Visit) -> Actor:
-    """Who acts, for the audit log."""
+def actor_of(visit: ProjectVisit) -> Actor:
+    """Return the actor, for the audit log."""
     viewer = visit.viewer
     return Actor(
         name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody", origin=f"web {visit.address}".strip()
@@ -232,13 +309,13 @@ def actor_of(visit: Visit) -> Actor:
 
 
 def for_operators(handler: Page) -> Page:
-    """Return the handler of a page that opens for operators only."""
+    """Return the handler of a page for operators only."""
 
-    async def guarded(visit: Visit) -> Response:
+    async def guarded(visit: ProjectVisit) -> Response:
         if visit.viewer is None:
             return visit.user_to_log_in()
         if not visit.viewer.is_operator:
-            raise PageError(403, _("For operators"), _("This page is for those who run the project."))
+            raise PageError(403, _("For operators"), _("This page is only for operators of the project."))
         return await handler(visit)
 
     return guarded
@@ -302,58 +379,58 @@ def _user(db: Database, number: int) -> dict[str, Any]:
 # -- what forms ask for --------------------------------------------------------
 
 
-async def _cancel_batch(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _cancel_batch(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     await operations.cancel_batch(visit.ctx, number, actor)
     return f"ops_batch.php?id={number}"
 
 
-async def _retry_batch(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _retry_batch(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     new = await operations.retry_batch(visit.ctx, number, actor)
     return f"ops_batch.php?id={new.id}"
 
 
-async def _cancel_workunit(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     await _write(visit, lambda tx: operations.cancel_workunit(tx, visit.ctx, number, actor))
     return f"ops_workunit.php?id={number}"
 
 
-async def _retry_workunit(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     new = await visit.ctx.store.awrite(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
-async def _block_host(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _block_host(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     reason = _reason(form)
     await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, reason, actor))
     return f"ops_host.php?id={number}"
 
 
-async def _unblock_host(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _unblock_host(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, "", actor))
     return f"ops_host.php?id={number}"
 
 
-async def _block_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _block_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     reason = _reason(form)
     await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, reason, actor))
     return f"ops_user.php?id={number}"
 
 
-async def _unblock_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _unblock_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, "", actor))
     return f"ops_user.php?id={number}"
 
 
-async def _set_role(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if visit.viewer is not None and visit.viewer.id == number:
-        raise Conflict(_("Nobody takes the role from themselves: another operator must do it."))
+        raise Conflict(_("You cannot take the operator role from yourself: another operator must do it."))
     role = form.get("role", "")[:20]
     await _write(visit, lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
     return f"ops_user.php?id={number}"
 
 
 def _send_reset(security: AccountSecurity) -> Action:
-    async def send_reset(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    async def send_reset(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
         def send(tx: Transaction) -> None:
             user = interventions.user_or_missing(tx, number)
             if user.erased:
@@ -367,14 +444,14 @@ def _send_reset(security: AccountSecurity) -> Action:
     return send_reset
 
 
-async def _delete_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if form.get("confirm", "").strip() != str(number):
-        raise Conflict(_("Nothing was deleted: type the number of the account to confirm."))
+        raise Conflict(_("Nothing was deleted: enter the number of the account to confirm."))
     await _write(visit, lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
     return f"ops_user.php?id={number}"
 
 
-async def _rollout(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _rollout(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     plan = RolloutPlan(
         stages=tuple(_number(part) / 100 for part in form.get("stages", "").split(",")[:20]),
         max_error_rate=_number(form.get("max_error_rate", "")) / 100,
@@ -385,13 +462,13 @@ async def _rollout(visit: Visit, number: int, form: Mapping[str, str], actor: Ac
     return "ops_versions.php"
 
 
-async def _hold(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _hold(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     now = visit.ctx.clock()
     await _write(visit, lambda tx: rollout.hold_rollout(tx, AppVersionId(number), actor, now=now))
     return "ops_versions.php"
 
 
-async def _roll_back(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _roll_back(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     now, abort = visit.ctx.clock(), form.get("abort_jobs") == "1"
     await _write(
         visit, lambda tx: rollout.roll_back(tx, AppVersionId(number), actor, abort_jobs=abort, now=now)
@@ -416,14 +493,14 @@ _ACTIONS: Mapping[str, Action] = {
 }
 
 
-async def _write(visit: Visit, operation_: Callable[[Transaction], object]) -> None:
+async def _write(visit: ProjectVisit, operation_: Callable[[Transaction], object]) -> None:
     await visit.ctx.store.awrite(operation_)
 
 
 def _reason(form: Mapping[str, str]) -> str:
     text = " ".join(form.get("reason", "").split())[:MAX_REASON]
     if len(text) < 3:
-        raise Conflict(_("Write a reason: the volunteer reads it."))
+        raise Conflict(_("Enter a reason: the volunteer can read it."))
     return text
 
 
@@ -433,5 +510,5 @@ def _number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e6:
-        raise Conflict(_("%(text)s is not a number that fits here.") % {"text": repr(text[:40])})
+        raise Conflict(_("%(text)s is not a valid number here.") % {"text": repr(text[:40])})
     return value

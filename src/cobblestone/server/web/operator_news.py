@@ -1,4 +1,4 @@
-"""The operator's page for news: what is published stands on the pages, in the feed, and in clients as a notice."""
+"""The operator's page for news, which appear on the pages, in the feed, and in clients as notices."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.server.operation import interventions
 from cobblestone.server.web.operator import actor_of, for_operators
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.people import users
-from cobblestone.wire.xml_writer import printable
+from cobblestone.wire.text.writer import printable
 
 MAX_TITLE = 200
 MAX_TEXT = 20_000
@@ -25,9 +25,9 @@ LISTED = 50
 
 
 class NewsDesk:
-    """Where news are written, edited and withdrawn."""
+    """The page where news are written, edited and withdrawn."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -36,15 +36,15 @@ class NewsDesk:
             Route("/ops_news.php", self._site.page(for_operators(self.news)), methods=["GET", "HEAD", "POST"])
         ]
 
-    async def news(self, visit: Visit) -> Response:
-        """Show the list of news with a form for another one, or one piece of news in a form."""
+    async def news(self, visit: ProjectVisit) -> Response:
+        """Show the list of news with a form for a new item, or one item in a form."""
         number = visit.number("id")
         if visit.request.method == "POST":
             return await self._change(visit, number)
         return await self._show(visit, number, {}, {})
 
     async def _show(
-        self, visit: Visit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
+        self, visit: ProjectVisit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
     ) -> Response:
         status = 422 if problems else 200
         if number is None:
@@ -60,13 +60,13 @@ class NewsDesk:
             )
         item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, number))
         if item is None:
-            raise not_found(_("news of that number"))
+            raise not_found(_("news item of this number"))
         typed = typed or {"title": item.title, "text": item.text}
         return visit.show(
             "ops_news.html", http_status=status, items=[], item=item, typed=typed, problems=problems
         )
 
-    async def _change(self, visit: Visit, number: int | None) -> Response:
+    async def _change(self, visit: ProjectVisit, number: int | None) -> Response:
         form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"text"})
         ctx, actor = visit.ctx, actor_of(visit)
         title = " ".join(printable(form.get("title", "")).split())
@@ -92,13 +92,13 @@ class NewsDesk:
 
 
 def _problems(title: str, text: str) -> dict[str, str]:
-    """Return what is wrong with a piece of news, by field."""
+    """Return the errors of a news item, by field."""
     found: dict[str, str] = {}
     for name, value, most in (("title", title, MAX_TITLE), ("text", text, MAX_TEXT)):
         if not value:
             found[name] = _("This is empty.")
         elif len(value) > most:
-            found[name] = _("At most %(most)d characters; these are %(length)d.") % {
+            found[name] = _("At most %(most)d characters are allowed; you entered %(length)d.") % {
                 "most": most,
                 "length": len(value),
             }

@@ -1,4 +1,4 @@
-"""Profiles: what volunteers say of themselves, with a picture if they like."""
+"""Profiles: volunteers' texts about themselves, with an optional picture."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import asyncio
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.domain.values import UserId
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.pictures import MAX_BYTES, MEDIA_TYPE, BadPicture, small_picture
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import Actor
-from cobblestone.store.people import profiles
-from cobblestone.store.people.profiles import Profile
-from cobblestone.wire.xml_writer import printable
+from cobblestone.store.people import users
+from cobblestone.store.people.users import Profile
+from cobblestone.wire.text.writer import printable
 
 MAX_TEXT = 2000
 
@@ -27,12 +27,12 @@ MAX_TEXT = 2000
 class ProfilePages:
     """Profiles."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
         self._one_at_a_time = asyncio.Semaphore(1)  # an unpacked picture may take 100 MB
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         own = self._site.own_page
         return [
             Route("/profile_edit.php", own(self.edit), methods=["GET", "POST"]),
@@ -40,15 +40,15 @@ class ProfilePages:
             Route("/user_picture.php", self._site.page(self.picture)),
         ]
 
-    async def edit(self, visit: Visit, user: User) -> Response:
-        """Show one's own profile to be changed."""
-        present = await visit.ctx.store.aread(lambda db: profiles.profile_of(db, user.id)) or Profile()
+    async def edit(self, visit: ProjectVisit, user: User) -> Response:
+        """Show the user's own profile in a form."""
+        present = await visit.ctx.store.aread(lambda db: users.profile_of(db, user.id)) or Profile()
         if visit.request.method != "POST":
             return self._form(visit, present)
         form, sent = await visit.form_with_file("picture", max_file_bytes=MAX_BYTES)
         text = printable(form.get("text", "")).strip()
         if len(text) > MAX_TEXT:
-            problem = _("A profile has at most %(most)d characters.") % {"most": MAX_TEXT}
+            problem = _("A profile may have at most %(most)d characters.") % {"most": MAX_TEXT}
             return self._form(visit, present, typed=form, problems={"text": problem})
         picture: bytes | None = None
         if sent:
@@ -62,18 +62,16 @@ class ProfilePages:
                 return self._form(visit, present, typed=form, problems={"picture": problem})
 
         def transact(tx: Transaction) -> None:
-            profiles.set_profile(
-                tx, user.id, text=text, searchable="searchable" in form, now=visit.ctx.clock()
-            )
+            users.set_profile(tx, user.id, text=text, searchable="searchable" in form, now=visit.ctx.clock())
             if picture is not None or "no_picture" in form:
-                profiles.set_picture(tx, user.id, picture)
+                users.set_picture(tx, user.id, picture)
 
         await visit.ctx.store.awrite(transact)
         return visit.go(f"show_user.php?userid={user.id}")
 
     def _form(
         self,
-        visit: Visit,
+        visit: ProjectVisit,
         present: Profile,
         *,
         typed: dict[str, str] | None = None,
@@ -88,17 +86,17 @@ class ProfilePages:
             problems=problems or {},
         )
 
-    async def remove(self, visit: Visit, user: User) -> Response:
-        """Take a profile away: one's own, or, by an operator, that of anybody."""
+    async def remove(self, visit: ProjectVisit, user: User) -> Response:
+        """Remove the user's own profile, or, as an operator, that of another user."""
         await visit.form()
         user_id = UserId(visit.needed_number("userid"))
         if user_id != user.id and not user.is_operator:
-            raise PageError(403, _("Not yours"), _("Only operators take profiles of others away."))
+            raise PageError(403, _("Not allowed"), _("Only operators can remove other people's profiles."))
         actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
 
         def transact(tx: Transaction) -> None:
-            before = profiles.profile_of(tx, user_id)
-            profiles.remove_profile(tx, user_id)
+            before = users.profile_of(tx, user_id)
+            users.remove_profile(tx, user_id)
             if user_id != user.id and before is not None:
                 audit.record(
                     tx,
@@ -112,10 +110,10 @@ class ProfilePages:
         await visit.ctx.store.awrite(transact)
         return visit.go(f"show_user.php?userid={user_id}")
 
-    async def picture(self, visit: Visit) -> Response:
-        """Give somebody's picture."""
+    async def picture(self, visit: ProjectVisit) -> Response:
+        """Return the picture of a user."""
         user_id = visit.needed_number("userid")
-        found = await visit.ctx.store.aread(lambda db: profiles.picture_of(db, user_id))
+        found = await visit.ctx.store.aread(lambda db: users.picture_of(db, user_id))
         if found is None:
             return PlainTextResponse("Not Found", 404)
         headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=3600"}

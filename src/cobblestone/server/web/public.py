@@ -1,33 +1,56 @@
-"""Pages for everybody: home, status, volunteers, news, language."""
+"""Public pages: home, status, volunteers, news, language, apps, the project's own texts, forum."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from cobblestone.domain.apps import App
+from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.policy.credit import milestones
+from cobblestone.domain.values import AppId, UserId
+from cobblestone.policy.credit import history
+from cobblestone.server.core.project import TEXT_NAMES
 from cobblestone.server.web.compute import apps_of_browsers
-from cobblestone.server.web.site import Site, Visit, own_page
-from cobblestone.server.web.status import DAEMONS, ProjectStatus
-from cobblestone.server.web.visibility import is_owner, sees_computers
+from cobblestone.server.web.presentation.plots import progress
+from cobblestone.server.web.presentation.site import (
+    ProjectSite,
+    ProjectVisit,
+    is_owner,
+    own_page,
+    sees_computers,
+)
+from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
+from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
-from cobblestone.store.credit import credit_days
+from cobblestone.store.credit import history as credit_days
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.page_queries import Outcomes, VersionRow
+from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import hosts, users
-from cobblestone.store.people.profiles import profile_of
-from cobblestone.wire.account import PublicHost, PublicUser, WebRpcError, write_user_xml, write_web_rpc_error
-from cobblestone.wire.identity import external_cpid
+from cobblestone.store.people.users import profile_of
+from cobblestone.store.work import job_results
+from cobblestone.store.work.job_results import AppDay
+from cobblestone.wire.project.account import (
+    PublicHost,
+    PublicUser,
+    WebRpcError,
+    external_cpid,
+    write_user_xml,
+    write_web_rpc_error,
+)
 
 NEWS_ON_HOME = 3
 
@@ -35,7 +58,7 @@ NEWS_ON_HOME = 3
 class PublicPages:
     """Pages that need no account."""
 
-    def __init__(self, site: Site, status: ProjectStatus) -> None:
+    def __init__(self, site: ProjectSite, status: StatusPage) -> None:
         self._site = site
         self._status = status
 
@@ -51,8 +74,8 @@ class PublicPages:
             Route("/language.php", page(self.language)),
         ]
 
-    async def home(self, visit: Visit) -> Response:
-        """Show what this project is, how it is doing, how to join; clients find the scheduler here."""
+    async def home(self, visit: ProjectVisit) -> Response:
+        """Show what this project is, its state, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
         found_apps, for_browsers, news = await visit.ctx.store.aread(
             lambda db: (apps.apps_in_use(db), apps_of_browsers(db), users.list_news(db, limit=NEWS_ON_HOME))
@@ -67,8 +90,8 @@ class PublicPages:
             news=news,
         )
 
-    async def server_status(self, visit: Visit) -> Response:
-        """Show the state of the server, for people, for status sites, and as the part that pages refresh."""
+    async def server_status(self, visit: ProjectVisit) -> Response:
+        """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
         if visit.fields.get("xml"):
             return Response(
                 await self._status.xml(),
@@ -87,7 +110,7 @@ class PublicPages:
             **values,
         )
 
-    async def user(self, visit: Visit) -> Response:
+    async def user(self, visit: ProjectVisit) -> Response:
         """Show a volunteer, for people or as XML."""
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
@@ -102,7 +125,7 @@ class PublicPages:
                 "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
                 "profile": profile_of(db, user.id),
-                "milestones": milestones.shown(
+                "milestones": history.shown(
                     credit_days.milestones_of(db, Owner.USER, user.id),
                     total=user.credit.total,
                     created=user.create_time,
@@ -121,8 +144,8 @@ class PublicPages:
             **found,
         )
 
-    async def _user_xml(self, visit: Visit) -> Response:
-        """Show a volunteer in the family's form; with the account key (``auth``) also the computers."""
+    async def _user_xml(self, visit: ProjectVisit) -> Response:
+        """Show a volunteer in BOINC's format; with the account key (``auth``) also the computers."""
         key = visit.fields.get("auth", "")[:255]
         try:
             user_id = None if key else visit.number("userid")
@@ -162,19 +185,19 @@ class PublicPages:
             write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
         )
 
-    async def news(self, visit: Visit) -> Response:
-        """All news, or one piece of it."""
+    async def news(self, visit: ProjectVisit) -> Response:
+        """Show all news, or one item."""
         news_id = visit.number("id")
         if news_id is None:
             items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
         item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, news_id))
         if item is None:
-            raise not_found(_("news of that number"))
+            raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
 
-    async def language(self, visit: Visit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+    async def language(self, visit: ProjectVisit) -> Response:
+        """Set the language of the pages, and return to the previous page."""
         page = own_page(visit.fields.get("next", ""), otherwise="")
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
@@ -207,3 +230,137 @@ def _xml(body: bytes) -> Response:
         "Cache-Control": "no-store",
     }
     return Response(body, media_type="text/xml", headers=headers)
+
+
+BEST = 5
+MAX_REMEMBERED = 100
+
+
+class AppPages:
+    """Apps and their versions."""
+
+    def __init__(self, site: ProjectSite, status: StatusPage) -> None:
+        self._site = site
+        self._status = status
+        self._outcomes: OrderedDict[AppId, CachedRead[dict[int, Outcomes]]] = OrderedDict()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route("/apps.php", self._site.page(self.apps)),
+            Route("/app.php", self._site.page(self.app)),
+        ]
+
+    async def apps(self, visit: ProjectVisit) -> Response:
+        """Show all apps and their versions."""
+        counts = await self._status.counts()
+
+        def read(db: Database) -> tuple[list[App], list[VersionRow], dict[AppId, list[AppDay]]]:
+            found = apps.apps_in_use(db)
+            return (
+                found,
+                page_queries.versions_in_use(db),
+                {app.id: job_results.app_days(db, app.id) for app in found},
+            )
+
+        found, versions, days = await visit.ctx.store.aread(read)
+        now = visit.ctx.clock()
+        by_app = {app.app_id: app for app in counts.apps}
+        return visit.show(
+            "apps.html",
+            apps=[
+                (
+                    app,
+                    by_app.get(app.id),
+                    [item for item in versions if item.app_id == app.id],
+                    progress(days[app.id], now=now),
+                )
+                for app in found
+            ],
+        )
+
+    async def app(self, visit: ProjectVisit) -> Response:
+        """Show one app: its versions with the outcomes of recent tasks, its rules, the most active volunteers."""
+        app_id = AppId(visit.needed_number("appid"))
+
+        def read(db: Database) -> dict[str, Any]:
+            app = apps.app_by_id(db, app_id)
+            best = ranking.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
+            return {
+                "app": app,
+                "versions": [item for item in page_queries.versions_in_use(db) if item.app_id == app_id],
+                "best": best,
+                "days": job_results.app_days(db, app_id),
+                "users": page_queries.users_by_id(db, [item.id for item in best]),
+            }
+
+        try:
+            found = await visit.ctx.store.aread(read)
+        except NotFound:
+            raise not_found(_("app %(id)d") % {"id": app_id}) from None
+        counts = await self._status.counts()
+        return visit.show(
+            "app.html",
+            figures=next((item for item in counts.apps if item.app_id == app_id), None),
+            outcomes=await self._outcomes_of(app_id),
+            newest=page_queries.NEWEST_TASKS,
+            progress=progress(found.pop("days"), now=visit.ctx.clock()),
+            **found,
+        )
+
+    async def _outcomes_of(self, app_id: AppId) -> dict[int, Outcomes]:
+        remembered = self._outcomes.get(app_id)
+        if remembered is None:
+            remembered = CachedRead(self._site.ctx, lambda db: page_queries.outcomes_by_version(db, app_id))
+            self._outcomes[app_id] = remembered
+            if len(self._outcomes) > MAX_REMEMBERED:
+                self._outcomes.popitem(last=False)
+        return await remembered.get()
+
+
+TEXT_TITLES: Mapping[str, str] = {
+    "about": N_("About the project"),
+    "science": N_("The science"),
+    "terms": N_("Terms of use"),
+}
+
+
+class ProjectTextPages:
+    """A page for each of the project's texts."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route(f"/{name}.php", self._site.page(self.show)) for name in TEXT_NAMES]
+
+    async def show(self, visit: ProjectVisit) -> Response:
+        """Show one of the texts."""
+        name = visit.request.url.path.rpartition("/")[2].removesuffix(".php")
+        text = visit.ctx.texts.text(name, current().code)
+        if text is None:
+            raise not_found(_(TEXT_TITLES[name]))
+        return visit.show("project_text.html", title=_(TEXT_TITLES[name]), text=text)
+
+
+class ForumPages:
+    """The page that embeds a forum of another server."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/forum.php", self._site.page(self.forum))]
+
+    async def forum(self, visit: ProjectVisit) -> Response:
+        """Show the forum in a frame: only this page may contain one, and only of that server."""
+        project = visit.ctx.settings.project
+        if not (project.forum_url and project.forum_embedded):
+            raise not_found(_("forum"))
+        response = visit.show("forum.html")
+        place = urlsplit(project.forum_url)
+        policy = SECURITY_HEADERS["Content-Security-Policy"]
+        response.headers["Content-Security-Policy"] = f"{policy}; frame-src {place.scheme}://{place.netloc}"
+        return response

@@ -1,4 +1,4 @@
-"""Pages of teams: list and search, one team, joining and leaving, and what founders do."""
+"""Pages of teams: list and search, one team, joining and leaving, editing by founders, messages to members."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.domain.values import TeamId, UserId
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import name_problem
 from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.service.pages.wording import moment
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.credit.credit_history import CreditOwner
-from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import audit, page_queries, ranking
+from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import account_changes, teams, users
-from cobblestone.wire.xml_writer import printable
+from cobblestone.wire.text.writer import one_line, printable
 
 MAX_DESCRIPTION = 5000
 MAX_FORM_BYTES = 12 * MAX_DESCRIPTION + 2000  # a letter of four bytes takes twelve in a form
@@ -31,7 +33,7 @@ MAX_WORDS = 100
 class TeamPages:
     """Teams."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -46,8 +48,8 @@ class TeamPages:
             Route("/team_leave.php", own(self.leave), methods=["POST"]),
         ]
 
-    async def search(self, visit: Visit) -> Response:
-        """Teams by name; the best of them without words."""
+    async def search(self, visit: ProjectVisit) -> Response:
+        """Show teams by name; without a search text, the best ones."""
         words = visit.fields.get("words", "").strip()[:MAX_WORDS]
 
         def read(db: Database) -> list[teams.TeamRow]:
@@ -58,7 +60,7 @@ class TeamPages:
 
         return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
 
-    async def team(self, visit: Visit) -> Response:
+    async def team(self, visit: ProjectVisit) -> Response:
         """Show a team and its members."""
         team_id = TeamId(visit.needed_number("teamid"))
         page = visit.page_number()
@@ -90,7 +92,7 @@ class TeamPages:
             **found,
         )
 
-    async def create(self, visit: Visit, user: User) -> Response:
+    async def create(self, visit: ProjectVisit, user: User) -> Response:
         """Show the form for a new team."""
         visit.need_confirmed_address(user)
         if visit.request.method != "POST":
@@ -109,8 +111,8 @@ class TeamPages:
                 problems = {"name": _("There is already a team of this name.")}
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
 
-    async def edit(self, visit: Visit, user: User) -> Response:
-        """Show the founder's form: texts, whether anybody may join, and who founds on."""
+    async def edit(self, visit: ProjectVisit, user: User) -> Response:
+        """Show the founder's form: texts, whether the team is open, and the change of founder."""
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
@@ -137,7 +139,7 @@ class TeamPages:
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=team)
 
     async def _hand_over(
-        self, visit: Visit, user: User, team: Team, form: Mapping[str, str]
+        self, visit: ProjectVisit, user: User, team: Team, form: Mapping[str, str]
     ) -> dict[str, str]:
         text = form.get("heir", "").strip()
         heir = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
@@ -145,13 +147,15 @@ class TeamPages:
             await visit.ctx.store.awrite(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
         except NotFound:
             return {
-                "heir": _("There is no member of this number. It stands in the address of the member's page.")
+                "heir": _(
+                    "There is no member of this number. The number is in the address of the member's page."
+                )
             }
         except Conflict:
             raise _not_founder() from None
         return {}
 
-    async def _own_team(self, visit: Visit, user: User) -> Team:
+    async def _own_team(self, visit: ProjectVisit, user: User) -> Team:
         team_id = TeamId(visit.needed_number("teamid"))
         team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
         if team is None:
@@ -160,7 +164,7 @@ class TeamPages:
             raise _not_founder()
         return team
 
-    async def join(self, visit: Visit, user: User) -> Response:
+    async def join(self, visit: ProjectVisit, user: User) -> Response:
         """Join a team."""
         await visit.form()
         visit.need_confirmed_address(user)
@@ -170,11 +174,11 @@ class TeamPages:
         except NotFound:
             raise _no_team(team_id) from None
         except Conflict:
-            raise PageError(409, _("Closed"), _("This team takes no new members.")) from None
+            raise PageError(409, _("Closed"), _("This team does not accept new members.")) from None
         return visit.go(f"team_display.php?teamid={team_id}")
 
-    async def leave(self, visit: Visit, user: User) -> Response:
-        """Leave one's team."""
+    async def leave(self, visit: ProjectVisit, user: User) -> Response:
+        """Leave the team."""
         await visit.form()
         team_id = user.team_id
         if team_id is None:
@@ -190,7 +194,7 @@ def _problems(form: Mapping[str, str]) -> dict[str, str]:
         problems["name"] = problem
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):
-        problems["url"] = _("A web page begins with https://")
+        problems["url"] = _("A web address must begin with https://")
     for name, most in (("description", MAX_DESCRIPTION), ("url", 200), ("country", 200)):
         if len(form.get(name, "")) > most:
             problems[name] = _("This is too long.")
@@ -206,4 +210,126 @@ def _no_team(team_id: int) -> PageError:
 
 
 def _not_founder() -> PageError:
-    return PageError(403, _("Not yours"), _("Only the founder of a team can change it."))
+    return PageError(403, _("Not allowed"), _("Only the founder of a team can change it."))
+
+
+MAX_MESSAGE_TITLE = 100
+MAX_MESSAGE_TEXT = 3000
+MAX_MESSAGE_FORM_BYTES = (
+    12 * (MAX_MESSAGE_TITLE + MAX_MESSAGE_TEXT) + 2000
+)  # a letter of four bytes takes twelve in a form
+MESSAGES_SHOWN = 20
+
+
+class TeamMessagePages:
+    """Messages to members."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/team_messages.php", self._site.own_page(self.messages), methods=["GET", "POST"])]
+
+    async def messages(self, visit: ProjectVisit, user: User) -> Response:
+        """Show the messages of the user's team; its founder writes, operators may withdraw."""
+        team_id = TeamId(visit.needed_number("teamid"))
+        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
+        if team is None:
+            raise not_found(_("team %(id)d") % {"id": team_id})
+        if user.team_id != team.id and team.founder_id != user.id and not user.is_operator:
+            raise PageError(403, _("Private"), _("Only members can read the messages of a team."))
+        if visit.request.method != "POST":
+            return await self._show(visit, user, team)
+        form = await visit.form(max_bytes=MAX_MESSAGE_FORM_BYTES, long_fields={"text"})
+        match form.get("action"):
+            case "send":
+                return await self._send(visit, user, team, form)
+            case "withdraw":
+                return await self._withdraw(visit, user, team, form.get("id", ""))
+            case "wish":
+                await visit.ctx.store.awrite(
+                    lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form)
+                )
+            case _:
+                raise PageError(400, _("Invalid request"), _("The form asks for an unknown action."))
+        return visit.go(f"team_messages.php?teamid={team.id}")
+
+    async def _show(
+        self,
+        visit: ProjectVisit,
+        user: User,
+        team: Team,
+        *,
+        typed: dict[str, str] | None = None,
+        problems: dict[str, str] | None = None,
+    ) -> Response:
+        found, next_time, wanted = await visit.ctx.store.aread(
+            lambda db: (
+                teams.messages_of(db, team.id, limit=MESSAGES_SHOWN),
+                teams.next_message_time(db, team.id),
+                teams.wants_messages(db, user.id),
+            )
+        )
+        return visit.show(
+            "team_messages.html",
+            http_status=422 if problems else 200,
+            team=team,
+            messages=found,
+            next_time=next_time,
+            wanted=wanted,
+            founder=team.founder_id == user.id,
+            typed=typed or {},
+            problems=problems or {},
+        )
+
+    async def _send(self, visit: ProjectVisit, user: User, team: Team, form: dict[str, str]) -> Response:
+        title = one_line(printable(form.get("title", ""))).strip()
+        text = printable(form.get("text", "")).strip()
+        problems: dict[str, str] = {}
+        if not 0 < len(title) <= MAX_MESSAGE_TITLE:
+            problems["title"] = _("A title must have 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TITLE}
+        if not 0 < len(text) <= MAX_MESSAGE_TEXT:
+            problems["text"] = _("A message must have 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TEXT}
+        if not problems:
+            now = visit.ctx.clock()
+            try:
+                sent = await visit.ctx.store.awrite(
+                    lambda tx: teams.send_message(tx, team.id, user.id, title=title, text=text, now=now)
+                )
+            except Conflict:
+                raise PageError(
+                    403, _("Not allowed"), _("Only the founder of a team can write to it.")
+                ) from None
+            if sent:
+                return visit.go(f"team_messages.php?teamid={team.id}")
+            next_time = await visit.ctx.store.aread(lambda db: teams.next_message_time(db, team.id))
+            problems["text"] = _(
+                "A team may send one message a day; the next one is possible from %(when)s."
+            ) % {"when": moment(next_time)}
+        return await self._show(visit, user, team, typed=form, problems=problems)
+
+    async def _withdraw(self, visit: ProjectVisit, user: User, team: Team, number: str) -> Response:
+        if team.founder_id != user.id and not user.is_operator:
+            raise PageError(403, _("Not allowed"), _("Only the founder of a team can write to it."))
+        message_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+        actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
+
+        def transact(tx: Transaction) -> None:
+            before = teams.withdraw_message(tx, team.id, message_id)
+            if team.founder_id != user.id:
+                audit.record(
+                    tx,
+                    actor,
+                    "withdraw team message",
+                    f"team {team.id}",
+                    before={"title": before.title, "text": before.text},
+                    after=None,
+                    now=visit.ctx.clock(),
+                )
+
+        try:
+            await visit.ctx.store.awrite(transact)
+        except NotFound:
+            raise not_found(_("message %(id)s") % {"id": message_id}) from None
+        return visit.go(f"team_messages.php?teamid={team.id}")

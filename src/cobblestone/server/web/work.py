@@ -1,31 +1,42 @@
-"""Pages about work: tasks and workunits."""
+"""Pages about work: tasks and workunits, what computers found, tasks in the archive."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.domain.states import TaskState
-from cobblestone.server.web.site import Site, Visit, private
-from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
+from cobblestone.domain.values import AppId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.work import TaskState
+from cobblestone.server.web.credit_pages import PAGES, credit_owner
+from cobblestone.server.web.presentation.site import (
+    ProjectSite,
+    ProjectVisit,
+    is_owner,
+    private,
+    sees_computer,
+    sees_computers,
+)
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import not_found
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.archived_tasks import ArchiveOwner, count_archived
+from cobblestone.store.operation import listings, page_queries
+from cobblestone.store.operation.listings import ArchiveOwner, count_archived
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import rows as work
 from cobblestone.store.work import uploads
+from cobblestone.store.work.uploads import StoredOutput
 
 TASK_STATES = {
     None: N_("All"),
@@ -40,7 +51,7 @@ TASK_STATES = {
 class WorkPages:
     """Tasks and workunits."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -52,8 +63,8 @@ class WorkPages:
             Route("/workunit.php", page(self.workunit)),
         ]
 
-    async def tasks(self, visit: Visit) -> Response:
-        """Tasks of a user or a computer, filtered by state and app."""
+    async def tasks(self, visit: ProjectVisit) -> Response:
+        """Show tasks of a user or a computer, filtered by state and app."""
         host_id, user_id = visit.number("hostid"), visit.number("userid")
         if host_id is None and user_id is None:
             if visit.viewer is None:
@@ -120,8 +131,8 @@ class WorkPages:
             **found,
         )
 
-    async def task(self, visit: Visit) -> Response:
-        """One task: what happened, why, and what it earned."""
+    async def task(self, visit: ProjectVisit) -> Response:
+        """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
 
         def read(db: Database) -> dict[str, Any] | None:
@@ -156,7 +167,7 @@ class WorkPages:
             **found,
         )
 
-    async def workunit(self, visit: Visit) -> Response:
+    async def workunit(self, visit: ProjectVisit) -> Response:
         """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
 
@@ -183,3 +194,116 @@ def _state(text: str) -> TaskState | None:
         return TaskState(text)
     except ValueError:
         raise not_found(_("kind of task %(kind)s") % {"kind": repr(text[:40])}) from None
+
+
+class FoundPages:
+    """Answers found by the user's own computers, and the archive."""
+
+    def __init__(self, site: ProjectSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route("/found.php", self._site.own_page(self.found)),
+            Route("/found_file.php", self._site.own_page(self.file)),
+            Route("/archived_tasks.php", self._site.page(self.archived)),
+        ]
+
+    async def found(self, visit: ProjectVisit, user: User) -> Response:
+        """List results of the user's computers that became answers; where the app allows it, with their files."""
+        before = visit.number("before")
+        path = visit.ctx.archive.path
+
+        def read(db: Database) -> dict[str, Any]:
+            rows = page_queries.list_canonical(db, user.id, before=before)
+            shown = rows[: page_queries.PAGE_SIZE]
+            open_apps = {app.id for app in apps.list_apps(db) if app.show_outputs}
+            ids = [row.result.id for row in shown if row.result.app_id in open_apps]
+            return {
+                "rows": shown,
+                "older_id": shown[-1].result.id if len(rows) > len(shown) else None,
+                "outputs": uploads.outputs_of_results(db, ids, with_data=False),
+                "open_apps": open_apps,
+            }
+
+        found = await visit.ctx.store.aread(read)
+        old = await asyncio.to_thread(listings.count_archived, path, ArchiveOwner(user_id=user.id))
+        return visit.show("found.html", user=user, before=before, in_archive=sum(old.values()), **found)
+
+    async def file(self, visit: ProjectVisit, user: User) -> Response:
+        """Return an output of a canonical result of the user, where the app allows it."""
+        result_id, index = ResultId(visit.needed_number("resultid")), visit.number("file") or 1
+
+        def read(db: Database) -> tuple[str, StoredOutput] | None:
+            row = page_queries.task(db, result_id)
+            if row is None or row.result.user_id != user.id or not page_queries.is_canonical(db, result_id):
+                return None
+            if not apps.app_by_id(db, row.result.app_id).show_outputs:
+                return None
+            outputs = uploads.outputs_of_results(db, [result_id])[result_id]
+            return next(((row.result.name, each) for each in outputs if each.index == index - 1), None)
+
+        found = await visit.ctx.store.aread(read)
+        if found is None:
+            raise not_found(_("output of yours that the project shows"))
+        name, output = found
+        headers = {
+            "Content-Security-Policy": f"{SECURITY_HEADERS['Content-Security-Policy']}; sandbox",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "private, no-store",
+            "Content-Disposition": f'attachment; filename="{name}_{output.index}"',
+        }
+        if output.gzipped:
+            headers["Content-Encoding"] = "gzip"  # the browser unpacks it
+        media_type = "application/octet-stream"
+        if output.data is not None:
+            return Response(output.data, media_type=media_type, headers=headers)
+        path = place_of(visit.ctx.folder.upload, output.name)
+        await visit.ctx.storage.bring(path, nbytes=output.nbytes, md5=output.md5)
+        if not await asyncio.to_thread(path.is_file):
+            raise not_found(_("output of yours that the project shows"))
+        return FileResponse(path, media_type=media_type, headers=headers)
+
+    async def archived(self, visit: ProjectVisit) -> Response:
+        """List tasks of a volunteer or a computer whose jobs are in the archive."""
+        owner, found = await credit_owner(visit)
+        if owner.kind == "team":
+            raise not_found(_("such list"))
+        before = visit.number("before")
+
+        def read(db: Database) -> tuple[User | None, list[int], dict[int, str]]:
+            user = users.user_by_id(db, found.user_id if isinstance(found, Host) else UserId(owner.id))
+            host_ids = page_queries.records_of_computer(db, owner.id) if owner.kind == "host" else []
+            return user, host_ids, {app.id: app.title for app in apps.list_apps(db)}
+
+        user, host_ids, titles = await visit.ctx.store.aread(read)
+        if not sees_computers(visit.viewer, user):
+            raise private()
+        whose = ArchiveOwner(user_id=0 if host_ids else owner.id, host_ids=host_ids)
+        path = visit.ctx.archive.path
+        counts = await asyncio.to_thread(listings.count_archived, path, whose)
+        rows = await asyncio.to_thread(
+            partial(
+                listings.list_archived,
+                path,
+                whose,
+                before=before,
+                canonical="canonical" in visit.fields,
+            )
+        )
+        shown = rows[: page_queries.PAGE_SIZE]
+        return visit.show(
+            "archived_tasks.html",
+            owner=owner,
+            user=user,
+            own=is_owner(visit.viewer, user),
+            page=f"{PAGES[owner.kind]}{owner.id}",
+            fields=f"{owner.kind}id={owner.id}" + ("&canonical=1" if "canonical" in visit.fields else ""),
+            counts=counts,
+            states=TASK_STATES,
+            titles=titles,
+            rows=shown,
+            before=before,
+            older_id=shown[-1].id if len(rows) > len(shown) else None,
+        )

@@ -1,4 +1,4 @@
-"""The files that pages are made of in the browser: style sheet, script, pictures."""
+"""Headers of all pages and files, and the files that pages load: style sheet, script, pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cobblestone.service.pages.headers import SECURITY_HEADERS
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+
+
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+"""Sent when the project's own address is an https one: browsers then do not try without."""
+
 
 WORKERS = "_worker.js"
 """What names of scripts end with that run in a thread of their own."""
@@ -36,18 +52,18 @@ def _files() -> dict[str, tuple[bytes, bytes, str, str]]:
 
 
 class StaticFiles:
-    """Answers for these files, under one base address."""
+    """Static files, few and small, so they stay in memory."""
 
     def __init__(self, base: str) -> None:
         self._base = base
         self._files = _files()
 
     def address(self, name: str) -> str:
-        """Return where a file is; it changes with its content, so that browsers may keep it."""
+        """Return the address of a file; it changes with its content, so that browsers may cache it."""
         return f"{self._base}static/{name}?v={self._files[name][3]}"
 
     def answer(self, request: Request) -> Response:
-        """Answer with the file that a request asks for."""
+        """Answer with the requested file."""
         name = request.path_params["name"]
         found = self._files.get(name)
         if found is None:

@@ -1,4 +1,12 @@
-"""A policy against others on random scenarios of a seed that nobody has tuned on, and what is to be said of each demand.
+"""A policy against others on random scenarios from a seed, for which it was not tuned; as Markdown, CSV file and picture.
+
+Random scenarios: hosts, mixes and apps as they may occur, drawn from a seed.
+
+Nobody has tuned a policy on a seed that is drawn after the policy is finished, so these scenarios say what it is worth.
+The ranges are wide on purpose: some jobs cannot be in time on their host, some apps say nothing true of their progress,
+some hosts are on in the evening only.  All jobs take one processor, since the published policies know no other.
+
+A policy against others on random scenarios of a seed that nobody has tuned on, and what is to be said of each demand.
 
 All policies meet the same worlds, so differences are taken run by run; the interval of a scenario is that of its
 seeds, the interval of a mean that of the scenarios.
@@ -6,22 +14,155 @@ seeds, the interval of a mean that of the scenarios.
 
 from __future__ import annotations
 
+import csv
+import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cobblestone.domain.sums import float_sum
+from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.round_robin_backends import RoundRobinBackends
+from cobblestone.policy.client.published.round_robin import RoundRobinBackends
 from cobblestone.simulator.code_version import code_version
-from cobblestone.simulator.frontier.random_scenarios import random_scenario
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.statistics import Estimate, estimate
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.statistics import Estimate, estimate
+from cobblestone.simulator.world.distributions import (
+    DAY,
+    HOUR,
+    JobSizes,
+    OnOff,
+    PeriodKind,
+    ProgressCurve,
+    ProgressKind,
+    Streams,
+)
+from cobblestone.simulator.world.scenario import (
+    AppModel,
+    HostModel,
+    Preferences,
+    ProjectModel,
+    Scenario,
+    pick_weighted,
+)
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
+
+Value = TypeVar("Value")
+
+DURATION = 30 * DAY
+CPU_FLOPS = 1e9
+NCPUS = ((1, 0.25), (2, 0.35), (4, 0.4))
+PROJECTS = ((1, 0.1), (2, 0.25), (3, 0.2), (4, 0.15), (6, 0.15), (8, 0.1), (12, 0.05))
+#: Seconds of one processor for a job, mean; the jobs of 30 days stay a number that can be simulated.
+SHORTEST, LONGEST = HOUR, 30 * HOUR
+SLACKS = (1.5, 100.0)
+ESTIMATE_ERRORS = (0.25, 4.0)
+PROGRESS: tuple[tuple[ProgressKind, tuple[float, float], float], ...] = (
+    ("exact", (0.0, 0.0), 0.4),
+    ("missing", (0.0, 0.0), 0.12),
+    ("late", (0.01, 0.3), 0.1),
+    ("stepped", (0.02, 0.5), 0.1),
+    ("offset", (0.05, 0.8), 0.08),
+    ("power", (0.4, 2.5), 0.12),
+    ("lying", (0.05, 0.8), 0.08),
+)
+
+
+def random_scenario(seed: int, number: int) -> Scenario:
+    """Return the ``number``-th scenario of a seed; equal arguments give equal scenarios."""
+    rng = Streams(seed).stream("scenario", str(number))
+    count = _pick(rng, PROJECTS)
+    return Scenario(
+        name=f"{seed}/{number}",
+        duration=DURATION,
+        host=_host(rng),
+        preferences=Preferences(
+            buffer_min=_log_uniform(rng, 0.02, 1.0) * DAY,
+            buffer_additional=_log_uniform(rng, 0.05, 3.0) * DAY,
+        ),
+        projects=tuple(_project(rng, i) for i in range(count)),
+    ).check()
+
+
+def _host(rng: random.Random) -> HostModel:
+    kinds: tuple[tuple[PeriodKind, float], ...] = (("exponential", 0.7), ("lognormal", 0.3))
+    fraction = 1.0 if rng.random() < 0.2 else rng.uniform(0.3, 0.98)
+    mean_on = min(5 * DAY, max(1800.0, rng.lognormvariate(math.log(4 * HOUR), 1.5)))
+    start = end = 0.0
+    if rng.random() < 0.25:
+        start = rng.uniform(5.0, 19.0)
+        end = min(24.0, start + rng.uniform(4.0, 16.0))
+    return HostModel(
+        ncpus=_pick(rng, NCPUS),
+        flops=CPU_FLOPS,
+        availability=OnOff(
+            fraction=fraction,
+            mean_on=mean_on,
+            kind=_pick(rng, kinds),
+            day_start=start * HOUR,
+            day_end=end * HOUR,
+        ),
+        connection_interval=_log_uniform(rng, 1.0, 36.0) * HOUR if rng.random() < 0.15 else 0.0,
+    )
+
+
+def _project(rng: random.Random, number: int) -> ProjectModel:
+    downtime = OnOff()
+    if rng.random() < 0.15:
+        downtime = OnOff(fraction=rng.uniform(0.7, 0.99), mean_on=_log_uniform(rng, 1.0, 10.0) * DAY)
+    apps = 2 if rng.random() < 0.2 else 1
+    return ProjectModel(
+        name=f"P{number + 1}",
+        share=_log_uniform(rng, 10.0, 1000.0),
+        apps=tuple(_app(rng, i) for i in range(apps)),
+        downtime=downtime,
+    )
+
+
+def _app(rng: random.Random, number: int) -> AppModel:
+    seconds = _log_uniform(rng, SHORTEST, LONGEST)
+    sizes = _sizes(rng, seconds * CPU_FLOPS)
+    error = _log_uniform(rng, *ESTIMATE_ERRORS) if rng.random() < 0.5 else 1.0
+    kinds = tuple((place, part) for place, (_, _, part) in enumerate(PROGRESS))
+    kind, (low, high), _ = PROGRESS[_pick(rng, kinds)]
+    return AppModel(
+        name=f"app{number + 1}",
+        latency_bound=max(HOUR, _log_uniform(rng, *SLACKS) * seconds),
+        flops_estimate=sizes.average * error,
+        sizes=sizes,
+        checkpoint_period=_log_uniform(rng, 300.0, HOUR) if rng.random() < 0.3 else 0.0,
+        progress=ProgressCurve(kind=kind, amount=rng.uniform(low, high)),
+    )
+
+
+def _sizes(rng: random.Random, mean: float) -> JobSizes:
+    u = rng.random()
+    if u < 0.25:
+        return JobSizes(mean=mean)
+    if u < 0.5:
+        return JobSizes(mean=mean, stdev=mean * _log_uniform(rng, 0.1, 1.0))
+    if u < 0.75:
+        return JobSizes(mean=mean, stdev=mean * _log_uniform(rng, 0.2, 3.0), kind="lognormal")
+    if u < 0.9:
+        return JobSizes(mean=mean, kind="pareto", shape=rng.uniform(1.3, 3.0))
+    second = mean * _log_uniform(rng, 3.0, 30.0)
+    return JobSizes(
+        mean=mean, stdev=0.2 * mean, kind="two_humped", second_mean=second, second_part=rng.uniform(0.02, 0.5)
+    )
+
+
+def _log_uniform(rng: random.Random, low: float, high: float) -> float:
+    return low * (high / low) ** rng.random()
+
+
+def _pick(rng: random.Random, table: tuple[tuple[Value, float], ...]) -> Value:
+    return table[pick_weighted(tuple(weight for _, weight in table), rng.random())][0]
+
 
 #: What is compared.  Waste counts jobs whose deadline has passed unreported too, else a job that never ends would waste
 #: nothing; ``avoidable`` is the waste but for what switching off destroys between two checkpoints.
@@ -61,7 +202,7 @@ def run_fresh(task: Mapping[str, Any]) -> dict[str, float]:
 
 @cache
 def _compiled() -> RoundRobinBackends:
-    """Return the compiled round-robin simulations, warmed up, so that no run pays for their loading."""
+    """Return the compiled round-robin simulations, warmed up, so that no run includes their loading."""
     from cobblestone.simulator.compiled import load_compiled
 
     backends = load_compiled()
@@ -114,7 +255,7 @@ def compare_fresh(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """One figure of one scenario under both policies, means of its seeds."""
 
     scenario: int
@@ -124,25 +265,25 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is to be said of one demand."""
+class DemandVerdict:
+    """The verdict on one demand."""
 
     demand: str
     figure: str  #: of :data:`FIGURES`
     holds: str  #: yes, no, undecided (the interval allows both)
     found: str
-    offenders: tuple[Change, ...] = ()  #: scenarios in which it fails, the worst first
+    offenders: tuple[FigureChange, ...] = ()  #: scenarios in which it fails, the worst first
 
 
 def changes(
     base: Sequence[Sequence[Mapping[str, float]]], ours: Sequence[Sequence[Mapping[str, float]]], figure: str
-) -> list[Change]:
+) -> list[FigureChange]:
     """Return a figure's change in every scenario."""
-    found: list[Change] = []
+    found: list[FigureChange] = []
     for number, (theirs, mine) in enumerate(zip(base, ours, strict=True)):
         pairs = [(a[figure], b[figure]) for a, b in zip(theirs, mine, strict=True)]
         found.append(
-            Change(
+            FigureChange(
                 number,
                 estimate([a for a, _ in pairs]).mean,
                 estimate([b for _, b in pairs]).mean,
@@ -152,14 +293,14 @@ def changes(
     return found
 
 
-def mean_change(found: Sequence[Change]) -> Estimate:
+def mean_change(found: Sequence[FigureChange]) -> Estimate:
     """Return the mean change over scenarios, with its interval."""
     return estimate([c.ours - c.base for c in found])
 
 
 def verdicts(
     base: Sequence[Sequence[Mapping[str, float]]], ours: Sequence[Sequence[Mapping[str, float]]]
-) -> list[Verdict]:
+) -> list[DemandVerdict]:
     """Judge every demand."""
     by = {figure: changes(base, ours, figure) for figure in FIGURES}
     useful = sorted(
@@ -179,7 +320,7 @@ def verdicts(
         _nowhere(f"useful part nowhere lower by more than {USEFUL_ALLOWED:g}", "useful", useful, count),
         _half("waste at most half", "waste", by["waste"]),
         _half("waste at most half, without what switching off destroys", "avoidable", by["avoidable"]),
-        Verdict(
+        DemandVerdict(
             "share violation not above theirs in the mean",
             "share_violation",
             share.not_above,
@@ -189,7 +330,7 @@ def verdicts(
             f"share violation nowhere higher by more than {SHARE_ALLOWED:g}", "share_violation", shares, count
         ),
         _nowhere(f"idleness nowhere higher by more than {IDLE_ALLOWED:g}", "idleness", idle, count),
-        Verdict(
+        DemandVerdict(
             f"at most {CPU_ALLOWED:g} times the CPU time of the simulation",
             "cpu_seconds",
             "yes" if ratio <= CPU_ALLOWED else "no",
@@ -198,17 +339,17 @@ def verdicts(
     ]
 
 
-def _nowhere(demand: str, figure: str, offenders: Sequence[Change], count: int) -> Verdict:
-    """Judge a scenario: it offends if the mean of its seeds does; surely, if its interval does."""
+def _nowhere(demand: str, figure: str, offenders: Sequence[FigureChange], count: int) -> DemandVerdict:
+    """Judge a scenario: it violates the demand if the mean of its seeds does; surely, if its interval does."""
     allowed = {"useful": USEFUL_ALLOWED, "share_violation": SHARE_ALLOWED, "idleness": IDLE_ALLOWED}[figure]
     surely = sum(abs(c.change.mean) - c.change.half_width > allowed for c in offenders)
     holds = "yes" if not offenders else "no" if surely else "undecided"
-    return Verdict(
+    return DemandVerdict(
         demand, figure, holds, f"fails in {len(offenders)} of {count} ({surely} surely)", tuple(offenders)
     )
 
 
-def _half(demand: str, figure: str, found: Sequence[Change]) -> Verdict:
+def _half(demand: str, figure: str, found: Sequence[FigureChange]) -> DemandVerdict:
     over = estimate([c.ours - 0.5 * c.base for c in found])
     base, ours = estimate([c.base for c in found]).mean, estimate([c.ours for c in found]).mean
     part = ours / base if base > 0.0 else 0.0
@@ -217,9 +358,107 @@ def _half(demand: str, figure: str, found: Sequence[Change]) -> Verdict:
     )
     many = sum(c.base > 0.02 for c in found)
     text = f"{_mean(found)}: {part:.2f} of it; more than half in {len(offenders)} of the {many} scenarios with waste above 0.02"
-    return Verdict(demand, figure, over.not_above, text, tuple(offenders))
+    return DemandVerdict(demand, figure, over.not_above, text, tuple(offenders))
 
 
-def _mean(found: Sequence[Change]) -> str:
+def _mean(found: Sequence[FigureChange]) -> str:
     base, ours = estimate([c.base for c in found]).mean, estimate([c.ours for c in found]).mean
     return f"{base:.4f} → {ours:.4f}"
+
+
+Runs = Mapping[str, Sequence[Sequence[Mapping[str, float]]]]
+NAMES = {
+    "useful": "useful part",
+    "avoidable": "waste without losses since a checkpoint",
+    "share_violation": "share violation",
+    "rpcs_per_job": "contacts per job",
+    "given_up": "part of the jobs given up",
+    "turnaround": "turnaround / s",
+    "cpu_seconds": "CPU seconds a run",
+}
+SHOWN_OFFENDERS = 8
+
+
+def as_text(runs: Runs, ours: str, draw: int) -> str:
+    """Return all figures and verdicts; it is also valid Markdown."""
+    mine = runs[ours]
+    bases = [name for name in runs if name != ours]
+    lines = [
+        f"{len(mine)} random scenarios of seed {draw}, {len(mine[0])} runs each; changes run by run with 95 % intervals",
+        "",
+        "| Mean | " + " | ".join([ours, *bases]) + " |" + "".join(f" change against {b} |" for b in bases),
+        "| --- |" + " --- |" * (1 + 2 * len(bases)),
+    ]
+    for figure in FIGURES:
+        cells = [
+            f"{estimate([run[figure] for seeds in runs[name] for run in seeds]).mean:.4g}"
+            for name in (ours, *bases)
+        ]
+        cells += [_signed(mean_change(changes(runs[base], mine, figure))) for base in bases]
+        lines.append(f"| {NAMES.get(figure, figure)} | " + " | ".join(cells) + " |")
+    for base in bases:
+        lines += ["", f"Against {base}:", "", "| Demand | holds | found |", "| --- | --- | --- |"]
+        found = verdicts(runs[base], mine)
+        lines += [f"| {v.demand} | {v.holds} | {v.found} |" for v in found]
+        lines += _offenders(found, draw)
+    return "\n".join(lines)
+
+
+def _signed(change: Any) -> str:  # Any: an Estimate, whose text has no sign
+    digits = 4 if abs(change.mean) < 10.0 else 0
+    return f"{change.mean:+.{digits}f} ±{change.half_width:.{digits}f}"
+
+
+def _offenders(found: Sequence[DemandVerdict], draw: int) -> list[str]:
+    lines: list[str] = []
+    for verdict in found:
+        if verdict.offenders:
+            lines += ["", f"Where it fails, the worst first: {verdict.demand}", ""]
+            lines += [
+                f"* {draw}/{c.scenario}: {c.base:.3f} → {c.ours:.3f} ({_signed(c.change)})"
+                for c in verdict.offenders[:SHOWN_OFFENDERS]
+            ]
+            left = len(verdict.offenders) - SHOWN_OFFENDERS
+            if left > 0:
+                lines.append(f"* and {left} more")
+    return lines
+
+
+def write_csv(runs: Runs, path: Path) -> None:
+    """Write one line per run."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream)
+        out.writerow(["policy", "scenario", "seed", *FIGURES])
+        for name, scenarios in runs.items():
+            for number, seeds in enumerate(scenarios):
+                for seed, run in enumerate(seeds, 1):
+                    out.writerow([name, number, seed, *(f"{run[figure]:.6g}" for figure in FIGURES)])
+
+
+def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
+    """Draw each scenario as a point, theirs on the x axis and ours on the y axis, for every figure with a demand."""
+    plt = load_matplotlib()
+    bases = [name for name in runs if name != ours]
+    figures = ("useful", "waste", "share_violation", "idleness")
+    fig, table = plt.subplots(
+        len(bases), len(figures), figsize=(14, 3.7 * len(bases)), layout="constrained", squeeze=False
+    )
+    for row, base in zip(table, bases, strict=True):
+        for axes, figure in zip(row, figures, strict=True):
+            found = changes(runs[base], runs[ours], figure)
+            most = max(1.0, *(max(c.base, c.ours) for c in found)) if figure != "idleness" else 1.0
+            axes.plot([0, most], [0, most], color="black", linewidth=0.7)
+            better = [(c.ours >= c.base) == (figure == "useful") for c in found]
+            colours = ["#2a6f97" if good else "#c1121f" for good in better]
+            axes.scatter([c.base for c in found], [c.ours for c in found], s=11, c=colours, alpha=0.6)
+            axes.set(
+                title=NAMES.get(figure, figure),
+                xlabel=base,
+                ylabel=ours,
+                xlim=(-0.02, most),
+                ylim=(-0.02, most),
+            )
+            axes.grid(linewidth=0.3)
+    fig.suptitle("Each point: one scenario; blue: better or equal, red: worse", fontsize=11)
+    fig.savefig(path, dpi=100)
+    plt.close(fig)

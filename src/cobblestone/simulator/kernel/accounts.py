@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cobblestone.policy.client.availability import ABSURD_GAP, TIME_CONSTANT
-from cobblestone.policy.client.debts import MAX_SHORT_TERM_DEBT, SECONDS_PER_DAY
+from cobblestone.policy.client.core.values import ABSURD_GAP, TIME_CONSTANT
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
+from cobblestone.policy.client.published.debts import MAX_SHORT_TERM_DEBT, SECONDS_PER_DAY
 from cobblestone.simulator.kernel.round_robin import flow, steps
-from cobblestone.simulator.kernel.world import JOBS, RUNNING, World, compiled, numpy, total_of
+from cobblestone.simulator.kernel.world import JOBS, RUNNING, KernelWorld, compiled, numpy, total_of
 
 # -- accounts ---------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _update_efficiency(w: World, wall: float, cpu: float) -> None:
+def _update_efficiency(w: KernelWorld, wall: float, cpu: float) -> None:
     s = w.host[0]
     if wall >= 0.01:
         weight = math.exp(-wall / SECONDS_PER_DAY)
@@ -23,7 +23,7 @@ def _update_efficiency(w: World, wall: float, cpu: float) -> None:
 
 
 @compiled
-def _charge(w: World) -> None:
+def _charge(w: KernelWorld) -> None:
     """Charge the projects for ``wall``, by who was ``pending_runnable`` and ``pending_contactable``."""
     projects = w.projects
     total = counted = able = 0.0
@@ -53,7 +53,7 @@ def _charge(w: World) -> None:
 
 
 @compiled
-def charge_pending(w: World) -> None:
+def charge_pending(w: KernelWorld) -> None:
     """2007: charge what has been put off."""
     s = w.host[0]
     if s.has_pending:
@@ -64,7 +64,7 @@ def charge_pending(w: World) -> None:
 
 
 @compiled
-def charge_task(w: World, k: int, seconds: float) -> None:
+def charge_task(w: KernelWorld, k: int, seconds: float) -> None:
     """2007: charge a task with the time since the last look."""
     s, j = w.host[0], w.job[k]
     w.projects[j.project].latest += seconds
@@ -73,7 +73,7 @@ def charge_task(w: World, k: int, seconds: float) -> None:
 
 
 @compiled
-def settle(w: World) -> None:
+def settle(w: KernelWorld) -> None:
     """Settle the accounts up to now."""
     s = w.host[0]
     if s.core_now == s.settled_now:
@@ -86,7 +86,7 @@ def settle(w: World) -> None:
 
 
 @compiled
-def _settle_exactly(w: World) -> None:
+def _settle_exactly(w: KernelWorld) -> None:
     s = w.host[0]
     total = total_of(w.projects["wall"], len(w.projects))
     if total < 1.0:
@@ -103,7 +103,7 @@ def _settle_exactly(w: World) -> None:
 
 
 @compiled
-def _settle_polled(w: World) -> None:
+def _settle_polled(w: KernelWorld) -> None:
     s = w.host[0]
     seconds = s.core_now - s.settled_at
     if seconds < 1.0:
@@ -139,7 +139,7 @@ def _settle_polled(w: World) -> None:
 
 
 @compiled
-def fraction_on(w: World, now: float) -> float:
+def fraction_on(w: KernelWorld, now: float) -> float:
     """Return the part of the time for which the host is on, as learned."""
     s = w.host[0]
     if s.on_fraction == 1.0 or now - s.on_at <= 0.0:
@@ -148,8 +148,8 @@ def fraction_on(w: World, now: float) -> float:
 
 
 @compiled
-def learn_gap(w: World, seconds: float) -> None:
-    """Take note that the host was off so long, until now."""
+def learn_gap(w: KernelWorld, seconds: float) -> None:
+    """Record that the host was off for this long, until now."""
     s = w.host[0]
     on = fraction_on(w, s.core_now - seconds)
     s.on_fraction = on if seconds > ABSURD_GAP else on * math.exp(-seconds / TIME_CONSTANT)
@@ -157,7 +157,7 @@ def learn_gap(w: World, seconds: float) -> None:
 
 
 @compiled
-def available(w: World) -> float:
+def available(w: KernelWorld) -> float:
     """Return the CPU seconds that a task is expected to get per second."""
     s = w.host[0]
     if s.statistics:
@@ -166,8 +166,8 @@ def available(w: World) -> float:
 
 
 @compiled
-def estimate(w: World) -> None:
-    """Bring the remaining times up to date, of projects whose tasks ran or whose queue changed."""
+def estimate(w: KernelWorld) -> None:
+    """Update the remaining times of projects whose tasks ran or whose queue changed."""
     s = w.host[0]
     for k in w.lists[RUNNING, : s.running]:
         w.projects[w.job[k].project].outdated = 1
@@ -192,8 +192,8 @@ def estimate(w: World) -> None:
 
 
 @compiled
-def look_ahead(w: World) -> None:
-    """Simulate round robin, unless nothing has happened since."""
+def look_ahead(w: KernelWorld) -> None:
+    """Run the round-robin simulation, unless nothing has happened since."""
     s, projects = w.host[0], w.projects
     if s.has_outcome:
         return
@@ -220,7 +220,7 @@ def look_ahead(w: World) -> None:
 
 
 @compiled
-def total_share(w: World) -> float:
+def total_share(w: KernelWorld) -> float:
     """Return the sum of all shares."""
     total = 0.0
     for p in w.projects:
@@ -229,7 +229,7 @@ def total_share(w: World) -> float:
 
 
 @compiled
-def _queues(w: World) -> Any:
+def _queues(w: KernelWorld) -> Any:
     s, projects = w.host[0], w.projects
     count, jobs = len(projects), s.jobs
     values = numpy.empty(2 * (count + jobs))
@@ -247,8 +247,8 @@ def _queues(w: World) -> Any:
 
 
 @compiled
-def learn(w: World, k: int) -> None:
-    """Learn from a job that has ended."""
+def learn(w: KernelWorld, k: int) -> None:
+    """Learn from a finished job."""
     j = w.job[k]
     p = w.projects[j.project]
     if w.host[0].jc != 2 or j.failed or j.raw <= 0.0:

@@ -1,22 +1,26 @@
-"""Compiled: what runs, and whom to ask for work (``run_list``, ``run_list_life``, ``work_fetch``)."""
+"""Compiled: run list, tasks to start and to preempt, and the project to ask for work."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from cobblestone.policy.client.availability import TIME_CONSTANT
-from cobblestone.policy.client.backoff import RPC_BACKOFF_MAX, RPC_BACKOFF_MIN
+from cobblestone.policy.client.core.values import RPC_BACKOFF_MAX, RPC_BACKOFF_MIN, TIME_CONSTANT
 from cobblestone.policy.client.estimates import DCF_ENDANGERED, DCF_TRUSTED
-from cobblestone.policy.client.round_robin import PESSIMISM
-from cobblestone.policy.client.work_fetch import FETCH_PERIOD
+from cobblestone.policy.client.published.round_robin import PESSIMISM
+from cobblestone.policy.client.published.run_list import RECENT_CHECKPOINT
+from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
 from cobblestone.simulator.kernel.accounts import available, charge_pending, total_share
 from cobblestone.simulator.kernel.world import (
+    GIVEN_WAY,
     JOBS,
     RUNNING,
+    STARTED,
     WANTED,
-    World,
+    KernelWorld,
     compiled,
     numpy,
+    take_out,
     wait_number,
 )
 
@@ -27,14 +31,14 @@ _LOW, _HIGH = DCF_TRUSTED
 
 
 @compiled
-def _endangered(w: World, k: int) -> bool:
+def _endangered(w: KernelWorld, k: int) -> bool:
     p = w.projects[w.job[k].project]
     return p.left != 0 or p.dcf >= DCF_ENDANGERED
 
 
 @compiled
-def _sooner(w: World, a: int, b: int) -> bool:
-    """Tell whether the first of two jobs is to be run before the other by deadline."""
+def _sooner(w: KernelWorld, a: int, b: int) -> bool:
+    """Return whether the first of two jobs runs before the other by deadline."""
     x, y = w.job[a], w.job[b]
     if x.deadline != y.deadline:
         return x.deadline < y.deadline
@@ -44,7 +48,7 @@ def _sooner(w: World, a: int, b: int) -> bool:
 
 
 @compiled
-def _take_endangered(w: World) -> None:
+def _take_endangered(w: KernelWorld) -> None:
     s = w.host[0]
     while s.wanted < s.ncpus:
         best = -1
@@ -62,8 +66,8 @@ def _take_endangered(w: World) -> None:
 
 
 @compiled
-def _ahead(w: World, a: int, b: int) -> bool:
-    """Tell whether the first of two jobs of a project is its candidate: running, then preempted, then by arrival."""
+def _ahead(w: KernelWorld, a: int, b: int) -> bool:
+    """Return whether the first of two jobs of a project is its candidate: running, then preempted, then by arrival."""
     x, y = w.job[a], w.job[b]
     rank_x = 0 if x.running else (1 if x.start_order else 2)
     rank_y = 0 if y.running else (1 if y.start_order else 2)
@@ -73,7 +77,7 @@ def _ahead(w: World, a: int, b: int) -> bool:
 
 
 @compiled
-def make_run_list(w: World) -> None:
+def make_run_list(w: KernelWorld) -> None:
     """Fill the list of jobs that ought to run."""
     s, projects = w.host[0], w.projects
     s.wanted = 0
@@ -111,7 +115,7 @@ def make_run_list(w: World) -> None:
 
 
 @compiled
-def list_stands(w: World) -> float:
+def list_stands(w: KernelWorld) -> float:
     """Return until when no deadline can change the run list (`run_list_life.stands_2007`)."""
     s, p = w.host[0], w.projects[0]
     if not s.plain or s.by_efficiency or len(w.projects) != 1 or s.running != min(s.ncpus, s.jobs):
@@ -128,7 +132,7 @@ def list_stands(w: World) -> float:
 
 
 @compiled
-def _first_deadlines_run(w: World) -> bool:
+def _first_deadlines_run(w: KernelWorld) -> bool:
     s = w.host[0]
     last = numpy.inf if not s.running else -numpy.inf
     for k in w.lists[RUNNING, : s.running]:
@@ -141,7 +145,7 @@ def _first_deadlines_run(w: World) -> bool:
 
 
 @compiled
-def _calm(w: World, speed: float) -> float:
+def _calm(w: KernelWorld, speed: float) -> float:
     s = w.host[0]
     before = steepness = 0.0
     calm = numpy.inf
@@ -164,8 +168,8 @@ def _calm(w: World, speed: float) -> float:
 
 
 @compiled
-def look_at_projects(w: World) -> None:
-    """Bring up to date what work fetch looks at."""
+def look_at_projects(w: KernelWorld) -> None:
+    """Update the inputs of work fetch."""
     s = w.host[0]
     charge_pending(w)
     for p in w.projects:
@@ -176,8 +180,8 @@ def look_at_projects(w: World) -> None:
 
 
 @compiled
-def fetch_by_queue(w: World) -> float:
-    """WF1; returns after how many seconds to look again."""
+def fetch_by_queue(w: KernelWorld) -> float:
+    """WF1; return the seconds until the next check."""
     s = w.host[0]
     total = total_share(w)
     seconds = numpy.zeros(len(w.projects))
@@ -207,7 +211,7 @@ def fetch_by_queue(w: World) -> float:
 
 
 @compiled
-def _urgency(w: World) -> int:
+def _urgency(w: KernelWorld) -> int:
     s = w.host[0]
     if s.shortfall <= 0.0:
         wanted = False
@@ -223,7 +227,7 @@ def _urgency(w: World) -> int:
 
 
 @compiled
-def fetch_by_shortfall(w: World) -> None:
+def fetch_by_shortfall(w: KernelWorld) -> None:
     """WF2."""
     s = w.host[0]
     s.plan, s.plan_seconds = -1, 0.0
@@ -267,7 +271,7 @@ def fetch_by_shortfall(w: World) -> None:
 
 
 @compiled
-def _request(w: World, best: int, missing: float) -> float:
+def _request(w: KernelWorld, best: int, missing: float) -> float:
     s = w.host[0]
     fetchable = 0.0
     for p in w.projects:
@@ -281,8 +285,8 @@ def _request(w: World, best: int, missing: float) -> float:
 
 
 @compiled
-def next_look(w: World) -> float:
-    """Return after how many seconds WF2 may find something (`work_fetch.next_fetch_check`)."""
+def next_look(w: KernelWorld) -> float:
+    """Return the seconds after which WF2 may find something (`work_fetch.next_fetch_check`)."""
     s, projects = w.host[0], w.projects
     speed = min(1.0, max(0.01, available(w)))
     troubled = False
@@ -315,7 +319,7 @@ def next_look(w: World) -> float:
 
 
 @compiled
-def back_off(w: World, i: int) -> None:
+def back_off(w: KernelWorld, i: int) -> None:
     """Wait before the next contact with a project."""
     p = w.projects[i]
     p.failures += 1
@@ -324,3 +328,143 @@ def back_off(w: World, i: int) -> None:
     if top > RPC_BACKOFF_MIN:
         wait = wait_number(w) * (top - RPC_BACKOFF_MIN) + RPC_BACKOFF_MIN
     p.not_before = w.host[0].core_now + wait
+
+
+# -- who gives way ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _gives_way_later(w: KernelWorld, a: int, b: int) -> bool:
+    """2007: return whether the first of two tasks is below the other in the upside-down heap."""
+    s, x, y = w.host[0], w.job[a], w.job[b]
+    trouble_x, trouble_y = w.projects[x.project].left > 0, w.projects[y.project].left > 0
+    if trouble_x != trouble_y:
+        return trouble_y
+    start_x = 0.0 if trouble_x else x.run_start - s.core_now
+    start_y = 0.0 if trouble_y else y.run_start - s.core_now
+    if start_x != start_y:
+        return start_x < start_y
+    return -x.deadline < -y.deadline
+
+
+@compiled
+def _place(w: KernelWorld, heap: Any, count: int, hole: int, job: int) -> None:
+    top = hole
+    while 2 * hole + 2 <= count:
+        child = 2 * hole + 2
+        if child == count or _gives_way_later(w, heap[child], heap[child - 1]):
+            child -= 1
+        heap[hole] = heap[child]
+        hole = child
+    while hole > top and _gives_way_later(w, heap[(hole - 1) // 2], job):
+        heap[hole] = heap[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    heap[hole] = job
+
+
+@compiled
+def _build(w: KernelWorld, heap: Any, count: int) -> None:
+    for k in range(count // 2 - 1, -1, -1):
+        _place(w, heap, count, k, heap[k])
+
+
+@compiled
+def _top(w: KernelWorld, heap: Any, count: int) -> int:
+    """Return the place of the next task to preempt."""
+    s = w.host[0]
+    if s.inverted:
+        return 0
+    best = 0
+    for k in range(1, count):
+        x, y = w.job[heap[k]], w.job[heap[best]]
+        calm_x, calm_y = w.projects[x.project].left == 0, w.projects[y.project].left == 0
+        if calm_x != calm_y:
+            better = calm_x
+        else:
+            had_x = s.core_now - x.run_start if calm_x else 0.0
+            had_y = s.core_now - y.run_start if calm_y else 0.0
+            better = had_x > had_y if had_x != had_y else x.deadline > y.deadline
+        if better:
+            best = k
+    return best
+
+
+@compiled
+def _pop(w: KernelWorld, heap: Any, count: int, at: int) -> int:
+    """Remove the task at this place; return how many are left."""
+    if not w.host[0].inverted:
+        for k in range(at, count - 1):
+            heap[k] = heap[k + 1]
+    elif count > 1:
+        _place(w, heap, count - 1, 0, heap[count - 1])
+    return count - 1
+
+
+@compiled
+def _line_up(w: KernelWorld, heap: Any) -> int:
+    """Sort the running tasks in order of preemption; return how many there are."""
+    s = w.host[0]
+    count = 0
+    for k in w.lists[RUNNING, : s.running]:
+        wanted = False
+        for other in w.lists[WANTED, : s.wanted]:
+            wanted = wanted or other == k
+        if s.inverted or not wanted:
+            place = count
+            while place and w.job[heap[place - 1]].start_order > w.job[k].start_order:
+                heap[place] = heap[place - 1]
+                place -= 1
+            heap[place] = k
+            count += 1
+    if s.inverted:
+        _build(w, heap, count)
+    return count
+
+
+@compiled
+def choose_changes(w: KernelWorld) -> None:
+    """Fill the lists of tasks to start and to preempt."""
+    s, now = w.host[0], w.host[0].core_now
+    s.started = s.given_way = 0
+    for p in w.projects:
+        p.left = p.misses
+    fresh = True
+    for k in w.lists[RUNNING, : s.running]:
+        fresh = fresh and w.job[k].checked == now
+    heap = numpy.empty(s.running + 1, numpy.int64)
+    count = _line_up(w, heap)
+    used = s.running
+    for k in w.lists[WANTED, : s.wanted]:
+        j = w.job[k]
+        gone = False
+        for other in w.lists[GIVEN_WAY, : s.given_way]:
+            gone = gone or other == k
+        if j.running and not gone:
+            if s.inverted:
+                left = take_out(heap, count, k)
+                if left < count:
+                    count = left
+                    _build(w, heap, count)
+            continue
+        if used >= s.ncpus and count:
+            at = _top(w, heap, count)
+            victim = w.job[heap[at]]
+            slice_end = victim.run_start + s.slice
+            p = w.projects[j.project]
+            if not p.left and not (now >= slice_end and (fresh or now - victim.checked < RECENT_CHECKPOINT)):
+                s.look_again = min(s.look_again, slice_end if slice_end > now else now + RECENT_CHECKPOINT)
+                continue
+            if p.left:
+                p.left -= 1
+            w.lists[GIVEN_WAY, s.given_way] = heap[at]
+            s.given_way += 1
+            count = _pop(w, heap, count, at)
+            used -= 1
+        if j.running:
+            s.given_way = take_out(w.lists[GIVEN_WAY], s.given_way, k)
+        else:
+            w.lists[STARTED, s.started] = k
+            s.started += 1
+        used += 1
+    for p in w.projects:
+        p.trouble = p.left

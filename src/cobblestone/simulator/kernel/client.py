@@ -1,11 +1,18 @@
-"""Compiled: the round of decisions of a client, and its way through a whole run (``core``, `cobblestone.simulator.driver`)."""
+"""Compiled: a client's round of decisions, its whole run, and the one function that is called from outside."""
 
 from __future__ import annotations
 
-from cobblestone.policy.client.backoff import FAILING_JOBS, FAILING_MAX, FAILING_MIN
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
 from cobblestone.policy.client.core.decisions import LONGEST_LIFE, SAFE
-from cobblestone.policy.client.work_fetch import FETCH_PERIOD
-from cobblestone.simulator.engine import TINY
+from cobblestone.policy.client.core.values import FAILING_JOBS, FAILING_MAX, FAILING_MIN
+from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
+from cobblestone.simulator import kernel
+from cobblestone.simulator.code_version import digest
+from cobblestone.simulator.host.engine import TINY
 from cobblestone.simulator.kernel.accounts import (
     charge_pending,
     charge_task,
@@ -17,6 +24,7 @@ from cobblestone.simulator.kernel.accounts import (
 )
 from cobblestone.simulator.kernel.choices import (
     back_off,
+    choose_changes,
     fetch_by_queue,
     fetch_by_shortfall,
     list_stands,
@@ -25,8 +33,10 @@ from cobblestone.simulator.kernel.choices import (
     next_look,
 )
 from cobblestone.simulator.kernel.host import (
+    answer,
     collect_ended,
     count_round,
+    drop,
     leave,
     next_event,
     pass_time,
@@ -36,8 +46,6 @@ from cobblestone.simulator.kernel.host import (
     start_task,
     stop_task,
 )
-from cobblestone.simulator.kernel.preemption import choose_changes
-from cobblestone.simulator.kernel.server import answer, drop
 from cobblestone.simulator.kernel.world import (
     DONE,
     ENDED,
@@ -48,8 +56,9 @@ from cobblestone.simulator.kernel.world import (
     SENT,
     STARTED,
     WANTED,
-    World,
+    KernelWorld,
     compiled,
+    numba,
     numpy,
     take_out,
     toggle,
@@ -59,19 +68,19 @@ from cobblestone.simulator.kernel.world import (
 
 
 @compiled
-def _may_contact(w: World, at: float) -> bool:
+def _may_contact(w: KernelWorld, at: float) -> bool:
     s = w.host[0]
     return s.interval <= 0.0 or at == s.last_contact or at - s.last_contact >= s.interval
 
 
 @compiled
-def _next_contact(w: World, now: float) -> float:
+def _next_contact(w: KernelWorld, now: float) -> float:
     s = w.host[0]
     return now if _may_contact(w, now) else s.last_contact + s.interval
 
 
 @compiled
-def _schedule(w: World) -> None:
+def _schedule(w: KernelWorld) -> None:
     s = w.host[0]
     s.must_schedule, s.last_schedule = 0, s.core_now
     if not s.every_poll:
@@ -86,7 +95,7 @@ def _schedule(w: World) -> None:
 
 
 @compiled
-def _enforce(w: World) -> None:
+def _enforce(w: KernelWorld) -> None:
     s = w.host[0]
     s.must_enforce, s.last_enforce, s.look_again = 0, s.core_now, numpy.inf
     for p in w.projects:
@@ -118,7 +127,7 @@ def _enforce(w: World) -> None:
 
 
 @compiled
-def _plan_fetch(w: World) -> None:
+def _plan_fetch(w: KernelWorld) -> None:
     s, now = w.host[0], w.host[0].core_now
     s.must_fetch = 0
     settle(w)
@@ -140,8 +149,8 @@ def _plan_fetch(w: World) -> None:
 
 
 @compiled
-def _choose_contact(w: World) -> None:
-    """Decide which project to contact now, and what for."""
+def _choose_contact(w: KernelWorld) -> None:
+    """Choose the project to contact now, and for what."""
     s, now = w.host[0], w.host[0].core_now
     s.contact = -1
     if not _may_contact(w, now):
@@ -167,13 +176,13 @@ def _choose_contact(w: World) -> None:
 
 
 @compiled
-def _least_wait(w: World) -> float:
+def _least_wait(w: KernelWorld) -> float:
     quantum = w.host[0].quantum
     return quantum if quantum else 1.0
 
 
 @compiled
-def _set_alarm(w: World) -> None:
+def _set_alarm(w: KernelWorld) -> None:
     s, now = w.host[0], w.host[0].core_now
     wake = min(s.look_again, now + s.quantum) if s.every_poll else s.look_again
     if s.jobs:
@@ -194,7 +203,7 @@ def _set_alarm(w: World) -> None:
 
 
 @compiled
-def _decide(w: World) -> None:
+def _decide(w: KernelWorld) -> None:
     s, now = w.host[0], w.host[0].core_now
     if (s.jobs or s.finished) and (s.must_schedule or now >= s.next_schedule - TINY):
         _schedule(w)
@@ -216,8 +225,8 @@ def _decide(w: World) -> None:
 
 
 @compiled
-def _core_to(w: World, now: float) -> None:
-    """Let the client's time pass."""
+def _core_to(w: KernelWorld, now: float) -> None:
+    """Advance the client's time."""
     s = w.host[0]
     seconds = now - s.core_now
     s.core_now = now
@@ -227,8 +236,8 @@ def _core_to(w: World, now: float) -> None:
 
 
 @compiled
-def _read(w: World) -> None:
-    """Tell the client how far the running tasks are."""
+def _read(w: KernelWorld) -> None:
+    """Update the client's progress of the running tasks."""
     s = w.host[0]
     for k in w.lists[RUNNING, : s.running]:
         j = w.job[k]
@@ -238,7 +247,7 @@ def _read(w: World) -> None:
 
 
 @compiled
-def _end(w: World, k: int) -> None:
+def _end(w: KernelWorld, k: int) -> None:
     """Tell the client that a task has ended."""
     s, j = w.host[0], w.job[k]
     p = w.projects[j.project]
@@ -267,8 +276,8 @@ def _end(w: World, k: int) -> None:
 
 
 @compiled
-def _tell(w: World) -> None:
-    """Contact the project and report; those reported are in the list of the started."""
+def _tell(w: KernelWorld) -> None:
+    """Contact the project and report; the reported tasks are in the list of the started."""
     s, i = w.host[0], w.host[0].contact
     w.projects[i].rpcs += 1
     left = s.started = 0
@@ -287,8 +296,8 @@ def _tell(w: World) -> None:
 
 
 @compiled
-def _take_reply(w: World, i: int) -> None:
-    """Let the client take in what a project has sent."""
+def _take_reply(w: KernelWorld, i: int) -> None:
+    """Process a project's reply in the client."""
     s, p = w.host[0], w.projects[i]
     p.sent += s.sent
     p.refused += s.refused
@@ -312,8 +321,8 @@ def _take_reply(w: World, i: int) -> None:
 
 
 @compiled
-def _step(w: World) -> None:
-    """Tell the client that it is time, with everything that has happened, until it wants nothing more."""
+def _step(w: KernelWorld) -> None:
+    """Wake the client with all new events, until it wants nothing more."""
     s = w.host[0]
     _core_to(w, s.now)
     _read(w)
@@ -323,8 +332,8 @@ def _step(w: World) -> None:
 
 
 @compiled
-def _go_through_rounds(w: World) -> None:
-    """Let the client decide until it wants nothing more; if servers are outside, until it wants a contact."""
+def _go_through_rounds(w: KernelWorld) -> None:
+    """Run the client's decisions until it wants nothing more; with outside servers, until it wants a contact."""
     s = w.host[0]
     while s.status == DONE:
         count_round(w)
@@ -350,7 +359,7 @@ def _go_through_rounds(w: World) -> None:
 
 
 @compiled
-def _look_around(w: World) -> None:
+def _look_around(w: KernelWorld) -> None:
     """Find the tasks that have ended, after the client's instructions."""
     if w.host[0].changed:
         recompute(w)
@@ -358,8 +367,8 @@ def _look_around(w: World) -> None:
 
 
 @compiled
-def _account(w: World) -> None:
-    """2007: bring the client's figures up to date."""
+def _account(w: KernelWorld) -> None:
+    """2007: update the client's figures."""
     s = w.host[0]
     _core_to(w, s.now)
     _read(w)
@@ -367,7 +376,7 @@ def _account(w: World) -> None:
 
 
 @compiled
-def _go_off(w: World) -> None:
+def _go_off(w: KernelWorld) -> None:
     s = w.host[0]
     s.off_since = s.now
     if s.quantum:
@@ -376,8 +385,8 @@ def _go_off(w: World) -> None:
 
 
 @compiled
-def _come_back(w: World) -> None:
-    """Let the time off pass and tell the client."""
+def _come_back(w: KernelWorld) -> None:
+    """Pass the time off and tell the client."""
     s = w.host[0]
     if s.until >= s.duration:
         s.now = s.duration
@@ -413,8 +422,8 @@ def _come_back(w: World) -> None:
 
 
 @compiled
-def _go_on(w: World) -> None:
-    """Go to the next event."""
+def _go_on(w: KernelWorld) -> None:
+    """Advance to the next event."""
     s = w.host[0]
     if not s.on:
         _come_back(w)
@@ -434,8 +443,8 @@ def _go_on(w: World) -> None:
         _go_off(w)
 
 
-def go_through(w: World) -> None:
-    """Go through the whole duration and close the books; if servers are outside, up to the next contact.
+def go_through(w: KernelWorld) -> None:
+    """Run the whole duration and close the books; with outside servers, up to the next contact.
 
     The caller tells the server of the jobs in the list of the started, fills that of the jobs sent, and calls again.
     """
@@ -457,7 +466,7 @@ def go_through(w: World) -> None:
 
 
 @compiled
-def _close(w: World) -> None:
+def _close(w: KernelWorld) -> None:
     """Stop everything and close the books."""
     s = w.host[0]
     while s.running:
@@ -471,3 +480,27 @@ def _close(w: World) -> None:
         leave(w, k)
     for k in w.lists[FINISHED, : s.finished]:
         leave(w, k)
+
+
+_go_through = compiled(go_through)  # not in the closure below, whose values name the compiled code
+
+
+@lru_cache(maxsize=1)
+def load_kernel() -> Any:  # Any: Numba has no types
+    """Return the compiled :func:`go_through`.
+
+    It is compiled once per machine and version of the code: a change in another file, or of a constant of the policies, is
+    nothing that Numba sees by itself.
+    """
+    version = f"{digest([Path(__file__).parent])} {_constants()}"
+
+    def run(world: KernelWorld) -> None:
+        _ = version
+        _go_through(world)
+
+    return numba.njit(error_model="numpy", cache=True)(run)
+
+
+def _constants() -> str:
+    modules = [vars(module) for module in vars(kernel).values() if isinstance(module, ModuleType)]
+    return repr(sorted({(name, repr(each[name])) for each in modules for name in each if name.isupper()}))

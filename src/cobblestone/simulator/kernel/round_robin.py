@@ -1,11 +1,11 @@
-"""Compiled twins of the two round-robin simulations (`cobblestone.policy.client.round_robin`), operation by operation."""
+"""Compiled twins of the two round-robin simulations of the published family, operation by operation."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from cobblestone.policy.client.round_robin import PESSIMISM
+from cobblestone.policy.client.published.round_robin import PESSIMISM
 
 numpy: Any = import_module("numpy")  # Any: Numba has no types
 numba: Any = import_module("numba")
@@ -25,7 +25,7 @@ def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
 
 @_inline
 def _sort_in(level: Any, job: Any, k: int) -> None:
-    """Let the entry ``k`` sink to its place among those before it: falling levels, of equal ones the later job first."""
+    """Sift the entry ``k`` to its place among those before it: descending levels, ties with the later job first."""
     while k and (level[k] > level[k - 1] or (level[k] == level[k - 1] and job[k] > job[k - 1])):
         level[k], level[k - 1] = level[k - 1], level[k]
         job[k], job[k - 1] = job[k - 1], job[k]

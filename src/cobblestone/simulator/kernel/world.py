@@ -1,4 +1,4 @@
-"""Everything that a compiled run knows, and where its random numbers come from."""
+"""The state of a compiled run, and its random numbers."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ JOB = _record(_JOB_FLOATS, _JOB_WHOLE)
 MOST_JOBS = 8192
 
 
-class World(NamedTuple):
-    """Everything that a run knows."""
+class KernelWorld(NamedTuple):
+    """The state of a run."""
 
     host: Any  # Any: arrays
     projects: Any
@@ -66,7 +66,7 @@ JOBS, FINISHED, RUNNING, WANTED, STARTED, GIVEN_WAY, SENT, ENDED, FREE, C_STATE 
 
 @compiled
 def take_out(items: Any, count: int, job: int) -> int:
-    """Take a job out of a list; returns how many are left."""
+    """Remove a job from a list; return how many are left."""
     k = 0
     while k < count and items[k] != job:
         k += 1
@@ -79,7 +79,7 @@ def take_out(items: Any, count: int, job: int) -> int:
 
 @compiled
 def total_of(values: Any, count: int) -> float:
-    """Add up as ``float_sum`` does; numpy's own sum takes another order."""
+    """Return the sum in the order of ``float_sum``; numpy's own sum uses another order."""
     total = 0.0
     for k in range(count):
         total += values[k]
@@ -90,8 +90,8 @@ def total_of(values: Any, count: int) -> float:
 
 
 @compiled
-def uniform(w: World) -> float:
-    """Return the next number of the C library."""
+def uniform(w: KernelWorld) -> float:
+    """Return the next number of the C library's generator."""
     s, state = w.host[0], w.lists[C_STATE]
     i = s.c_index
     word = (state[(i - 31) % 31] + state[(i - 3) % 31]) & 0xFFFFFFFF
@@ -101,7 +101,7 @@ def uniform(w: World) -> float:
 
 
 @compiled
-def wait_number(w: World) -> float:
+def wait_number(w: KernelWorld) -> float:
     """Return the next random number for a wait."""
     s = w.host[0]
     if s.shared:
@@ -114,7 +114,7 @@ def wait_number(w: World) -> float:
 
 
 @compiled
-def normal(w: World) -> float:
+def normal(w: KernelWorld) -> float:
     """Return a standard normal number (`streams.normal_by_inversion`)."""
     u = uniform(w)
     tail = u if u < 0.5 else 1.0 - u
@@ -128,8 +128,8 @@ def normal(w: World) -> float:
 
 
 @compiled
-def toggle(w: World) -> None:
-    """Go to the host's next period."""
+def toggle(w: KernelWorld) -> None:
+    """Advance to the host's next period."""
     s = w.host[0]
     s.on = 1 - s.on
     if not s.shared:

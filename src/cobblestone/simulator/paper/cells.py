@@ -1,4 +1,4 @@
-"""The runs behind each figure, as plain values that can travel to another process."""
+"""The paper's scenarios (Tables 1 to 4), and the runs behind each figure as plain values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,121 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.round_robin_backends import PURE
-from cobblestone.simulator import presets
+from cobblestone.policy.client.published.round_robin import PURE
 from cobblestone.simulator.code_version import code_version
-from cobblestone.simulator.metrics import Metrics
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import Compatibility, Scenario
-from cobblestone.simulator.statistics import estimate
+from cobblestone.simulator.host.books import FiguresOfMerit
+from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.report.statistics import estimate
+from cobblestone.simulator.world.scenario import (
+    DAY,
+    HOUR,
+    AppModel,
+    Compatibility,
+    HostModel,
+    JobSizes,
+    OnOff,
+    Preferences,
+    ProjectModel,
+    Scenario,
+)
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
+
+JOB_FLOPS = 1.3e13
+HOST_FLOPS = 1e9
+PRINTED_BOUND = 9 * DAY
+TIGHT_BOUND = 65000.0
+
+#: Mean on-period of 1000 s and 80 % availability: the only reading of the tables under which the stated results come out.
+AVAILABILITY = OnOff(fraction=0.8, mean_on=1000.0)
+
+
+def base(compatibility: Compatibility | None = None) -> Scenario:
+    """Tables 1 to 4: one project, two CPUs, 100 days."""
+    compat = compatibility or Compatibility()
+    belief = "efficiency" if compat.faults.request_ignores_availability else "statistics"
+    return Scenario(
+        name="base",
+        duration=100 * DAY,
+        host=HostModel(ncpus=2, flops=HOST_FLOPS, availability=AVAILABILITY, believed_availability=belief),
+        preferences=Preferences(),
+        projects=(project("P01"),),
+        compatibility=compat,
+    )
+
+
+def project(
+    name: str,
+    *,
+    bound: float = PRINTED_BOUND,
+    flops: float = JOB_FLOPS,
+    share: float = 100.0,
+    error: float = 1.0,
+    stdev: float = 0.0,
+) -> ProjectModel:
+    """One project with one app; ``error`` is true size over estimate, ``stdev`` in units of the mean."""
+    app = AppModel(
+        latency_bound=bound, flops_estimate=flops / error, sizes=JobSizes(mean=flops, stdev=stdev * flops)
+    )
+    return ProjectModel(name=name, share=share, apps=(app,))
+
+
+def mix(count: int, *, bound: float = PRINTED_BOUND, compatibility: Compatibility | None = None) -> Scenario:
+    """Projects 1 ... count; size, latency bound and share of project i are i times those of the first
+    (Figures 1 and 4).
+    """
+    projects = tuple(
+        project(f"P{i:02d}", bound=bound * i, flops=JOB_FLOPS * i, share=100.0 * i)
+        for i in range(1, count + 1)
+    )
+    return replace(base(compatibility), name=f"mix {count}, base bound {bound:g} s", projects=projects)
+
+
+def slack(value: float, *, error: float = 1.0, compatibility: Compatibility | None = None) -> Scenario:
+    """One project whose latency bound is ``value`` times the mean run time (Figures 2 and 6)."""
+    bound = value * JOB_FLOPS / HOST_FLOPS
+    return replace(
+        base(compatibility),
+        name=f"slack {value:g}, error {error:g}",
+        projects=(project("P01", bound=bound, error=error),),
+    )
+
+
+def buffer(
+    value: float,
+    hours: float,
+    *,
+    minimum_share: float = 0.1 / 0.35,
+    compatibility: Compatibility | None = None,
+) -> Scenario:
+    """Slack and total buffer; the buffer is split between minimum and additional part as printed (Figure
+    3).
+    """
+    seconds = hours * HOUR
+    prefs = Preferences(buffer_min=seconds * minimum_share, buffer_additional=seconds * (1.0 - minimum_share))
+    return replace(
+        slack(value, compatibility=compatibility),
+        name=f"slack {value:g}, buffer {hours:g} h",
+        preferences=prefs,
+    )
+
+
+def variance(stdev: float, *, compatibility: Compatibility | None = None) -> Scenario:
+    """Two projects with sizes 1 and 10, standard deviation ``stdev`` times the mean, connected every two
+    days (Figure 5).
+    """
+    scenario = base(compatibility)
+    return replace(
+        scenario,
+        name=f"stdev {stdev:g}",
+        host=replace(scenario.host, connection_interval=2 * DAY),
+        preferences=Preferences(buffer_min=2 * DAY, buffer_additional=0.0),
+        projects=(
+            project("P01", stdev=stdev),
+            project("P02", flops=10 * JOB_FLOPS, stdev=stdev),
+        ),
+    )
+
 
 Mode = Literal["corrected", "compatible", "literal", "relative"]
 """``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
@@ -44,10 +150,10 @@ STDEVS = (1.0, 3.0, 10.0, 100.0, 1000.0)
 ERRORS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
 _PRESETS: dict[str, Callable[..., Scenario]] = {
-    "mix": presets.mix,
-    "slack": presets.slack,
-    "buffer": presets.buffer,
-    "variance": presets.variance,
+    "mix": mix,
+    "slack": slack,
+    "buffer": buffer,
+    "variance": variance,
 }
 
 
@@ -62,7 +168,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A text that names the cell in the file of results."""
+        """Return a text that identifies the cell in the file of results."""
         return json.dumps([self.preset, dict(self.values), self.policy, self.mode], sort_keys=True)
 
     def scenario(self) -> Scenario:
@@ -95,14 +201,14 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     return runs
 
 
-def _way(*, compiled: bool) -> Callable[[Scenario, PolicyChoice, int], Metrics]:
+def _way(*, compiled: bool) -> Callable[[Scenario, PolicyChoice, int], FiguresOfMerit]:
     """Return what finds the figures of merit of a run: as a whole in ``compiled`` form, where Numba is installed."""
     from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
 
     backends = load_compiled()
     if not compiled or backends is PURE:
         return lambda scenario, policy, seed: simulate(scenario, policy, seed=seed, backends=backends).metrics
-    from cobblestone.simulator.paper.whole_runs import metrics_of
+    from cobblestone.simulator.population.compiled_runs import metrics_of
 
     return metrics_of
 
@@ -119,7 +225,7 @@ def run_cells(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[dict[str, float]]]:
-    """Run many cells, by key; each result is kept in ``folder`` as soon as it is there, and used again by the same code."""
+    """Run many cells, by key; each result is stored in ``folder`` when done, and reused by the same code."""
     folder.mkdir(parents=True, exist_ok=True)
     backend = open_backend(scheduler, workers=workers)
     keep = folder / "runs.jsonl"
@@ -154,7 +260,7 @@ def other_mode(cell: Cell, mode: Mode) -> Cell:
 
 def mix_cell(count: int, policy: str, mode: Mode, *, tight: bool) -> Cell:
     """Mix of ``count`` projects with the tight or the printed base bound."""
-    bound = presets.TIGHT_BOUND if tight else presets.PRINTED_BOUND
+    bound = TIGHT_BOUND if tight else PRINTED_BOUND
     return Cell("mix", (("bound", bound), ("count", float(count))), policy, mode)
 
 
@@ -181,7 +287,7 @@ def variance_cell(stdev: float, policy: str, mode: Mode) -> Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class PaperCurve:
     """A curve of a figure: label, points (x, cell)."""
 
     label: str
@@ -189,80 +295,80 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PaperFigure:
     """One figure of the paper."""
 
     number: int
     title: str
     x_label: str
     metrics: tuple[str, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[PaperCurve, ...]
     log_x: bool = False
 
 
 BASE = "CS2_WF2_WS2_JC2"
 
 
-def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
+def figures(mode: Mode, *, tight: bool = True) -> tuple[PaperFigure, ...]:
     """Return the six figures in one mode; ``tight`` chooses the base bound of Figures 1 and 4."""
 
     mixes = MIXES if tight else PRINTED_MIXES
 
-    def over_mix(policy: str) -> Curve:
-        return Curve(policy, tuple((float(m), mix_cell(m, policy, mode, tight=tight)) for m in mixes))
+    def over_mix(policy: str) -> PaperCurve:
+        return PaperCurve(policy, tuple((float(m), mix_cell(m, policy, mode, tight=tight)) for m in mixes))
 
     preset = "base slack 5" if tight else "printed base bound, 9 days"
     return (
-        Figure(
+        PaperFigure(
             1,
             f"CPU scheduling, {preset}",
             "number of projects",
             METRICS,
             (over_mix("CS1_WF2_WS2_JC2"), over_mix(BASE)),
         ),
-        Figure(
+        PaperFigure(
             2,
             "Deadline slack",
             "slack",
             ("waste",),
-            (Curve(BASE, tuple((s, slack_cell(s, BASE, mode)) for s in SLACKS)),),
+            (PaperCurve(BASE, tuple((s, slack_cell(s, BASE, mode)) for s in SLACKS)),),
             log_x=True,
         ),
-        Figure(
+        PaperFigure(
             3,
             "Size of the work buffer",
             "buffer, hours",
             ("waste",),
             tuple(
-                Curve(f"slack {s:g}", tuple((h, buffer_cell(s, h, BASE, mode)) for h in BUFFERS))
+                PaperCurve(f"slack {s:g}", tuple((h, buffer_cell(s, h, BASE, mode)) for h in BUFFERS))
                 for s in BUFFER_SLACKS
             ),
         ),
-        Figure(
+        PaperFigure(
             4,
             f"Work fetch, {preset}",
             "number of projects",
             METRICS,
             (over_mix("CS2_WF1_WS2_JC2"), over_mix(BASE)),
         ),
-        Figure(
+        PaperFigure(
             5,
             "Work send",
             "standard deviation of job size / mean",
             METRICS,
             tuple(
-                Curve(policy, tuple((s, variance_cell(s, policy, mode)) for s in STDEVS))
+                PaperCurve(policy, tuple((s, variance_cell(s, policy, mode)) for s in STDEVS))
                 for policy in ("CS2_WF2_WS1_JC2", BASE)
             ),
             log_x=True,
         ),
-        Figure(
+        PaperFigure(
             6,
             "Completion estimates, slack 4",
             "true size / estimate",
             ("waste",),
             tuple(
-                Curve(policy, tuple((f, slack_cell(4.0, policy, mode, error=f)) for f in ERRORS))
+                PaperCurve(policy, tuple((f, slack_cell(4.0, policy, mode, error=f)) for f in ERRORS))
                 for policy in ("CS2_WF2_WS2_JC1", BASE)
             ),
         ),

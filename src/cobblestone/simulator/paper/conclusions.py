@@ -1,4 +1,4 @@
-"""Which of the paper's sentences hold, judged by the runs; and what the runs show that the paper does not say."""
+"""Which of the paper's claims hold according to the runs, and effects in the runs that the paper does not mention."""
 
 from __future__ import annotations
 
@@ -7,16 +7,32 @@ from dataclasses import dataclass
 from html import escape
 
 from cobblestone.simulator.paper.cells import BASE, METRICS, Cell, figures, other_mode
-from cobblestone.simulator.paper.claims import CLAIMS, EQUAL, NOW, PRINTED, THEN, Claim, Part, World
-from cobblestone.simulator.paper.contrast import Finding, Outcome, Term, all_of, paired
-from cobblestone.simulator.paper.draw import LABELS, Results
+from cobblestone.simulator.paper.claims import (
+    CLAIMS,
+    EQUAL,
+    NOW,
+    PRINTED,
+    THEN,
+    ClaimSetting,
+    PaperClaim,
+    Part,
+)
+from cobblestone.simulator.paper.figures import (
+    LABELS,
+    ClaimFinding,
+    ClaimOutcome,
+    Results,
+    Term,
+    all_of,
+    paired,
+)
 from cobblestone.simulator.paper.golden import golden
-from cobblestone.simulator.statistics import Estimate
+from cobblestone.simulator.report.statistics import Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """A sentence of the paper, what the runs say of it, and the figures."""
+    """A claim of the paper, the verdict of the runs, and the figures."""
 
     figure: int
     statement: str
@@ -26,7 +42,7 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A difference between two policies that is surely there, at a point of which no sentence of the paper speaks."""
+    """A significant difference between two policies, at a point that no claim of the paper covers."""
 
     figure: int
     policies: str
@@ -37,7 +53,7 @@ class Effect:
 
 
 def needed_cells() -> dict[str, Cell]:
-    """Return the cells, by key, that the claims look at."""
+    """Return the cells, by key, that the claims need."""
     return {
         cell.key: cell
         for claim in CLAIMS
@@ -50,29 +66,31 @@ def needed_cells() -> dict[str, Cell]:
 
 
 def draw_conclusions(results: Results) -> list[Conclusion]:
-    """Judge each sentence, with the faults of 2007 and without them."""
+    """Judge each claim, with the faults of 2007 and without them."""
     known = _golden_runs()
     return [_judge(claim, results, known) for claim in CLAIMS]
 
 
-def _worlds(claim: Claim) -> tuple[World, ...]:
+def _worlds(claim: PaperClaim) -> tuple[ClaimSetting, ...]:
     return (THEN, NOW, PRINTED) if claim.of_mixes else (THEN, NOW)
 
 
-def _judge(claim: Claim, results: Results, known: Results) -> Conclusion:
+def _judge(claim: PaperClaim, results: Results, known: Results) -> Conclusion:
     if claim.settled is not None:
         outcome = claim.settled()
-        verdict = {Finding.TRUE: "holds", Finding.FALSE: "does not hold"}.get(
+        verdict = {ClaimFinding.TRUE: "holds", ClaimFinding.FALSE: "does not hold"}.get(
             outcome.finding, "no matter for a simulation"
         )
         return Conclusion(claim.figure, claim.sentence, verdict, outcome.evidence)
-    findings: dict[World, Finding] = {}
-    parts: dict[World, list[Outcome]] = {}
+    findings: dict[ClaimSetting, ClaimFinding] = {}
+    parts: dict[ClaimSetting, list[ClaimOutcome]] = {}
     for world in _worlds(claim):
         parts[world] = [part.judge(results, part.terms(world), part.metric) for part in claim.parts]
         findings[world] = all_of(outcome.finding for outcome in parts[world])
     then_code = [_by_the_code_of_2007(part, known) for part in claim.parts]
-    verdict = _verdict(findings, all_of(o.finding for o in then_code if o.finding is not Finding.NOT_RUN))
+    verdict = _verdict(
+        findings, all_of(o.finding for o in then_code if o.finding is not ClaimFinding.NOT_RUN)
+    )
     lines = [
         _evidence(part, {w: parts[w][k] for w in parts}, then_code[k]) for k, part in enumerate(claim.parts)
     ]
@@ -81,31 +99,35 @@ def _judge(claim: Claim, results: Results, known: Results) -> Conclusion:
     )
 
 
-def _verdict(findings: dict[World, Finding], code: Finding) -> str:
-    """Put the findings of the worlds into words."""
+def _verdict(findings: dict[ClaimSetting, ClaimFinding], code: ClaimFinding) -> str:
+    """Return the findings in words."""
     then, now = findings[THEN], findings[NOW]
     printed = findings.get(PRINTED, then)
-    if Finding.NOT_RUN in (then, now):
+    if ClaimFinding.NOT_RUN in (then, now):
         return "not run"
-    if then is now is Finding.TRUE:
+    if then is now is ClaimFinding.TRUE:
         return (
             "holds"
-            if printed is not Finding.FALSE
+            if printed is not ClaimFinding.FALSE
             else "holds with the tight base bound, not with the printed one"
         )
-    if then is now is Finding.FALSE:
-        return "false, by the code of 2007 too" if code is Finding.FALSE else "does not hold"
-    if then is Finding.TRUE and now is Finding.FALSE:
+    if then is now is ClaimFinding.FALSE:
+        return "false, by the code of 2007 too" if code is ClaimFinding.FALSE else "does not hold"
+    if then is ClaimFinding.TRUE and now is ClaimFinding.FALSE:
         return "came from a fault"
-    if then is Finding.FALSE and now is Finding.TRUE:
+    if then is ClaimFinding.FALSE and now is ClaimFinding.TRUE:
         return "holds without the faults only"
-    words = {Finding.TRUE: "holds", Finding.FALSE: "does not hold", Finding.UNDECIDED: "undecided"}
+    words = {
+        ClaimFinding.TRUE: "holds",
+        ClaimFinding.FALSE: "does not hold",
+        ClaimFinding.UNDECIDED: "undecided",
+    }
     if then is now:
         return "undecided"
     return f"undecided: {words[then]} with the faults, {words[now]} without"
 
 
-def _evidence(part: Part, outcomes: dict[World, Outcome], code: Outcome) -> str:
+def _evidence(part: Part, outcomes: dict[ClaimSetting, ClaimOutcome], code: ClaimOutcome) -> str:
     shown = [f"{part.measure}. With the faults {outcomes[THEN].evidence}, without {outcomes[NOW].evidence}"]
     if PRINTED in outcomes and outcomes[PRINTED].evidence:
         shown.append(f"printed base bound {outcomes[PRINTED].evidence}")
@@ -122,17 +144,17 @@ def _golden_runs() -> dict[str, list[dict[str, float]]]:
     return {key: [values, values] for key, values in found.items()}
 
 
-def _by_the_code_of_2007(part: Part, known: Results) -> Outcome:
-    """Judge a part by the known figures, as far as there are any."""
+def _by_the_code_of_2007(part: Part, known: Results) -> ClaimOutcome:
+    """Judge a part by the known figures, if there are any."""
     terms = [
         t
-        for t in part.terms(World("literal"))
+        for t in part.terms(ClaimSetting("literal"))
         if all(part.metric in known.get(c.key, [{}])[0] for c in (t.cell, t.less) if c is not None)
     ]
     if not terms:
-        return Outcome(Finding.NOT_RUN, "")
+        return ClaimOutcome(ClaimFinding.NOT_RUN, "")
     finding, evidence = part.judge(known, terms, part.metric)
-    return Outcome(finding, evidence.replace(" ±0.000", ""))
+    return ClaimOutcome(finding, evidence.replace(" ±0.000", ""))
 
 
 def unmentioned(results: Results) -> list[Effect]:
@@ -172,7 +194,7 @@ def _pairs() -> Iterator[tuple[int, str, float, Cell, Cell]]:
 
 
 def conclusions(results: Results) -> str:
-    """Return sentences and unmentioned effects as two sections of the report."""
+    """Return claims and unmentioned effects as two sections of the report."""
     rows = "".join(
         f"<tr><td>{c.figure or ''}</td><td>{escape(c.statement)}</td><td><b>{escape(c.verdict)}</b></td>"
         f"<td>{escape(c.evidence)}</td></tr>"

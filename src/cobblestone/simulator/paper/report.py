@@ -1,22 +1,30 @@
-"""The report of the reproduction: tables, figures, comparison, and what follows for the paper's
+"""Run everything behind the paper's figures, and report tables, figures, comparison and conclusions about the paper's claims.
+
+The report of the reproduction: tables, figures, comparison, and what follows for the paper's
 conclusions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
 from cobblestone.simulator.paper.cells import (
     FEWEST,
+    ONE_SEED,
     Cell,
-    Figure,
+    Mode,
+    PaperFigure,
+    as_task,
+    figures,
     other_mode,
+    run_cells,
 )
-from cobblestone.simulator.paper.conclusions import conclusions
-from cobblestone.simulator.paper.draw import LABELS, Results, point
-from cobblestone.simulator.paper.golden import Golden
+from cobblestone.simulator.paper.conclusions import conclusions, needed_cells
+from cobblestone.simulator.paper.figures import LABELS, Results, draw_figure, point, write_csv
+from cobblestone.simulator.paper.golden import Golden, golden
+from cobblestone.simulator.report.picture import load_matplotlib
 
 TABLES = """
 <h2>Tables 1 to 4: parameters</h2><div class='wide'><table><tr><th>Table</th><th>Parameter</th><th>Value</th></tr>
@@ -45,7 +53,7 @@ def write_report(
     path: Path,
     results: Results,
     golden: Sequence[Golden],
-    shown: Sequence[tuple[Figure, str]],
+    shown: Sequence[tuple[PaperFigure, str]],
     *,
     seeds: int,
     precision: float = 0.0,
@@ -80,8 +88,8 @@ def write_report(
     temporary.replace(path)
 
 
-def described(figure: Figure, results: Results) -> str:
-    """Say in words what a figure shows: where each curve begins and ends, for each panel."""
+def described(figure: PaperFigure, results: Results) -> str:
+    """Return a description of a figure in words: start and end of each curve, for each panel."""
     panels: list[str] = []
     for metric in figure.metrics:
         curves: list[str] = []
@@ -129,7 +137,7 @@ def comparison(results: Results, golden: Sequence[Golden]) -> str:
 
 
 def _other_numbers(results: Results, item: Golden) -> str:
-    """Return the same cell with other random numbers; those with the check mended are run draw by draw only."""
+    """Return the same cell with other random numbers; those with the corrected check are only run draw by draw."""
     if item.cell.mode != "literal":
         return ""
     return _known(results, other_mode(item.cell, "compatible"), item.metric)
@@ -137,3 +145,85 @@ def _other_numbers(results: Results, item: Golden) -> str:
 
 def _known(results: Results, cell: Cell, metric: str) -> str:
     return str(point(results, cell.key, metric)) if cell.key in results else ""
+
+
+#: Half width of the intervals with which a cell has runs enough.
+PRECISION = 0.02
+#: With so many cells it pays to compile what runs them.
+MANY_CELLS = 50
+#: Replicates of cells that no figure shows; they stand in the comparison only.
+SEEDS_BESIDE_FIGURES = 2
+NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
+
+
+def shown_figures() -> list[tuple[PaperFigure, Mode, str]]:
+    """Return the figures of the report with mode and file name, the tight mix and (Figures 1 and 4) the
+    printed one.
+    """
+    modes: tuple[Mode, ...] = ("compatible", "corrected")
+    found: list[tuple[PaperFigure, Mode, str]] = [
+        (f, mode, f"figure{f.number}-{mode}") for mode in modes for f in figures(mode)
+    ]
+    printed = [f for f in figures("compatible", tight=False) if f.number in (1, 4)]
+    found.extend((f, modes[0], f"figure{f.number}-printed-bound") for f in printed)
+    return sorted(found, key=lambda item: (item[0].number, item[2]))
+
+
+def reproduce(
+    folder: Path,
+    *,
+    seeds: int = 10,
+    precision: float = PRECISION,
+    scheduler: str = "",
+    workers: int | None = None,
+    literal: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run of the same code has left in
+    ``folder`` is used.
+
+    A cell has up to ``seeds`` runs, fewer if the intervals of all figures of merit are no wider than ``precision`` before.
+    ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
+    """
+    load_matplotlib()  # if it is missing, that is said before the work
+    shown = shown_figures()
+    cells: dict[str, Cell] = {}
+    for figure, _, _ in shown:
+        for curve in figure.curves:
+            cells.update((cell.key, cell) for _, cell in curve.points)
+    cells.update(needed_cells())
+    known = golden() if literal else ()
+    replicates = dict.fromkeys(cells, seeds)
+    for item in known:
+        cells[item.cell.key] = item.cell
+        replicates[item.cell.key] = seeds
+        right = other_mode(item.cell, "corrected")
+        cells[right.key] = right
+        replicates.setdefault(right.key, min(seeds, SEEDS_BESIDE_FIGURES))
+    compiled = len(cells) >= MANY_CELLS
+    # long runs first, so that no core waits at the end
+    order = sorted(cells, key=lambda k: -_cost(cells[k], replicates[k]))
+    tasks = {
+        f"{key} x{replicates[key]} ±{precision:g}": as_task(
+            cells[key], replicates[key], precision, compiled=compiled
+        )
+        for key in order
+    }
+    kept = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)
+    results = {key.rpartition(" x")[0]: runs for key, runs in kept.items()}
+    pictures: list[tuple[PaperFigure, str]] = []
+    for figure, mode, name in shown:
+        write_csv(figure, results, folder / f"{name}.csv")
+        draw_figure(figure, results, folder / f"{name}.png", subtitle=NAMES[mode])
+        pictures.append((figure, f"{name}.png"))
+    report = folder / "report.html"
+    write_report(report, results, known, pictures, seeds=seeds, precision=precision)
+    return report
+
+
+def _cost(cell: Cell, seeds: int) -> float:
+    """Return roughly how long a cell takes, in units of one run of one project."""
+    projects = dict(cell.values).get("count", 1.0)
+    if cell.mode in ONE_SEED:
+        return 5.0 + 0.6 * projects
+    return seeds * (1.0 + 0.05 * projects)

@@ -1,4 +1,4 @@
-"""One DuckDB file of all projects for the pages: accounts joined to persons, ranked, and sorted by what pages look for.
+"""One DuckDB file of all projects for the pages: accounts joined to persons, ranked, and sorted for the pages' queries.
 
 Everything with credit is an *entity* of a kind (user, host, team, country, system, processor, project).  An entity belongs to a
 project, or to none (``project = 0``): then it stands for all its members at projects, a person for accounts, for instance.
@@ -28,13 +28,11 @@ from typing import Any
 
 import duckdb
 
-from cobblestone.ops.durable_files import sync_file, sync_folder
-from cobblestone.statistics.settings import Join, Source
-from cobblestone.statistics.state import SiteFolder
+from cobblestone.ops.files import sync_file, sync_folder
+from cobblestone.statistics.folder import CollectedSource, Join, SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import decayed, parquet, text
-from cobblestone.statistics.store.merges import merged_file
-from cobblestone.statistics.store.rows import badge_file
+from cobblestone.statistics.store.rows import badge_file, merged_file
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
 FORMAT = 4
@@ -43,24 +41,24 @@ AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class PublishedProject:
     """A project whose rows are published."""
 
     number: int  #: its place on the list, from 1
-    source: Source
+    source: CollectedSource
     rows: Path
     exported: float
 
 
 def published(folder: SiteFolder) -> Path | None:
-    """Return the newest file for pages; None: there is none yet."""
+    """Return the newest file for pages; None if there is none yet."""
     return max(folder.published.glob("[0-9]*.duckdb"), default=None)
 
 
 def build(
-    folder: SiteFolder, members: Sequence[Member], *, now: float, step: float = history.DAY_SECONDS
+    folder: SiteFolder, members: Sequence[PublishedProject], *, now: float, step: float = history.DAY_SECONDS
 ) -> Path:
-    """Make the file for pages from what all projects said last, and note the day's figures; return it.  Raises OSError."""
+    """Make the file for pages from the latest data of all projects, and record the day's figures; return it.  Raises OSError."""
     folder.published.mkdir(parents=True, exist_ok=True)
     for left in folder.published.glob(".*"):
         left.unlink()
@@ -89,7 +87,7 @@ def build(
     return target
 
 
-def _union(members: Iterable[Member], file: str, columns: str, now: float) -> str:
+def _union(members: Iterable[PublishedProject], file: str, columns: str, now: float) -> str:
     return " UNION ALL BY NAME ".join(
         f"SELECT {member.number}::INTEGER AS project, {_known(member.rows / file, columns)}, total,"
         f" {decayed('recent', 'recent_time', now)} AS recent"
@@ -99,12 +97,12 @@ def _union(members: Iterable[Member], file: str, columns: str, now: float) -> st
 
 
 def _known(path: Path, columns: str) -> str:
-    """Return columns in SQL; rows that a version before wrote have no GPUs."""
+    """Return columns in SQL; rows written by an earlier version have no GPUs."""
     there = pq.read_schema(path).names
     return ", ".join(each if each in there else f"'' AS {each}" for each in columns.split(", "))
 
 
-def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     db.execute(
         "CREATE TABLE project (project INTEGER, name VARCHAR, title VARCHAR, url VARCHAR, joins VARCHAR,"
         " credit_per_gflops_day DOUBLE, exported DOUBLE)"
@@ -131,7 +129,7 @@ def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: flo
     )
 
 
-def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     """Make the table of accounts with the person that each belongs to."""
     rows = _union(members, "user.parquet", "id, name, cpid, country, team_id, create_time", now)
     db.execute(f"""
@@ -164,7 +162,7 @@ def _persons(db: duckdb.DuckDBPyConnection) -> None:
             min(create_time), NULL FROM account GROUP BY person""")
 
 
-def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time, gpus", now)
     db.execute(f"""
         CREATE TEMP TABLE computer AS
@@ -187,7 +185,7 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
             arg_min(system || gpu_text, project), min(create_time), NULL FROM computer GROUP BY whole""")
 
 
-def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     rows = _union(members, "team.parquet", "id, name, country, create_time", now)
     db.execute(f"""
         CREATE TEMP TABLE team AS
@@ -210,8 +208,8 @@ def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
         ORDER BY whole, rank_total""")
 
 
-def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
-    """Add the badges of accounts and teams; rows that a version before wrote have none."""
+def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
+    """Add the badges of accounts and teams; rows written by an earlier version have none."""
     db.execute(
         "CREATE TEMP TABLE badge_raw (kind VARCHAR, whole VARCHAR, project INTEGER, key VARCHAR, title VARCHAR, image VARCHAR,"
         " since DOUBLE)"
@@ -227,8 +225,8 @@ def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
     db.execute("CREATE TABLE badge AS FROM badge_raw ORDER BY kind, whole, project, since, title")
 
 
-def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> None:
-    """Note which accounts went on in which: see `store.merges`."""
+def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
+    """Record which accounts were merged into which: see `store.merges`."""
     db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE)")
     for member in members:
         if (path := merged_file(member.rows)).exists():
@@ -259,7 +257,7 @@ def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def _ranked(db: duckdb.DuckDBPyConnection) -> None:
-    """Sort what there is by each thing that pages look for: reading a few rows then reads one small part of the file."""
+    """Sort the rows by each key that pages use: reading a few rows then reads one small part of the file."""
     db.execute("""
         CREATE TEMP TABLE ranked AS
         SELECT *, row_number() OVER by_total::INTEGER AS rank_total, row_number() OVER by_recent::INTEGER AS rank_recent

@@ -1,4 +1,11 @@
-"""The rows of one project's export: each number once, without who was deleted; what changed becomes history."""
+"""The rows of one project's export: each number once; changes become history; merged accounts are joined.
+
+Accounts that a project merged: the history of the one that went goes on under the one that has its credit.
+
+An account was merged when it is gone on a day on which another one with the same cross-project id took over its credit.  Its
+history stays where it is; a note says under which account it counts, and until when.  The note is kept from export to export
+as long as that account is known, and ends when the account that went is back.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +18,71 @@ from typing import Any
 import duckdb
 
 from cobblestone.domain.exports import ExportedBadge
-from cobblestone.statistics.state import ProjectFolder
+from cobblestone.statistics.folder import ExportFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
-from cobblestone.statistics.store.merges import find_merged, keep_merged
+
+LEAST_SHARE, MOST_SHARE = 0.999, 2.0
+"""An account took over another one's credit if it grew by at least and at most so many times that much: who grows by more
+grew by own work, and a small account that was erased that day is none that was merged."""
+MOST_MERGED = 10_000
+"""Of one project, the last ones."""
+MOST_INTO_ONE = 20
+"""Into one account, the last ones."""
+
+
+def merged_file(rows: Path) -> Path:
+    """Return the path of the list of merged accounts."""
+    return rows / "merged.parquet"
+
+
+def find_merged(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: float) -> None:
+    """Make the table ``merged`` of accounts that are gone (id), with the one they were merged into (heir) and since when (day).
+
+    ``known_merged`` holds those that the export before knew.
+    """
+    db.execute("CREATE TEMP TABLE known_merged (id BIGINT, heir BIGINT, day DOUBLE)")
+    db.execute("CREATE TEMP TABLE merged (id BIGINT, heir BIGINT, day DOUBLE)")
+    if previous is None:
+        return
+    if merged_file(previous).exists():  # a version before knew none
+        db.execute(f"INSERT INTO known_merged FROM {parquet(merged_file(previous))}")
+    new, old = parquet(rows / "user.parquet"), parquet(previous / "user.parquet")
+    db.execute(f"""
+        CREATE TEMP TABLE just_merged AS
+        WITH lost AS (SELECT id, cpid, total FROM {old} ANTI JOIN {new} AS new USING (id) WHERE cpid <> '' AND total > 0),
+        credit AS (SELECT cpid, sum(total) AS total FROM lost GROUP BY cpid),
+        heir AS (
+            SELECT cpid, min(new.id) AS id
+            FROM credit JOIN {new} AS new USING (cpid) LEFT JOIN {old} AS former ON former.id = new.id
+            WHERE new.total - coalesce(former.total, 0)
+                BETWEEN {LEAST_SHARE} * credit.total AND {MOST_SHARE} * credit.total
+            GROUP BY cpid)
+        SELECT lost.id, heir.id AS heir, {day!r}::DOUBLE AS day FROM lost JOIN heir USING (cpid)""")
+    db.execute(f"""
+        INSERT INTO merged
+        FROM (
+            FROM just_merged
+            UNION ALL
+            SELECT known.id, coalesce(next.heir, known.heir), known.day
+            FROM known_merged AS known LEFT JOIN just_merged AS next ON next.id = known.heir
+            WHERE known.id NOT IN (SELECT id FROM {new}))
+        QUALIFY row_number() OVER (PARTITION BY heir ORDER BY day DESC, id) <= {MOST_INTO_ONE}
+        ORDER BY day DESC, id LIMIT {MOST_MERGED}""")
+
+
+def keep_merged(db: duckdb.DuckDBPyConnection, rows: Path) -> None:
+    """Write the table ``merged`` without those whose heirs are forgotten.  In the table ``forgotten`` are then also those
+    that count under no account any more, and none that does."""
+    accounts = "SELECT id FROM forgotten WHERE kind = 'user'"
+    db.execute(f"DELETE FROM merged WHERE heir IN ({accounts})")
+    db.execute("DELETE FROM forgotten WHERE kind = 'user' AND id IN (SELECT id FROM merged)")
+    db.execute(f"""
+        INSERT INTO forgotten
+        SELECT 'user', id FROM known_merged
+        WHERE id NOT IN (SELECT id FROM merged) AND id NOT IN (SELECT id FROM {parquet(rows / "user.parquet")})""")
+    write_parquet(db, "FROM merged ORDER BY heir, id", merged_file(rows))
+
 
 pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 
@@ -31,8 +99,8 @@ SAME_CREDIT = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What came of an export."""
+class TakenExport:
+    """The result of taking over an export."""
 
     n_users: int
     n_hosts: int
@@ -41,12 +109,12 @@ class Taken:
 
 
 def raw_file(rows: Path, table: str) -> Path:
-    """Return where the columns of a table lie as they were read, before they are looked through: an Arrow file."""
+    """Return the path of a table's columns as they were read, before cleaning: an Arrow file."""
     return rows / f"{table}.arrow"
 
 
 def take_rows(
-    folder: ProjectFolder,
+    folder: ExportFolder,
     rows: Path,
     previous: Path | None,
     *,
@@ -54,8 +122,8 @@ def take_rows(
     badges: Sequence[ExportedBadge],
     now: float,
     step: float,
-) -> Taken:
-    """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``.
+) -> TakenExport:
+    """Clean the raw columns in ``rows``, and record what changed since ``previous``.
 
     ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are.
     """
@@ -80,7 +148,7 @@ def take_rows(
             )
         history.add_day(db, target, day, changed)
         history.forget(db, target, f"SELECT id FROM forgotten WHERE kind = '{kind}'")
-    taken = Taken(
+    taken = TakenExport(
         n_users=count(db, f"SELECT count(*) FROM {parquet(rows / 'user.parquet')}"),
         n_hosts=count(db, f"SELECT count(*) FROM {parquet(rows / 'host.parquet')}"),
         n_teams=count(db, f"SELECT count(*) FROM {parquet(rows / 'team.parquet')}"),
@@ -93,7 +161,7 @@ def take_rows(
 
 
 def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bool) -> int:
-    """Write the rows of a table that count; return how many had the number of another one."""
+    """Write the valid rows of a table; return how many had the number of another one."""
     raw = f"raw_{kind}"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
     if kind != "team":
@@ -117,12 +185,12 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bo
 
 
 def badge_file(rows: Path, kind: str) -> Path:
-    """Return where the badges of users or teams lie."""
+    """Return the path of the badges of users or teams."""
     return rows / f"badge_{kind}.parquet"
 
 
 def _badges(db: duckdb.DuckDBPyConnection, rows: Path, badges: Sequence[ExportedBadge]) -> None:
-    """Write who has which badge, of those who are shown."""
+    """Write which badges the displayed users and teams have."""
     columns = {
         "badge_id": pa.array([each.id for each in badges], pa.int64()),
         "title": pa.array([each.title for each in badges], pa.string()),
@@ -139,7 +207,7 @@ def _badges(db: duckdb.DuckDBPyConnection, rows: Path, badges: Sequence[Exported
 
 
 def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: int) -> None:
-    """Write who is not exported any more and since when; the table ``forgotten`` holds those whose history goes, too."""
+    """Write who is no longer exported and since when; the table ``forgotten`` has those whose history is deleted, too."""
     db.execute(
         "CREATE TEMP TABLE gone (kind VARCHAR, id BIGINT, since INTEGER, why VARCHAR, merged_into BIGINT)"
     )
@@ -172,7 +240,7 @@ _HEIR_OF_ACCOUNT = "(SELECT heir FROM merged WHERE merged.id = lost.id)"
 
 
 def _heir(new: str, old: str) -> str:
-    """Return, in SQL, the computer of the same user that took over the credit of ``lost``; NULL: none."""
+    """Return the SQL for the computer of the same user that took over the credit of ``lost``; NULL if there is none."""
     return f"""(SELECT min(heir.id) FROM {new} AS heir JOIN {old} AS former ON former.id = heir.id
         WHERE lost.user_id > 0 AND heir.user_id = lost.user_id AND lost.total > 0
             AND heir.total - former.total >= {SAME_CREDIT} * lost.total)"""

@@ -1,27 +1,35 @@
-"""The page of one user, computer, team, country, system, processor or project; comparison; feed of milestones."""
+"""The page of one user, computer, team or other entity; comparison, milestones, and signature pictures."""
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
+from PIL import Image, ImageDraw, ImageFont
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.policy.credit.forecast import days_until_overtaken, next_milestone
-from cobblestone.policy.credit.milestones import Reached, milestones_between
+from cobblestone.policy.credit.history import (
+    Reached,
+    days_until_overtaken,
+    milestones_between,
+    next_milestone,
+)
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.history import DAY_SECONDS
-from cobblestone.statistics.store.queries import Badge, DayFigures, Entity, Published, added_up
+from cobblestone.statistics.store.queries import AwardedBadge, DayFigures, Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import WITH_BADGES
 from cobblestone.statistics.web.curves import Curves, curves
-from cobblestone.statistics.web.rankings import COLUMNS, as_row
-from cobblestone.statistics.web.site import Site, Visit
-from cobblestone.wire.rss import RssChannel, RssItem, write_rss
+from cobblestone.statistics.web.overview import COLUMNS, as_row
+from cobblestone.statistics.web.site import StatisticsSite, StatisticsVisit
+from cobblestone.wire.project.pages import RssChannel, RssItem, write_rss
 
 CHILDREN = {"user": "host", "team": "user"}
 """What belongs to an entity of a kind."""
@@ -32,14 +40,14 @@ MOST_HISTORIES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a page shows of one entity."""
+    """The content of the page of one entity."""
 
     entity: Entity
     project: str  #: title; empty: all projects
     members: Sequence[Entity]
     titles: Mapping[int, str]  #: of projects, by number
     children: Sequence[Entity]
-    badges: Sequence[Badge]
+    badges: Sequence[AwardedBadge]
     parent: Entity | None
     whole: Entity | None  #: what it belongs to over all projects
     neighbours: Sequence[
@@ -54,7 +62,7 @@ class View:
 
     @property
     def milestones(self) -> list[Reached]:
-        """Round amounts that were passed since the site knows it, the newest first."""
+        """Return round amounts that were passed since the site knows it, newest first."""
         found = [
             Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
@@ -63,12 +71,12 @@ class View:
         return found[::-1]
 
     def plot(self) -> Curves | None:
-        """Return the drawing of its history, by project."""
+        """Return the chart of its history, by project."""
         return curves(self.histories, until=self.until, step=self.step)
 
 
-def view(published: Published, entity: Entity) -> View:
-    """Return what there is to say of an entity."""
+def view(published: PublishedFile, entity: Entity) -> View:
+    """Return the view of an entity."""
     members = _members(published, entity)
     titles = {number: project.title for number, project in published.projects.items()}
     child = CHILDREN.get(entity.kind, "")
@@ -98,14 +106,14 @@ def view(published: Published, entity: Entity) -> View:
     )
 
 
-def _members(published: Published, entity: Entity) -> Sequence[Entity]:
+def _members(published: PublishedFile, entity: Entity) -> Sequence[Entity]:
     return published.members(entity) if entity.kind in JOINED else [entity]
 
 
 def histories_of(
-    published: Published, entity: Entity, members: Sequence[Entity]
+    published: PublishedFile, entity: Entity, members: Sequence[Entity]
 ) -> dict[str, Sequence[DayFigures]]:
-    """Return the histories of what an entity stands for, by title of the project."""
+    """Return the histories of an entity's accounts, by title of the project."""
     return {
         published.projects[member.project].title if member.project else entity.name: published.history(member)
         for member in members[:MOST_HISTORIES]
@@ -113,21 +121,21 @@ def histories_of(
 
 
 def _moment(day: float) -> str:
-    """Return a day of history as data: a date, with the time if the site keeps shorter steps than days."""
+    """Return a day of history as data: a date, with the time if the site keeps steps shorter than days."""
     text = wording.iso(day * DAY_SECONDS)
     return text[:10] if day == int(day) else text
 
 
 def _days_between(entity: Entity, other: Entity) -> float | None:
-    """Return the days until the one behind passes the one ahead; None: never."""
+    """Return the days until the one behind overtakes the one ahead; None: never."""
     ahead, behind = (other, entity) if other.rank_total < entity.rank_total else (entity, other)
     return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
 
 
 class EntityPages:
-    """Pages of single things."""
+    """Pages of single entities."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: StatisticsSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -139,8 +147,8 @@ class EntityPages:
             Route("/{kind}/{key}", page(self.entity)),
         ]
 
-    async def entity(self, visit: Visit) -> Response:
-        """Everything about one."""
+    async def entity(self, visit: StatisticsVisit) -> Response:
+        """Show everything about one entity."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
         if visit.format != "html" and visit.fields.get("of") == "children":
@@ -170,16 +178,16 @@ class EntityPages:
             where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
         )
 
-    async def compare(self, visit: Visit) -> Response:
-        """Several of one kind beside each other."""
+    async def compare(self, visit: StatisticsVisit) -> Response:
+        """Show several entities of one kind side by side."""
         keys = [key for key in visit.fields.get("keys", "").split(",") if key]
         if not 1 <= len(keys) <= MOST_COMPARED:
-            text = _("The address of this page needs one to %(most)d keys: ?keys=a,b") % {
+            text = _("The address of this page must have one to %(most)d keys: ?keys=a,b") % {
                 "most": MOST_COMPARED
             }
-            raise PageError(404, _("Something is missing"), text)
+            raise PageError(404, _("Not complete"), text)
 
-        def read(published: Published) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
+        def read(published: PublishedFile) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
             histories = [
                 (each, added_up(histories_of(published, each, _members(published, each)).values()))
@@ -210,8 +218,8 @@ class EntityPages:
             query=visit.request.url.query,
         )
 
-    async def feed(self, visit: Visit) -> Response:
-        """Milestones as RSS."""
+    async def feed(self, visit: StatisticsVisit) -> Response:
+        """Return milestones as RSS."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
         project = visit.fields.get("project", "")
@@ -233,3 +241,67 @@ class EntityPages:
             ),
         )
         return Response(write_rss(channel, built=seen.time), media_type="application/rss+xml")
+
+
+WIDTH, HEIGHT = 420, 92
+_BACK, _EDGE, _INK, _PALE = "#1f2a37", "#3f5068", "#ffffff", "#b8c4d4"
+_LINES = ((16, 28, 18, _INK), (16, 52, 14, _PALE), (16, 76, 14, _PALE))
+"""Where lines of text begin: from the left, the base line from above, size, colour."""
+MOST_LETTERS = 42
+
+
+class SignaturePages:
+    """Serves signature pictures."""
+
+    def __init__(self, site: StatisticsSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/signature/{kind}/{key}.{ending}", self._site.page(self.picture))]
+
+    async def picture(self, visit: StatisticsVisit) -> Response:
+        """Return the picture of one user, team or computer."""
+        key, ending = visit.request.path_params["key"], visit.request.path_params["ending"]
+        entity = await visit.read(lambda published: visit.entity(published, key))
+        lines = [
+            entity.name or _("Computer"),
+            _("%(total)s credit in all, %(recent)s a day")
+            % {"total": wording.credit(entity.total), "recent": wording.credit(entity.recent)},
+            _("rank %(rank)s · %(site)s")
+            % {"rank": wording.count(entity.rank_total), "site": visit.ctx.settings.site.name},
+        ]
+        lines = [line if len(line) <= MOST_LETTERS else line[: MOST_LETTERS - 1] + "…" for line in lines]
+        headers = {
+            **SECURITY_HEADERS,
+            "Cache-Control": "public, max-age=3600",
+            "Access-Control-Allow-Origin": "*",
+        }
+        if ending == "png":
+            return Response(png(lines), media_type="image/png", headers=headers)
+        return Response(svg(lines), media_type="image/svg+xml", headers=headers)
+
+
+def svg(lines: Sequence[str]) -> str:
+    """Draw lines of text on a card."""
+    texts = "".join(
+        f'<text x="{x}" y="{y}" font-size="{size}" fill="{colour}">{escape(line)}</text>'
+        for line, (x, y, size, colour) in zip(lines, _LINES, strict=True)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        f' role="img" aria-label="{escape(", ".join(lines))}"><rect x=".5" y=".5" width="{WIDTH - 1}" height="{HEIGHT - 1}"'
+        f' rx="8" fill="{_BACK}" stroke="{_EDGE}"/><g font-family="system-ui,sans-serif">{texts}</g></svg>'
+    )
+
+
+def png(lines: Sequence[str]) -> bytes:
+    """Draw the same as pixels; letters missing from the built-in font become boxes."""
+    image = Image.new("RGBA", (WIDTH, HEIGHT), (0, 0, 0, 0))
+    draw = ImageDraw.Draw(image)
+    draw.rounded_rectangle((0, 0, WIDTH - 1, HEIGHT - 1), 8, fill=_BACK, outline=_EDGE)
+    for line, (x, y, size, colour) in zip(lines, _LINES, strict=True):
+        draw.text((x, y), line, fill=colour, font=ImageFont.load_default(size), anchor="ls")
+    written = io.BytesIO()
+    image.save(written, "PNG")
+    return written.getvalue()

@@ -1,22 +1,102 @@
-"""The first page with all projects, and how collecting goes."""
+"""The home page with all projects, rankings, search, and the collection status."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.statistics.state import ProjectState
-from cobblestone.statistics.store.queries import Published
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import not_found
+from cobblestone.statistics.folder import CollectedProject
+from cobblestone.statistics.store.queries import PAGE_SIZE, Entity, PublishedFile
 from cobblestone.statistics.web.curves import curves, sparkline
-from cobblestone.statistics.web.site import Site, Visit
+from cobblestone.statistics.web.site import StatisticsSite, StatisticsVisit
+
+COLUMNS = (
+    "rank_total",
+    "rank_recent",
+    "project",
+    "key",
+    "name",
+    "country",
+    "total_credit",
+    "recent_credit",
+    "n",
+)
+MAX_SEARCH = 100
+
+
+class RankingPages:
+    """Pages of rankings."""
+
+    def __init__(self, site: StatisticsSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/ranking/{kind}", self._site.page(self.ranking))]
+
+    async def ranking(self, visit: StatisticsVisit) -> Response:
+        """Show one page of a ranking, or entities found by name."""
+        kind, page, wish = visit.kind, visit.page_number(), visit.fields.get("q", "").strip()[:MAX_SEARCH]
+        order = visit.fields.get("by", "recent")
+        if order not in ("recent", "total"):
+            raise not_found(_("order %(name)s") % {"name": repr(order[:20])})
+
+        def read(published: PublishedFile) -> tuple[list[Entity], bool, str, int]:
+            project = visit.project(published)
+            number = 0 if project is None else project.number
+            title = "" if project is None else project.title
+            n = published.size(kind, number).n
+            if wish:
+                return published.search(kind, number, wish), False, title, n
+            first = page * PAGE_SIZE + 1
+            rows = published.ranking(kind, number, by_recent=order == "recent", first=first)
+            return rows, n > (page + 1) * PAGE_SIZE, title, n
+
+        rows, more, project_title, n = await visit.read(read)
+        if visit.format != "html":
+            return visit.data(kind, COLUMNS, [as_row(visit, entity) for entity in rows])
+        project = visit.fields.get("project", "")
+        return visit.show(
+            "ranking.html",
+            kind=kind,
+            rows=rows,
+            more=more,
+            page=page,
+            order=order,
+            wish=wish,
+            n=n,
+            project=project,
+            project_title=project_title,
+            query=urlencode({"by": order, **({"project": project} if project else {})}),
+        )
+
+
+def as_row(visit: StatisticsVisit, entity: Entity) -> tuple[object, ...]:
+    """Return an entity as values of `COLUMNS`."""
+    current = visit.ctx.published
+    project = current.projects[entity.project].name if entity.project and current else ""
+    return (
+        entity.rank_total,
+        entity.rank_recent,
+        project,
+        entity.key,
+        entity.name,
+        entity.country,
+        entity.total,
+        entity.recent,
+        entity.n,
+    )
 
 
 class OverviewPages:
-    """The site as a whole."""
+    """Pages about the whole site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: StatisticsSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
@@ -28,12 +108,12 @@ class OverviewPages:
             Route("/language.php", page(self.language)),
         ]
 
-    async def home(self, visit: Visit) -> Response:
-        """Projects with their computing power and its history."""
+    async def home(self, visit: StatisticsVisit) -> Response:
+        """Show projects with their computing power and its history."""
         if visit.ctx.published is None:
             return visit.show("home.html", ready=False)
 
-        def read(published: Published) -> dict[str, Any]:
+        def read(published: PublishedFile) -> dict[str, Any]:
             until, step = published.until, published.step
             ranked = published.all_of("project")
             histories = published.project_histories
@@ -68,8 +148,8 @@ class OverviewPages:
             return visit.data("projects", columns, rows)
         return visit.show("home.html", ready=True, **found)
 
-    async def collection(self, visit: Visit) -> Response:
-        """How it goes with each project of the list: for the operator, and for who wonders about old figures."""
+    async def collection(self, visit: StatisticsVisit) -> Response:
+        """Show the collection status of each project: for the operator, and for visitors who wonder about old figures."""
         current = visit.ctx.published
         joined = {} if current is None else current.by_name
         states = [
@@ -95,12 +175,12 @@ class OverviewPages:
             return visit.data("collection", columns, rows)
         return visit.show("collection.html", states=states)
 
-    async def language(self, visit: Visit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+    async def language(self, visit: StatisticsVisit) -> Response:
+        """Set the language of the pages, and return to the previous page."""
         wish = visit.fields.get("to", "")
         return self._site.in_language(visit, wish, self._site.own_address(visit.fields.get("next", "")))
 
 
-def _counts(state: ProjectState) -> tuple[int, int, int, int]:
+def _counts(state: CollectedProject) -> tuple[int, int, int, int]:
     counts = state.counts
     return counts.users, counts.hosts, counts.teams, counts.refused

@@ -1,11 +1,14 @@
-"""The pages of the statistics site: what all of them share."""
+"""An open statistics site, and common parts of all its pages."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -13,14 +16,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.people import User
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError, not_found
-from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.store.queries import Entity, Project, Published
+from cobblestone.statistics.folder import SiteFolder, StatisticsSettings
+from cobblestone.statistics.store.build import published
+from cobblestone.statistics.store.queries import Entity, OtherFormat, PublishedFile, ShownProject
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class StatisticsContext(ProcessContext):
+    """An open site."""
+
+    folder: SiteFolder
+    settings: StatisticsSettings
+    published: PublishedFile | None = None  #: what pages read; None: nothing was collected yet
+
+    def open_newest(self) -> None:
+        """Use the newest file from now on, unless another version made it.  Current readers keep the previous one open."""
+        path = published(self.folder)
+        if path is not None and (self.published is None or self.published.path != path):
+            with contextlib.suppress(OtherFormat):
+                self.published = PublishedFile(self.folder, path, step=self.settings.collect.step_seconds)
+
+    async def read(self, question: Callable[[PublishedFile], T]) -> T | None:
+        """Return the result of a query; None if there is no data yet."""
+        current = self.published
+        return None if current is None else await asyncio.to_thread(question, current)
+
 
 KINDS = {
     "user": N_("Volunteers"),
@@ -41,8 +68,8 @@ async def _nobody(id_: int, key: str) -> User | None:
     return None
 
 
-class Site(pages.Site[User, "Visit"]):
-    """Renders the pages; nobody logs in here."""
+class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
+    """Renders the pages; there is no log-in."""
 
     max_page = 2_000_000
 
@@ -56,32 +83,32 @@ class Site(pages.Site[User, "Visit"]):
             values={"site_name": ctx.settings.site.name, "kinds": KINDS, "address": self._address},
         )
 
-    def visit(self, request: Request) -> Visit:
-        """Begin a visit."""
-        return Visit(self, request)
+    def visit(self, request: Request) -> StatisticsVisit:
+        """Start a visit."""
+        return StatisticsVisit(self, request)
 
     def own_address(self, page: str) -> str:
-        """Return a page of this site to go on to; anything else leads to the first one."""
+        """Return a page of this site to continue to; for anything else the home page."""
         return page if _OWN_PAGE.fullmatch(page) and not page.startswith("/") else ""
 
     def _address(self, entity: Entity) -> str:
-        """Return where the page of an entity is, below the site's address."""
+        """Return the address of an entity's page, relative to the site."""
         current = self.ctx.published
         where = f"?project={current.projects[entity.project].name}" if entity.project and current else ""
         return f"{self.base}{entity.kind}/{entity.key}{where}"
 
 
-class Visit(pages.Visit[User]):
+class StatisticsVisit(pages.Visit[User]):
     """One request for a page of the site."""
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, site: StatisticsSite, request: Request) -> None:
         super().__init__(site, request)
         self.site = site
         self.ctx = site.ctx
 
     @property
     def kind(self) -> str:
-        """The kind of things that is asked for.  Raises PageError for one that there is not."""
+        """Return the requested kind of entities.  Raises PageError if it is unknown."""
         kind = self.request.path_params["kind"]
         if kind not in KINDS:
             raise not_found(repr(kind[:20]))
@@ -89,14 +116,14 @@ class Visit(pages.Visit[User]):
 
     @property
     def format(self) -> str:
-        """How the answer is wanted: html, json or csv."""
+        """Return the requested format: html, json or csv."""
         wish = self.fields.get("format", "html")
         if wish not in ("html", "json", "csv"):
             raise not_found(repr(wish[:20]))
         return wish
 
-    def project(self, published: Published) -> Project | None:
-        """Return the project that the page is about; None: all of them."""
+    def project(self, published: PublishedFile) -> ShownProject | None:
+        """Return the project of the page; None: all of them."""
         name = self.fields.get("project", "")
         if not name:
             return None
@@ -105,8 +132,8 @@ class Visit(pages.Visit[User]):
             raise not_found(_("project %(name)s") % {"name": repr(name[:40])})
         return found
 
-    def entity(self, published: Published, key: str) -> Entity:
-        """Return what a key stands for.  Raises PageError."""
+    def entity(self, published: PublishedFile, key: str) -> Entity:
+        """Return the entity of a key.  Raises PageError."""
         project = self.project(published)
         number = 0 if project is None else project.number
         found = published.find(self.kind, number, key) if _KEY.fullmatch(key) else None
@@ -114,11 +141,11 @@ class Visit(pages.Visit[User]):
             raise not_found(repr(key[:40]))
         return found
 
-    async def read(self, question: Callable[[Published], T]) -> T:
-        """Return what a question gives.  Raises PageError when nothing was collected yet."""
+    async def read(self, question: Callable[[PublishedFile], T]) -> T:
+        """Return the result of a query.  Raises PageError if nothing was collected yet."""
         if self.ctx.published is None:
             raise PageError(
-                503, _("Not yet"), _("No project's figures have come in yet. Try again in a while.")
+                503, _("Not yet"), _("No figures have come in from any project yet. Try again later.")
             )
         answer = await self.ctx.read(question)
         assert answer is not None  # noqa: S101  # questions give something once there is something to ask
@@ -139,5 +166,5 @@ class Visit(pages.Visit[User]):
 
 
 def _harmless(value: object) -> object:
-    """Return a value that no spreadsheet takes for a formula."""
+    """Return a value that no spreadsheet interprets as a formula."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

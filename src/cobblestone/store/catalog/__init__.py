@@ -1,1 +1,4 @@
-"""Apps, their versions and files, and signing keys."""
+"""The project's offer: apps, their versions, signing keys, and the file store.
+
+It knows ``engine`` only.
+"""

@@ -1,20 +1,20 @@
-"""Apps and their versions."""
+"""Apps and their versions, and the public keys that their files are signed with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
 from cobblestone.domain.apps import App, AppFile, AppVersion
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.work import files
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def app_by_id(db: Database, app_id: AppId) -> App:
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
-    """Return what the jobs of an app look like.
+    """Return the form of an app's jobs.
 
     Raises:
         NotFound: there is no such app.
@@ -190,7 +190,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
 
 
 def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> AppVersion:
-    """Stop (or resume) giving out a version; the version after that.
+    """Stop or resume sending a version; return the version after that.
 
     Raises:
         NotFound: there is no such version.
@@ -214,7 +214,7 @@ def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersion
 
 
 def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
-    """Store signatures, by physical file name, in every version with that file; return how many versions changed."""
+    """Store signatures, by physical file name, in every version with this file; return how many versions changed."""
     changed = 0
     for version in list_versions(tx, deprecated=True):
         signed = tuple(
@@ -238,3 +238,57 @@ def unsigned_files(versions: Sequence[AppVersion]) -> list[AppFile]:
         if not file.signature
     }
     return [found[name] for name in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSignKey:
+    """A public code-signing key, current or retired."""
+
+    id: int
+    public_key: str  #: text in the family's form, without white space at its ends
+    create_time: float  #: Unix seconds
+    is_current: bool
+    successor_signature: str  #: the current key, signed with this older one; empty: clients must attach anew
+
+
+_KEYS = RowMapper(CodeSignKey)
+
+
+def list_keys(db: Database) -> list[CodeSignKey]:
+    """Return all keys, newest first."""
+    return [
+        _KEYS.load(row) for row in db.query(f"SELECT {_KEYS.columns} FROM code_sign_key ORDER BY id DESC")
+    ]
+
+
+def current_key(db: Database) -> CodeSignKey | None:
+    """Return the key that clients must have, or None."""
+    return next((key for key in list_keys(db) if key.is_current), None)
+
+
+def set_current_key(
+    tx: Transaction, public_key: str, *, successor_signatures: Mapping[int, str], now: float
+) -> CodeSignKey:
+    """Make a new key the current one.
+
+    ``successor_signatures`` holds, by the id of an older key, the signature of the new key's text made with
+    that older one.  Older keys without one lose theirs: it belonged to a key that is not current any more.
+
+    Raises:
+        Conflict: the project has this key already.
+    """
+    text = public_key.strip()
+    older = list_keys(tx)
+    if any(key.public_key == text for key in older):
+        raise Conflict("The project has this key already. Make a new one with: cobblestone key create")
+    tx.execute_many(
+        "UPDATE code_sign_key SET is_current = 0, successor_signature = ? WHERE id = ?",
+        [(successor_signatures.get(key.id, "").strip(), key.id) for key in older],
+    )
+    key_id = tx.insert(
+        "INSERT INTO code_sign_key (public_key, create_time, is_current, successor_signature)"
+        " VALUES (?, ?, 1, '')",
+        (text, now),
+    )
+    tx.wake(CATALOGUE_CHANGED)
+    return CodeSignKey(id=key_id, public_key=text, create_time=now, is_current=True, successor_signature="")

@@ -1,23 +1,102 @@
-"""Credit by app of users, hosts and teams, for top lists: summed from the ledger, a piece at a time.
+"""Sums that follow the ledger, including credit by app, and recent averages that were not updated for a day.
+
+Reading on in the ledger: for sums that follow it a piece at a time.
+
+Whoever follows keeps the place that it has reached in the database and moves it in the transaction that keeps the sums: no entry
+is counted twice or left out, whatever is killed.
+
+Credit by app of users, hosts and teams, for top lists: summed from the ledger, a piece at a time.
 
 The sums follow the ledger; they are not kept by whoever grants, so granting costs nothing more.  The place that was reached
 stands in the database and moves in the same transaction: no entry is counted twice or left out, whatever is killed.
+
+Averages that nobody touched for a day: found by readers, a page at a time, and brought up to date in small writes.
+
+A write waits for nobody and nobody for it: whoever credits a row in between has moved its time, and so the row is left alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
 
-from cobblestone.domain.ids import AppId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.policy.credit.rac import corrected, credited, joined
+from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+from cobblestone.domain.values import AppId, value
+from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, corrected, credited, idle_decayed, joined
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.follower import FollowedEntry, by_id, move_mark, next_entries
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
+
+SETTLED_SECONDS = 60.0
+"""Younger entries wait: on some databases an entry can become visible after one with a greater number."""
+
+
+@value(kw_only=True)
+class FollowedEntry:
+    """An entry of the ledger with its app.  Times in Unix seconds."""
+
+    id: int
+    time: float
+    user_id: int
+    host_id: int
+    team_id: int | None
+    granted: float
+    work_start: float
+    kind: str
+    result_id: int
+    app_id: int | None  #: None: of an anonymous version, and the result was purged
+
+
+_ENTRIES = RowMapper(FollowedEntry, {"app_id": "NULL"})
+
+
+def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
+    """Return the next entries after the place named ``mark``, oldest first, until the first that must wait.
+
+    What stands behind that one waits too, though it may be older: the clock is read before an entry gets its number.
+    """
+    reached = int(tx.value("SELECT value FROM meta WHERE key = ?", (mark,)) or 0)
+    rows = tx.query(
+        f"SELECT {_ENTRIES.columns}, app_version_id FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?",
+        (reached, limit),
+    )
+    behind = ((_ENTRIES.load(row), row[-1]) for row in rows)
+    settled = takewhile(lambda each: not _is_fresh(each[0].time, now=now), behind)
+    found = [each for each in settled if math.isfinite(each[0].time)]
+    # By their ids, for a join may be planned as a walk through all results.
+    of_result = by_id(
+        tx, "SELECT id, app_id FROM result WHERE id IN (??)", (entry.result_id for entry, _ in found)
+    )
+    of_version = by_id(
+        tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (version_id for _, version_id in found)
+    )
+    return [
+        replace(entry, app_id=of_result.get(entry.result_id) or of_version.get(version_id))
+        for entry, version_id in found
+    ]
+
+
+def _is_fresh(time: float, *, now: float) -> bool:
+    """Return whether an entry must wait.  A time far ahead comes from a clock set back since, or is damaged."""
+    return abs(now - time) < SETTLED_SECONDS
+
+
+def by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
+    """Return the second column of a query by the first, for some ids."""
+    return dict(tx.query_in(sql, sorted({id_ for id_ in ids if id_ is not None})))
+
+
+def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
+    """Record that everything up to ``last`` was taken in."""
+    tx.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (mark, str(last.id)),
+    )
+
 
 PORTION = 500
 """Entries in one write: some 15 ms, in which nobody else can write on SQLite."""
@@ -25,7 +104,7 @@ _MARK = "app_credit_entry"
 
 
 class Owner(StrEnum):
-    """Who has credit."""
+    """An owner of credit."""
 
     USER = "user"
     HOST = "host"
@@ -48,7 +127,7 @@ _Share = tuple[int, CreditStatement]  # number of results, credit
 
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
-    """Take in the next entries of the ledger; how many."""
+    """Take in the next entries of the ledger; return how many."""
     entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
@@ -76,7 +155,7 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
-    """Let a computer have what an earlier record of it has from each app."""
+    """Add the credit by app of an earlier record of a computer to the newer one."""
     of_earlier = {share.app_id: share for share in credit_by_app(tx, Owner.HOST, earlier)}
     known = _known(tx, [(Owner.HOST, app_id, later) for app_id in of_earlier])
     after: dict[_Key, _Share] = {}
@@ -105,7 +184,7 @@ def _with_entries(known: _Share | None, entries: Sequence[FollowedEntry]) -> _Sh
 
 
 def _known(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, _Share]:
-    """Return what stands there of these owners, read together by kind of owner and app."""
+    """Return the stored credit of these owners, read together by kind of owner and app."""
     ids: dict[tuple[str, int], list[int]] = defaultdict(list)
     for owner, app_id, owner_id in keys:
         ids[owner, app_id].append(owner_id)
@@ -134,9 +213,82 @@ def _save(tx: Transaction, shares: Mapping[_Key, _Share]) -> None:
 
 
 def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
-    """Credit of one owner, by app, the largest first."""
+    """Return the credit of one owner by app, largest first."""
     rows = db.query(
         f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
         (owner, owner_id),
     )
     return [_APP_CREDIT.load(row) for row in rows]
+
+
+IDLE_PAGE = 2000
+"""Rows that one read looks at: a few milliseconds."""
+IDLE_PORTION = 200
+"""Rows that one write changes: a few milliseconds, in which nobody else can write on SQLite."""
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AverageTable:
+    """A table with recent averages."""
+
+    name: str
+    key: tuple[str, ...] = ("id",)
+    before_all: Key = (0,)
+
+    @property
+    def in_ledger(self) -> bool:
+        """Return whether its averages are replayed from the ledger."""
+        return self.name in OWNERS
+
+
+AVERAGE_TABLES = (
+    *map(AverageTable, OWNERS),
+    AverageTable("app_credit", ("owner", "app_id", "owner_id"), ("", 0, 0)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IdleAverage:
+    """An average that must be updated."""
+
+    key: Key
+    average: RecentAverage
+
+
+def find_idle(
+    db: Database, table: AverageTable, *, after: Key, now: float
+) -> tuple[list[IdleAverage], Key | None]:
+    """Return the averages due in the next page of rows after a key, and the key of its last row; None after the last page."""
+    columns, places = ", ".join(table.key), ", ".join("?" * len(table.key))
+    beyond = f"FROM {table.name} WHERE ({columns}) > ({places}) ORDER BY {columns} LIMIT"
+    rows = db.query(
+        f"SELECT * FROM (SELECT {columns}, expavg_credit, expavg_time {beyond} {IDLE_PAGE}) page"
+        f" WHERE expavg_credit > {SMALLEST_IDLE} AND ? - expavg_time >= {SECONDS_PER_DAY}",
+        (*after, now),
+    )
+    last = db.one(f"SELECT {columns} {beyond} 1 OFFSET {IDLE_PAGE - 1}", after)
+    return [IdleAverage(row[:-2], RecentAverage(*row[-2:])) for row in rows], last
+
+
+def decay_idle(tx: Transaction, table: AverageTable, idle: Sequence[IdleAverage], *, now: float) -> None:
+    """Update the averages that are unchanged since they were found, all to the same ``now``.
+
+    What was looked at is noted beside the ledger, since an average depends on when it was brought up to date.
+    """
+    after = [(each, idle_decayed(each.average, now=now)) for each in idle]
+    changed = [(recent.value, recent.time, *each.key, each.average.time) for each, recent in after if recent]
+    if not changed:
+        return
+    same = " AND ".join(f"{column} = ?" for column in table.key)
+    tx.execute_many(
+        f"UPDATE {table.name} SET expavg_credit = ?, expavg_time = ? WHERE {same} AND expavg_time = ?",
+        changed,
+    )
+    if table.in_ledger:
+        tx.execute(
+            "INSERT INTO credit_decay (time, table_name, first_id, last_id, last_entry_id)"
+            " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
+            (now, table.name, idle[0].key[0], idle[-1].key[0]),
+        )

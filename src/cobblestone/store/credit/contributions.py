@@ -1,4 +1,10 @@
-"""The ledger of storage and network beside computing, with totals and recent averages of computers and volunteers."""
+"""The ledger of storage and network contributions, and the bytes that computers received and sent.
+
+Bytes that computers received and sent, as the server knows them: for valid results, by the ledger of credit.
+
+Outputs count as they were taken in.  Inputs and the files of programs count once per computer: the scheduler asked for them,
+and the job cannot have been done without; a file that is fetched again brings nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from cobblestone.domain.contributions import Contribution
-from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.statistics import Contribution, CreditStatement
 from cobblestone.domain.values import value
 from cobblestone.policy.credit.rac import credited, joined
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
 from cobblestone.store.engine.database import Database, Transaction
 
 _SAVED = CREDIT.writer()
@@ -80,9 +85,105 @@ def contributions(db: Database, owner: Owner, owner_id: int) -> dict[Contributio
 
 
 def merge_hosts(tx: Transaction, old: int, new: int, *, now: float) -> None:
-    """Give a computer what an older record of it contributed; the ledger stays as it is."""
+    """Add the contributions of an older record of a computer to the newer one; the ledger is unchanged."""
     before, after = contributions(tx, Owner.HOST, old), contributions(tx, Owner.HOST, new)
     for kind, statement in before.items():
         together = joined(after.get(kind, CreditStatement()), statement, now=now)
         tx.execute(_SAVE, (*_SAVED.values(together), Owner.HOST, new, kind))
     tx.execute("DELETE FROM contribution WHERE owner = ? AND owner_id = ?", (Owner.HOST, old))
+
+
+PORTION = 200
+_MARK = "transfer_entry"
+
+
+class _Sized(msgspec.Struct):
+    """A file in the list of a job or of an app version."""
+
+    name: str
+    nbytes: int
+    gzipped_nbytes: int | None = None
+
+    @property
+    def moved(self) -> int:
+        """Return the bytes on the wire."""
+        return self.nbytes if self.gzipped_nbytes is None else self.gzipped_nbytes
+
+
+_files = msgspec.json.Decoder(tuple[_Sized, ...]).decode
+
+
+def follow_transfers(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
+    """Count transfers of the next entries of the ledger; return how many entries.  Those before the first call are skipped."""
+    if tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) is None:
+        tx.execute(
+            "INSERT INTO meta (key, value) SELECT ?, CAST(coalesce(max(id), 0) AS TEXT) FROM credit_entry",
+            (_MARK,),
+        )
+        return 0
+    entries = next_entries(tx, _MARK, now=now, limit=limit)
+    if not entries:
+        return 0
+    grants = [entry for entry in entries if entry.kind == "grant"]
+    if grants:
+        sent = _sent(tx, grants)
+        lines = [line for entry in grants for line in _lines(tx, entry, sent.get(entry.result_id, 0))]
+        grant(tx, lines)
+    move_mark(tx, _MARK, entries[-1])
+    return len(entries)
+
+
+def _sent(tx: Transaction, grants: Iterable[FollowedEntry]) -> Mapping[int, int]:
+    return dict(
+        tx.query_in(
+            "SELECT result_id, CAST(sum(nbytes) AS INTEGER) FROM upload WHERE result_id IN (??) GROUP BY result_id",
+            [entry.result_id for entry in grants],
+        )
+    )
+
+
+def _lines(tx: Transaction, entry: FollowedEntry, sent: int) -> Sequence[ContributionEntry]:
+    new = _newly_received(tx, entry)
+    found: tuple[tuple[Contribution, int, dict[str, object]], ...] = (
+        (Contribution.SENT, sent, {}),
+        (Contribution.RECEIVED, sum(new.values()), {"files": sorted(new)}),
+    )
+    return [
+        ContributionEntry(
+            time=entry.time,
+            kind=kind,
+            host_id=entry.host_id,
+            user_id=entry.user_id,
+            amount=float(amount),
+            work_start=entry.work_start,
+            facts={"result": entry.result_id, **facts},
+        )
+        for kind, amount, facts in found
+        if amount
+    ]
+
+
+def _newly_received(tx: Transaction, entry: FollowedEntry) -> dict[str, int]:
+    """Return the bytes of the files, by name, that the computer had to download for a result, and record them."""
+    row = tx.one(
+        "SELECT w.input_files, v.files FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " LEFT JOIN app_version v ON v.id = r.app_version_id WHERE r.id = ?",
+        (entry.result_id,),
+    )
+    if row is None:  # purged
+        return {}
+    files = {file.name: file.moved for text in row if text for file in _files(text)}
+    known = {
+        name
+        for (name,) in tx.query_in(
+            "SELECT file_name FROM received_file WHERE host_id = ? AND file_name IN (??)",
+            sorted(files),
+            (entry.host_id,),
+        )
+    }
+    new = {name: moved for name, moved in files.items() if name not in known}
+    tx.execute_many(
+        "INSERT INTO received_file (host_id, file_name) VALUES (?, ?)",
+        [(entry.host_id, name) for name in sorted(new)],
+    )
+    return new

@@ -1,4 +1,6 @@
-"""What a ledger entry was computed from, as JSON: enough to compute it again when everything else is gone.
+"""An entry of the credit ledger as it was stored, and the facts that it was computed from.
+
+What a ledger entry was computed from, as JSON: enough to compute it again when everything else is gone.
 
 Entries are many, so values are lists in the order of the names below.  That order never changes: new names go to the
 end, and readers take the default for what an older entry does not have.  A running mean is a list of its number of
@@ -9,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
+from cobblestone.domain.errors import StoreError
+from cobblestone.domain.reasons import restored
 from cobblestone.domain.statistics import RunningAverage
-from cobblestone.policy.credit.book import GrantFacts, MessageFacts
+from cobblestone.domain.values import AppVersionId, HostId, ResultId
+from cobblestone.policy.credit.book import GrantFacts, MessageFacts, TrickleFacts, TrickleRules
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -26,7 +31,76 @@ from cobblestone.policy.credit.claims import (
     VersionStatistics,
     WorkunitFacts,
 )
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules
+from cobblestone.store.engine.engine import Row
+
+ENTRY_COLUMNS = (
+    "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"
+    " work_start, reasons, facts"
+)
+_NAMES = tuple(name.strip() for name in ENTRY_COLUMNS.split(","))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLine:
+    """A ledger entry as it was stored; reasons and facts as JSON values."""
+
+    id: int
+    time: float
+    result_id: int
+    workunit_id: int
+    host_id: int
+    user_id: int
+    team_id: int | None
+    app_version_id: int | None
+    kind: str
+    system: str
+    claimed: float
+    granted: float
+    unit: float
+    work_start: float
+    reasons: list[dict[str, object]]
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def owners(self) -> tuple[int | None, ...]:
+        """Return the owners that the entry counts for, in the order of `OWNERS`."""
+        return self.host_id, self.user_id, self.team_id, self.app_version_id
+
+
+class DamagedEntry(StoreError):
+    """An entry of the ledger cannot be read."""
+
+    def __init__(self, entry_id: object, problem: str) -> None:
+        super().__init__(f"Entry {entry_id} of the credit ledger cannot be read: {problem}.")
+        self.entry_id = entry_id if isinstance(entry_id, int) else 0
+        self.problem = problem
+
+
+_FINITE = ("time", "claimed", "granted", "unit", "work_start")
+_OWN_IDS = ("id", "result_id", "workunit_id", "host_id", "user_id")
+
+
+def read_line(row: Row) -> LedgerLine:
+    """Read an entry.
+
+    Raises:
+        DamagedEntry: it is not as it was written.
+    """
+    values = dict(zip(_NAMES, row, strict=True))
+    for name in _FINITE:
+        if not isinstance(values[name], int | float) or not math.isfinite(values[name]):
+            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
+    for name in _OWN_IDS:
+        if not isinstance(values[name], int):
+            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
+    try:
+        values["reasons"] = [
+            restored(*written).as_json() for written in msgspec.json.decode(values["reasons"])
+        ]
+        values["facts"] = msgspec.json.decode(values["facts"], type=dict[str, Any])
+    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError, LookupError) as error:
+        raise DamagedEntry(values["id"], f"its reasons or facts are damaged ({error})") from error
+    return LedgerLine(**values)
+
 
 RESULT = (
     "elapsed_time",
@@ -76,14 +150,14 @@ _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
 def _writable(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values, those that JSON cannot carry as text."""
+    """Return the values, with those that JSON cannot represent as text."""
     return [
         str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
     ]
 
 
 def write_facts(facts: GrantFacts | MessageFacts) -> str:
-    """Return the JSON of what an entry was computed from."""
+    """Return the JSON of the facts that an entry was computed from."""
     if isinstance(facts, MessageFacts):
         return _write_message(facts)
     host, app, version = facts.result.host_version, facts.app, facts.version
@@ -115,7 +189,7 @@ def _write_message(facts: MessageFacts) -> str:
 
 
 def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
-    """Values by name; text is a figure that JSON could not carry."""
+    """Return values by name; text is a figure that JSON could not represent."""
     return {
         name: float(value) if isinstance(value, str) and name != "platform" else value
         for name, value in zip(names, written, strict=False)
@@ -123,7 +197,7 @@ def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
 
 
 def named_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an entry with the names of all values, for people and programs."""
+    """Return the facts of an entry with all values named, for people and programs."""
     named: dict[str, Any] = dict(facts)
     for key, names in (
         ("result", RESULT),

@@ -1,14 +1,20 @@
-"""Statistics that credit systems learn: of apps and app versions (those of hosts are in ``hosts``)."""
+"""Statistics that credit systems learn of apps and app versions, and the scales of versions for export.
+
+Scales of app versions: read for exports, written when published ones are applied.
+
+Where the database does not hold statistics of versions yet, nothing is known and nothing can be set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.statistics import RecentAverage, RunningAverage
+from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, VersionStatistics
 from cobblestone.policy.credit.scales import VersionRecord
-from cobblestone.store.averages import running_average
+from cobblestone.store.averages import RECENT, running_average
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -31,7 +37,7 @@ _RECORDS = RowMapper(VersionRecord, {"app_version_id": "id", "is_gpu": "0", "pfc
 
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
-    """Return what is known of apps, and their credit options."""
+    """Return the statistics of apps, and their credit options."""
     found: dict[AppId, AppStatistics] = {}
     for row in db.query_in(f"SELECT {_APPS.columns}, id FROM app WHERE id IN (??)", app_ids):
         app = _APPS.load(row)
@@ -62,13 +68,13 @@ def save_app_statistics(tx: Transaction, changed: Mapping[AppId, AppStatistics])
 def version_statistics(
     db: Database, version_ids: Sequence[AppVersionId]
 ) -> dict[AppVersionId, VersionStatistics]:
-    """Return what is known of app versions over all hosts."""
+    """Return the statistics of app versions over all hosts."""
     rows = db.query_in(f"SELECT {_VERSIONS.columns}, id FROM app_version WHERE id IN (??)", version_ids)
     return {AppVersionId(row[-1]): _VERSIONS.load(row) for row in rows}
 
 
 def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
-    """To which app each version belongs."""
+    """Return the app of each version."""
     rows = db.query("SELECT id, app_id FROM app_version")
     return {AppVersionId(version_id): AppId(app_id) for version_id, app_id in rows}
 
@@ -115,10 +121,77 @@ def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
 
 
 def seconds_since_scales(tx: Transaction, *, now: float) -> float:
-    """Seconds since this was last asked, at first 0: how far scales may have moved since; never negative."""
+    """Return the seconds since the last call, at first 0: how far scales may have moved since; never negative."""
     before = tx.value("SELECT value FROM meta WHERE key = ?", (_SCALES_TIME,))
     tx.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         (_SCALES_TIME, repr(now)),
     )
     return 0.0 if before is None else max(0.0, now - float(before))
+
+
+MAX_VERSIONS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredScale:
+    """Credit statistics of one app version in use."""
+
+    app_version_id: AppVersionId
+    app_id: AppId
+    app_name: str
+    credit_system: str
+    platform: str
+    version_num: int
+    plan_class: str
+    recent: RecentAverage
+    pfc: RunningAverage
+    scale: float  #: 0: not known
+
+
+_SCALES = RowMapper(
+    StoredScale,
+    {
+        "app_version_id": "v.id",
+        "app_id": "v.app_id",
+        "app_name": "a.name",
+        "credit_system": "a.credit_system",
+        "platform": "v.platform",
+        "version_num": "v.version_num",
+        "plan_class": "v.plan_class",
+        "recent": RECENT.embedded("v"),
+        "pfc": running_average("pfc").embedded("v"),
+        "scale": "v.pfc_scale",
+    },
+)
+
+
+def scales_in_use(db: Database) -> list[StoredScale]:
+    """Return versions in use, the newest of each app, platform and plan class, by app."""
+    rows = db.query(
+        f"SELECT {_SCALES.columns} FROM app_version v JOIN app a ON a.id = v.app_id"
+        " WHERE v.deprecated = 0 AND a.deprecated = 0 AND NOT EXISTS (SELECT 1 FROM app_version newer"
+        " WHERE newer.app_id = v.app_id AND newer.platform = v.platform AND newer.plan_class = v.plan_class"
+        " AND newer.deprecated = 0 AND newer.version_num > v.version_num)"
+        " ORDER BY a.name, v.platform, v.plan_class LIMIT ?",
+        (MAX_VERSIONS,),
+    )
+    return [_SCALES.load(row) for row in rows]
+
+
+def set_scales(
+    tx: Transaction, scales: Mapping[AppVersionId, float], *, min_avg_pfc: Mapping[AppId, float]
+) -> int:
+    """Set scales of versions, and the smallest average of apps; return how many versions changed."""
+    if not scales:
+        return 0
+    changed = tx.execute_each(
+        "UPDATE app_version SET pfc_scale = ? WHERE id = ? AND pfc_scale <> ?",
+        [(scale, version_id, scale) for version_id, scale in scales.items()],
+    )
+    tx.execute_many(
+        "UPDATE app SET min_avg_pfc = ? WHERE id = ?",
+        [(average, app_id) for app_id, average in min_avg_pfc.items()],
+    )
+    tx.wake("catalogue")
+    return sum(changed)

@@ -10,21 +10,26 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 
 import msgspec
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.sums import float_sum
-from cobblestone.domain.values import value
+from cobblestone.domain.values import (
+    AppVersionId,
+    HostId,
+    ResultId,
+    TeamId,
+    UserId,
+    WorkunitId,
+    float_sum,
+    value,
+)
 from cobblestone.domain.work import CreditOfRows
-from cobblestone.policy.credit.rac import common_moment
-from cobblestone.policy.credit.totals import OWNERS, CreditTotals
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.ledger_line import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
+from cobblestone.store.credit.credit_facts import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -35,7 +40,6 @@ MERGE = "merge"  # two computers became one: nothing is granted, what they have 
 
 _encode = msgspec.json.Encoder().encode
 _PAGE = 5000
-_NO_FACTS: Mapping[str, object] = MappingProxyType({})
 
 
 @value(kw_only=True)
@@ -84,14 +88,14 @@ _INSERT_ENTRY = (
 
 
 def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int:
-    """Write ledger entries, add them to all totals and averages, and note them on their results; how many were new."""
+    """Write ledger entries, add them to all totals and averages, and to their results; return how many were new."""
     fresh = enter(tx, entries, now=now)
     note_credit(tx, CreditOfRows(results=credit_of_results(fresh), workunits={}))
     return len(fresh)
 
 
 def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> list[CreditEntry]:
-    """Write ledger entries and add them to all totals and averages; return the new ones, to be noted on their results.
+    """Write ledger entries and add them to all totals and averages; return the new ones, to be written to their results.
 
     The team is the one that the user belongs to now.  A second grant for a result is left out.
     """
@@ -126,7 +130,7 @@ def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> lis
 
 
 def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[float, float]]:
-    """Return what results claimed and are granted by entries, by id."""
+    """Return what results claimed and were granted by entries, by id."""
     found: dict[ResultId, tuple[float, float]] = {}
     for entry in entries:
         _, before = found.get(entry.result_id, (0.0, 0.0))
@@ -135,7 +139,7 @@ def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[fl
 
 
 def note_credit(tx: Transaction, credit: CreditOfRows) -> None:
-    """Write on results and workunits what they were granted."""
+    """Write to results and workunits what they were granted."""
     tx.execute_many(
         "UPDATE result SET claimed_credit = ?, granted_credit = granted_credit + ? WHERE id = ?",
         [(claimed, granted, id_) for id_, (claimed, granted) in credit.results.items()],
@@ -199,7 +203,7 @@ def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditSt
 
 
 def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
-    """Totals and averages of those who are named."""
+    """Return totals and averages of the named owners."""
     totals = CreditTotals()
     wanted = {
         kind: sorted({id_ for id_ in ids if id_ is not None})
@@ -217,18 +221,14 @@ def _save_totals(tx: Transaction, totals: CreditTotals) -> None:
 
 
 def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason, *, now: float) -> LedgerLine:
-    """Correct a grant by a further entry (negative: claw-back) for the same host, user, team and app version.
+    """Correct a grant with a new entry (negative: claw-back) for the same host, user, team and app version.
 
     The recent averages lose or gain what is left of the grant in them.
 
     Raises:
-        Conflict: the result would end up with less than nothing, or an island granted it.
+        Conflict: the result would end up with less than nothing.
     """
-    if grant_line.island:
-        raise Conflict(
-            f"Result {grant_line.result_id} was granted on island {grant_line.island}: correct it there, it follows here."
-        )
-    grant_line = survivor(tx, grant_line)
+    grant_line = _survivor(tx, grant_line)
     for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
         if row_id is not None:
             tx.lock(table, [row_id])
@@ -238,17 +238,17 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
             f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
             f" At most: {-got:.6g}."
         )
-    append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
+    _append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
     return entries_of_result(tx, grant_line.result_id)[-1]
 
 
 def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
-    """Take back what trickle messages brought to results that turned out wrong, by further entries.
+    """Take back provisional credit of results that turned out invalid, with new entries.
 
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
     for result_id in result_ids:
-        lines = [survivor(tx, line) for line in entries_of_result(tx, result_id)]
+        lines = [_survivor(tx, line) for line in entries_of_result(tx, result_id)]
         if any(line.kind == GRANT for line in lines):
             continue
         by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
@@ -261,22 +261,22 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
             messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
             why = reason(
                 "provisional_taken_back",
-                "Found invalid: {amount}, which {n} trickle messages brought while it ran, is taken back.",
+                "Found invalid: {amount}, which {n} trickle messages had already granted, is taken back.",
                 amount=amount,
                 n=len(messages),
             )
-            append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+            _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
 
 
 def merge_hosts(
     tx: Transaction, user_id: UserId, earlier: HostId, later: HostId, *, created: float, now: float
 ) -> None:
-    """Let a computer have what an earlier record of it was credited; the entries of both stay as they are.
+    """Add the credit of an earlier record of a computer to the newer one; the entries of both are unchanged.
 
     ``created`` is when the later record was made (Unix seconds): its average began then.
     """
     why = reason(
-        "computers_merged", "Computer {earlier} became part of {later}.", earlier=earlier, later=later
+        "computers_merged", "Computer {earlier} was merged into {later}.", earlier=earlier, later=later
     )
     facts = _encode({"from_host": earlier, "created": created}).decode()
     tx.execute(
@@ -290,7 +290,7 @@ def merge_hosts(
 
 
 def creation_before_merges(db: Database) -> dict[int, float]:
-    """When the surviving records of merged computers were made, by host: the rows say when the oldest was."""
+    """Return when the surviving records of merged computers were created, by host: the rows hold the time of the oldest."""
     found: dict[int, float] = {}
     for host_id, facts in db.query(
         f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
@@ -302,26 +302,16 @@ def creation_before_merges(db: Database) -> dict[int, float]:
     return found
 
 
-def survivor(db: Database, line: LedgerLine) -> LedgerLine:
-    """Return the line, crediting the computer of which its own has become a part."""
+def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
+    """Return the line with the computer into which its own was merged."""
     merged = db.value("SELECT merged_into FROM host WHERE id = ?", (line.host_id,))
     return line if merged is None else replace(line, host_id=int(merged))
 
 
-def append_correction(
-    tx: Transaction,
-    line: LedgerLine,
-    amount: float,
-    why: Reason,
-    *,
-    granted_time: float,
-    now: float,
-    origin: Mapping[str, object] = _NO_FACTS,
+def _append_correction(
+    tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
 ) -> None:
-    """Write a correction for those whom ``line`` credited, of what was granted at ``granted_time``.
-
-    ``origin``: facts that say where it comes from, if it was not made here.
-    """
+    """Write a correction for the owners of ``line``, of what was granted at ``granted_time``."""
     tx.execute(
         _INSERT_ENTRY,
         (
@@ -339,7 +329,7 @@ def append_correction(
             line.unit,
             line.work_start,
             _reasons_text([why]),
-            _encode({**origin, "granted_time": granted_time}).decode(),
+            _encode({"granted_time": granted_time}).decode(),
         ),
     )
     totals = _totals(tx, [line.owners()])
@@ -349,13 +339,13 @@ def append_correction(
 
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
-    """Run time of results that trickle messages were credited for."""
+    """Return the run time of results already credited for trickle messages."""
     rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
     return {ResultId(row[0]): row[1] for row in rows}
 
 
 def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
-    """Credit that trickle messages brought a host later than ``after`` (Unix seconds)."""
+    """Return the credit for trickle messages of a host after ``after`` (Unix seconds)."""
     return float(
         db.value(
             "SELECT COALESCE(SUM(granted), 0) FROM credit_entry WHERE host_id = ? AND time > ? AND kind = 'trickle'",
@@ -366,7 +356,7 @@ def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
 
 
 def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:
-    """Store what `trickle_seconds` reads."""
+    """Store the values that `trickle_seconds` reads."""
     tx.execute_many(
         "UPDATE result SET trickle_seconds = ? WHERE id = ?",
         [(spent, result_id) for result_id, spent in seconds.items()],
@@ -375,7 +365,7 @@ def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> 
 
 @dataclass(frozen=True, slots=True)
 class DecayPass:
-    """One look of the daily task at the rows of a table from ``first_id`` to ``last_id``."""
+    """One pass of the daily task over the rows of a table from ``first_id`` to ``last_id``."""
 
     id: int
     time: float
@@ -389,13 +379,13 @@ _DECAYS = RowMapper(DecayPass, {"table": "table_name"})
 
 
 def decay_passes(db: Database) -> list[DecayPass]:
-    """All of them, oldest first."""
+    """Return all of them, oldest first."""
     return [_DECAYS.load(row) for row in db.query(f"SELECT {_DECAYS.columns} FROM credit_decay ORDER BY id")]
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """A new app version took over what a host had taught an earlier one, which has no record any more."""
+    """A new app version took over a host's record of an earlier one, which no longer has a record."""
 
     id: int
     time: float
@@ -411,7 +401,7 @@ _INHERITANCES = RowMapper(Inheritance)
 def note_inheritance(
     tx: Transaction, host_id: HostId, *, earlier: AppVersionId, later: AppVersionId, now: float
 ) -> None:
-    """Keep beside the ledger that ``later`` took over a host's record of ``earlier``."""
+    """Record beside the ledger that ``later`` took over a host's record of ``earlier``."""
     tx.execute(
         "INSERT INTO credit_inheritance (time, host_id, from_version_id, to_version_id, last_entry_id)"
         " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
@@ -420,13 +410,13 @@ def note_inheritance(
 
 
 def inheritances(db: Database) -> list[Inheritance]:
-    """All of them, oldest first."""
+    """Return all of them, oldest first."""
     rows = db.query(f"SELECT {_INHERITANCES.columns} FROM credit_inheritance ORDER BY id")
     return [_INHERITANCES.load(row) for row in rows]
 
 
 def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
-    """Creation time, total and average of every row of a table."""
+    """Return creation time, total and average of every row of a table."""
     rows = db.query(f"SELECT {CREDIT.columns}, id, create_time FROM {table}")
     return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
 
@@ -454,7 +444,7 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
 
 
 def granted_credits(db: Database) -> dict[int, float]:
-    """Return what the rows of results say that they were granted, by id; purged ones are not there."""
+    """Return the grants in the rows of results, by id; purged ones are missing."""
     return {
         row[0]: row[1] for row in db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0")
     }

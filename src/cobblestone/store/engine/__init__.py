@@ -1,1 +1,4 @@
-"""Two databases behind one protocol, the group-committing writer, and the processes that share a database; it knows no table."""
+"""Two databases behind one protocol, the group-committing writer, and the processes that share a database.
+
+It knows no table of any schema.
+"""

@@ -11,7 +11,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.engine import Fault, Row
+from cobblestone.store.engine.engine import DatabaseFault, Row
 from cobblestone.store.engine.postgres_connection import PostgresConnection, adapt
 from cobblestone.store.engine.process_group import ProcessGroup, Program
 
@@ -67,20 +67,22 @@ class PostgresEngine:
 
         return PostgresConnection(serving, read_only=read_only)
 
-    def fault(self, error: BaseException) -> Fault:
-        """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
+    def fault(self, error: BaseException) -> DatabaseFault:
+        """Return the meaning of an error for its transaction, which PostgreSQL discards after any error."""
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
-            return Fault.COLLISION
+            return DatabaseFault.COLLISION
         if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
-            return Fault.BLOCKED
+            return DatabaseFault.BLOCKED
         if isinstance(
             error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
         ):
-            return Fault.JOB  # operational errors to the driver, yet caused by the statement's own values
+            return (
+                DatabaseFault.JOB
+            )  # operational errors to the driver, yet caused by the statement's own values
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return Fault.TRANSACTION
-        return Fault.JOB
+            return DatabaseFault.TRANSACTION
+        return DatabaseFault.JOB
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of any number of processes."""
@@ -129,7 +131,7 @@ def connect(address: str) -> psycopg.Connection[Row]:
 
 
 def _round_trip(connection: psycopg.Connection[Row]) -> float:
-    """Return how far away a server is, in seconds there and back; a machine that is busy makes some trips longer."""
+    """Return the round-trip time to a server, in seconds; a busy machine makes some trips longer."""
 
     def trip() -> float:
         began = time.perf_counter()
@@ -140,7 +142,7 @@ def _round_trip(connection: psycopg.Connection[Row]) -> float:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the essence of a driver's message, without a full stop."""
+    """Return the first line of a driver's message, without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 

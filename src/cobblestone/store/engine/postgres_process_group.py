@@ -1,4 +1,11 @@
-"""The process group on PostgreSQL: leases are rows with a time, LISTEN and NOTIFY carry the notifications.
+"""Programs and the process group on PostgreSQL: recorded versions, leases with expiry, LISTEN and NOTIFY.
+
+Which programs run on a PostgreSQL database: each notes its version and its schema, and for how long it can be relied on.
+
+The tables belong to no schema, so that programs of any version can read them: who upgrades sees who works here, and an old
+program that comes back (it hung, it was cut off) sees that the database has gone on without it.
+
+The process group on PostgreSQL: leases are rows with a time, LISTEN and NOTIFY carry the notifications.
 
 A process says every other second that it is there; whoever says nothing for `LEASE_SECONDS` (it hangs, it is cut off, its machine
 lost its power) loses its shards to the others.  Times are those of the database's clock; this process stops on its own some
@@ -23,8 +30,86 @@ import structlog
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.postgres_programs import forget_program, make_tables, note_program, oldest_borne
 from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify, Program
+
+_CREATE_KEY = 7_204_100  #: of the advisory lock under which tables are made
+_NOW = "extract(epoch FROM clock_timestamp())"
+_PROGRAM_TABLES = """
+CREATE TABLE IF NOT EXISTS process_program (
+    member TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, version TEXT NOT NULL, schema TEXT NOT NULL,
+    until DOUBLE PRECISION NOT NULL
+);
+CREATE TABLE IF NOT EXISTS schema_bears (
+    one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one), oldest TEXT NOT NULL
+);
+"""
+_NOTE = f"""
+INSERT INTO process_program (member, host, pid, version, schema, until)
+VALUES (%(member)s, %(host)s, %(pid)s, %(version)s, %(schema)s, {_NOW} + %(seconds)s)
+ON CONFLICT (member) DO UPDATE SET until = excluded.until
+"""
+_FORGET_PROGRAM = f"DELETE FROM process_program WHERE until < {_NOW} - 3600"
+_LIVING = (
+    f"SELECT member, host, pid, version, schema FROM process_program WHERE until >= {_NOW} ORDER BY host, pid"
+)
+_PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE until >= {_NOW}"
+NOTE_OLDEST = (
+    "INSERT INTO schema_bears (oldest) VALUES ('{}') ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest"
+)
+"""Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps."""
+
+
+def make_tables(connection: psycopg.Connection[Row], tables: str = _PROGRAM_TABLES) -> None:
+    """Create the tables that belong to no schema; one process at a time."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_KEY,))
+        for statement in filter(str.strip, tables.split(";")):
+            connection.execute(statement.encode())
+
+
+def note_program(connection: psycopg.Connection[Row], program: Program, *, seconds: float) -> None:
+    """Record that a program works here for a number of seconds more."""
+    values = {
+        "member": program.member,
+        "host": program.host,
+        "pid": program.pid,
+        "version": program.version,
+        "schema": program.schema,
+        "seconds": seconds,
+    }
+    connection.execute(_NOTE.encode(), values)
+    connection.execute(_FORGET_PROGRAM.encode())
+
+
+def forget_program(connection: psycopg.Connection[Row], member: str) -> None:
+    """Record that a program has ended."""
+    connection.execute("DELETE FROM process_program WHERE member = %s", (member,))
+
+
+def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
+    """Return the oldest schema whose programs can work here; None: it was never recorded."""
+    if not _has_table(connection, "schema_bears"):
+        return None
+    row = connection.execute("SELECT oldest FROM schema_bears").fetchone()
+    return None if row is None else str(row[0])
+
+
+def living_programs(connection: psycopg.Connection[Row]) -> Sequence[Program]:
+    """Return the programs that work here; of those before programs were recorded, only the number is known."""
+    noted: list[Program] = []
+    if _has_table(connection, "process_program"):
+        noted = [Program(*row) for row in connection.execute(_LIVING.encode())]
+    if not _has_table(connection, "process_member"):
+        return noted
+    told = {program.member for program in noted}
+    members = [str(row[0]) for row in connection.execute(_PROGRAM_MEMBERS.encode())]
+    return [*noted, *(Program(member) for member in members if member not in told)]
+
+
+def _has_table(connection: psycopg.Connection[Row], name: str) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
+    return bool(row and row[0])
+
 
 CHANNEL = "cobblestone"
 BEAT_SECONDS = 2.0
@@ -49,7 +134,6 @@ CREATE TABLE IF NOT EXISTS process_lease (
     PRIMARY KEY (role, shard)
 ) WITH (fillfactor = 50);
 """
-_NOW = "extract(epoch FROM clock_timestamp())"
 _BEAT = f"""
 INSERT INTO process_member (role, member, joined, until)
 SELECT role, %(me)s, {_NOW}, {_NOW} + %(seconds)s FROM unnest(%(roles)s::text[]) AS role
@@ -88,7 +172,7 @@ class _Role:
         self.workers = 0
 
     def leaving(self) -> set[int]:
-        """Return shards that are another's part, and that nobody here works on."""
+        """Return shards that belong to another process and that nothing here works on."""
         return self.held.keys() - self.ours - self.busy
 
 
@@ -96,7 +180,7 @@ class PostgresProcessGroup:
     """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
     def __init__(self, address: str, roles: Sequence[str], program: Program | None = None) -> None:
-        """Prepare to join; ``roles`` are all that exist, ``program`` is what this process is to the others."""
+        """Prepare to join; ``roles`` are all that exist, ``program`` describes this process to the others."""
         self._address = address
         self._program = program
         self._known = frozenset(roles)
@@ -111,7 +195,7 @@ class PostgresProcessGroup:
         self._threads: list[threading.Thread] = []
 
     def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
-        """See `ProcessGroup.join`.  Return when the first ranks are taken."""
+        """See `ProcessGroup.join`.  Returns once the first ranks are taken."""
         self._on_notify = on_notify
         unknown = {*sharded, *single} - self._known
         if unknown:
@@ -213,7 +297,7 @@ class PostgresProcessGroup:
             return any(role.leaving() for role in self._roles.values())
 
     def _beat(self, connection: psycopg.Connection[Row]) -> None:
-        """Say that we are here, make our leases longer, and see who else is there."""
+        """Announce this process, extend its leases, and see which others exist."""
         began = time.monotonic()
         if self._program is not None and not self._be_known(connection, self._program):
             return
@@ -237,7 +321,7 @@ class PostgresProcessGroup:
             self._share(connection, role)
 
     def _be_known(self, connection: psycopg.Connection[Row], program: Program) -> bool:
-        """Say what we are; end this process when the database has gone on without it, while it hung or was cut off."""
+        """Announce our program; end this process if the database has gone on without it, while it hung or was cut off."""
         oldest = oldest_borne(connection)
         if oldest is not None and oldest not in program.known:
             log.critical("schema_outgrown", schema=program.schema, oldest=oldest, version=program.version)
@@ -249,7 +333,7 @@ class PostgresProcessGroup:
         return True
 
     def _share(self, connection: psycopg.Connection[Row], role: _Role) -> None:
-        """Release shards that are another's part, and lease ours as soon as they are free."""
+        """Release shards that belong to others, and lease ours as soon as they are free."""
         number, count = role.rank
         with self._lock:
             role.ours = {shard for shard in range(role.shards) if shard % count == number}
@@ -299,7 +383,7 @@ class PostgresProcessGroup:
 
 
 def _portions(names: Sequence[str]) -> Generator[str]:
-    """Yield names as texts that a notification can carry."""
+    """Yield names as texts that fit into a notification."""
     text = ""
     for name in names:
         if text and len(text) + len(name) >= MAX_NOTIFICATION:

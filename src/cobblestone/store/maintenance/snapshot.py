@@ -1,4 +1,4 @@
-"""Copies of a database that is in use, and whether a copy is sound."""
+"""Copies of a database in use, and their verification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
@@ -20,7 +20,7 @@ Progress = Callable[[float], None]
 
 
 def copy_database(source: Path, target: Path, *, progress: Progress | None = None) -> None:
-    """Copy a database as it is at one moment, while others read and write it.  The copy has no log of its own.
+    """Copy a database as a snapshot, while it is in use.  The copy has no log of its own.
 
     Raises:
         StoreError: it cannot be read, or the copy cannot be written.
@@ -49,7 +49,7 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
 
 
 def database_problems(path: Path) -> list[str]:
-    """Return what is wrong with a database file; an empty list when it is sound."""
+    """Return the faults of a database file; an empty list if there are none."""
     try:
         connection = open_reader(path)
         try:
@@ -64,13 +64,13 @@ def database_problems(path: Path) -> list[str]:
 def copy_rows(
     location: Path | str, target: Path, *, queries: Sequence[str] = (), progress: Progress | None = None
 ) -> list[list[Row]]:
-    """Copy a SQLite database, or dump a PostgreSQL one; return what queries find in the copy.
+    """Copy a SQLite database, or dump a PostgreSQL one; return the results of queries on the copy.
 
     Raises:
         StoreError: it cannot be read, or the copy cannot be written.
     """
     if is_postgres(location):
-        from cobblestone.store.maintenance.postgres_dump import dump
+        from cobblestone.store.maintenance.postgres import dump
 
         return dump(str(location), target, queries=queries)
     copy_database(Path(location), target, progress=progress)
@@ -83,13 +83,13 @@ def check_dump(path: Path) -> None:
     Raises:
         StoreError: it is none, or PostgreSQL's program for it is missing or too old.
     """
-    from cobblestone.store.maintenance.postgres_dump import check
+    from cobblestone.store.maintenance.postgres import check_archive
 
-    check(path)
+    check_archive(path)
 
 
 def check_empty(address: str) -> None:
-    """Refuse a database that has tables already.
+    """Refuse a database that already has tables.
 
     Raises:
         ConfigError: it has.
@@ -111,20 +111,20 @@ def check_empty(address: str) -> None:
 
 
 def fill_database(address: str, path: Path) -> None:
-    """Fill an empty PostgreSQL database from a dump, whole or not at all.
+    """Fill an empty PostgreSQL database from a dump, atomically.
 
     Raises:
         ConfigError: the database is not empty.
         StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
     """
-    from cobblestone.store.maintenance.postgres_dump import restore
+    from cobblestone.store.maintenance.postgres import restore
 
     check_empty(address)
     restore(address, path)
 
 
 def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
-    """Return the rows of each query, outside of any store.
+    """Return the rows of each query, without a store.
 
     Raises:
         StoreError: it cannot be reached.

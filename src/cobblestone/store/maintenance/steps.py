@@ -1,4 +1,4 @@
-"""The steps from one schema to the next, and which of them may be taken while older programs run.
+"""The steps from one schema to the next, and which are possible while older programs run.
 
 A step *expands* (it adds what the next program needs, and hurts no program that knows nothing of it), or it *contracts* (it
 takes away what programs before a certain schema need).  So a new program is let in beside the old ones in two moves: it expands,
@@ -24,8 +24,8 @@ _NAMES = re.compile(r"""^(revision|down_revision|bears) = (?:["'](\w+)["']|None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step, which makes the schema ``revision``."""
+class SchemaStep:
+    """One step, which leads to the schema ``revision``."""
 
     revision: str
     before: str | None  #: the schema that it begins with; None: an empty database
@@ -34,11 +34,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What an upgrade does now, and what it leaves for later."""
+class UpgradePlan:
+    """The steps that an upgrade takes now, and those left for later."""
 
-    steps: tuple[Step, ...]
-    waiting: tuple[Step, ...] = ()
+    steps: tuple[SchemaStep, ...]
+    waiting: tuple[SchemaStep, ...] = ()
     in_the_way: tuple[Program, ...] = ()  #: running programs that cannot work after the first step that waits
     bears: str | None = (
         None  #: the oldest schema whose programs work when the steps are taken; None: as before
@@ -65,7 +65,7 @@ class Schema:
     what: str  #: the kind in messages, such as ``project database``
     migrations: Path  #: folder with ``env.py`` and ``versions``
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[SchemaStep, ...]:
         """Return all steps, in order.
 
         Read from the steps' files: Alembic and SQLAlchemy, which take 26 MB, are loaded when there are steps to take.  What
@@ -75,7 +75,7 @@ class Schema:
         Raises:
             StoreError: they are missing, or do not follow each other.
         """
-        by_before: dict[str | None, Step] = {}
+        by_before: dict[str | None, SchemaStep] = {}
         paths = list((self.migrations / "versions").glob("*.py"))
         for path in paths:
             found = {name: value or None for name, value in _NAMES.findall(path.read_text(encoding="utf-8"))}
@@ -83,8 +83,10 @@ class Schema:
             if revision:
                 contracts, expands = path.stem.endswith("_contract"), path.stem.endswith("_expand")
                 bears = found.get("bears") or (None if expands else before if contracts else revision)
-                by_before[before] = Step(revision=revision, before=before, bears=bears, needed=not contracts)
-        steps: list[Step] = []
+                by_before[before] = SchemaStep(
+                    revision=revision, before=before, bears=bears, needed=not contracts
+                )
+        steps: list[SchemaStep] = []
         while following := by_before.pop(steps[-1].revision if steps else None, None):
             steps.append(following)
         if not steps or by_before:  # a broken installation
@@ -93,15 +95,15 @@ class Schema:
 
     @property
     def head(self) -> str:
-        """The newest revision, which this program brings a database to."""
+        """Return the newest revision, which this program upgrades a database to."""
         return self.steps()[-1].revision
 
     def known(self) -> frozenset[str]:
-        """Return all revisions that there are steps to."""
+        """Return all revisions with steps to them."""
         return frozenset(step.revision for step in self.steps())
 
-    def plan(self, current: str | None, programs: Sequence[Program] = ()) -> Plan:
-        """Return which steps may be taken from a known revision while ``programs`` run."""
+    def plan(self, current: str | None, programs: Sequence[Program] = ()) -> UpgradePlan:
+        """Return which steps are possible from a known revision while ``programs`` run."""
         order = [None, *(step.revision for step in self.steps())]
         place = {revision: number for number, revision in enumerate(order)}
         rest = self.steps()[place[current] :]
@@ -112,20 +114,22 @@ class Schema:
                 # A schema that is not known here belongs to a program from before schemas were told.
                 barred = tuple(program for program in programs if place.get(program.schema, 0) < oldest)
                 if barred:
-                    return Plan(steps=rest[:number], waiting=rest[number:], in_the_way=barred, bears=bears)
+                    return UpgradePlan(
+                        steps=rest[:number], waiting=rest[number:], in_the_way=barred, bears=bears
+                    )
                 bears = step.bears if bears is None or place[bears] < oldest else bears
-        return Plan(steps=rest, bears=bears)
+        return UpgradePlan(steps=rest, bears=bears)
 
 
 def shown_program(program: Program) -> str:
-    """Return a running program as messages name it."""
+    """Return the name of a running program for messages."""
     if not program.host:
         return "a process of a version that does not say which one it is"
     return f"process {program.pid} on {program.host} (cobblestone {program.version}, schema {program.schema})"
 
 
 def take_steps(connection: sa.Connection, schema: Schema, target: str) -> None:
-    """Take the steps to a revision on a connection, whose transaction it does not end."""
+    """Take the steps to a revision on a connection, without ending its transaction."""
     from alembic import command
     from alembic.config import Config
 

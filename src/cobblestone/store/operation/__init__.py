@@ -1,1 +1,4 @@
-"""What operators ask and do: figures, checks of what must hold, audit log, processes, pages of lists."""
+"""Queries and actions of operators and pages: figures, checks, audit log, processes, lists, ranks.
+
+It knows all other rooms of the verbs, and no room knows it.
+"""

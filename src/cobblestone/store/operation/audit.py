@@ -1,4 +1,6 @@
-"""The audit log: who did what with the project, when, and from where.
+"""Records of requests: the audit log, and replies stored so that a repetition creates nothing twice.
+
+The audit log: who did what with the project, when, and from where.
 
 Rows are only ever added; nothing here changes or deletes one.
 """
@@ -11,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from cobblestone.domain.errors import Conflict
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -33,7 +36,7 @@ SYSTEM = Actor(name="system", origin="server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditRow:
     """One action."""
 
     id: int
@@ -46,7 +49,7 @@ class AuditEntry:
     after: str
 
 
-_ENTRIES = RowMapper(AuditEntry)
+_ENTRIES = RowMapper(AuditRow)
 
 
 def record(
@@ -59,7 +62,7 @@ def record(
     before: object = None,
     after: object = None,
 ) -> None:
-    """Note an action, in the transaction that carries it out.  Secrets among the values are left out."""
+    """Record an action, in the transaction that carries it out.  Secrets among the values are left out."""
     tx.execute(
         "INSERT INTO audit_entry (time, actor, origin, action, target, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (now, actor.name, actor.origin, action, target[:200], _text(before), _text(after)),
@@ -68,8 +71,8 @@ def record(
 
 def entries(
     db: Database, *, limit: int, before: int | None = None, target: str = "", actor: str = ""
-) -> list[AuditEntry]:
-    """Return actions, the newest first; ``before``: only those with smaller ids.
+) -> list[AuditRow]:
+    """Return actions, newest first; ``before``: only those with smaller ids.
 
     ``target`` is exact; ``actor`` is the beginning of the name.
     """
@@ -97,7 +100,7 @@ def _text(value: object) -> str:
 
 
 def without_secrets(value: object) -> object:
-    """Return the value with whatever is called like a secret replaced."""
+    """Return the value with everything named like a secret replaced."""
     if isinstance(value, dict):
         members = cast("dict[object, object]", value)
         return {
@@ -107,3 +110,31 @@ def without_secrets(value: object) -> object:
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in cast("Sequence[object]", value)]
     return value
+
+
+KEEP_REPLIES_SECONDS = 7 * 86400.0
+
+
+def recall_reply(db: Database, request_key: str, digest: str) -> str | None:
+    """Return the reply to the request with this key, or None.
+
+    Raises:
+        Conflict: the key belongs to a request with another body (``digest``).
+    """
+    row = db.one("SELECT digest, reply FROM api_reply WHERE request_key = ?", (request_key,))
+    if row is None:
+        return None
+    if row[0] != digest:
+        raise Conflict(
+            "This Idempotency-Key was used for a request with another body. Use a new key for each new request."
+        )
+    return str(row[1])
+
+
+def remember_reply(tx: Transaction, request_key: str, digest: str, reply: str, *, now: float) -> None:
+    """Store a reply, in the transaction of its action; delete old ones."""
+    tx.execute("DELETE FROM api_reply WHERE expire_time < ?", (now,))
+    tx.execute(
+        "INSERT INTO api_reply (request_key, digest, reply, expire_time) VALUES (?, ?, ?, ?)",
+        (request_key, digest, reply, now + KEEP_REPLIES_SECONDS),
+    )

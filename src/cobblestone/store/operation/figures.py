@@ -1,20 +1,29 @@
-"""What the operator's side asks: figures of the whole project, samples of them, and how results end.
+"""Figures for operators: counts and samples of the whole project, outcomes of results, and failures.
+
+What the operator's side asks: figures of the whole project, samples of them, and how results end.
 
 Counts come from the partial indexes of the daemons; how results end is counted over the newest :data:`RATE_WINDOW` results,
 so the cost does not grow with the project.
+
+Why results failed: the newest failures of an app version or of a batch, grouped by what their hosts said.
+
+Each question looks at a bounded number of rows, so its cost does not grow with the project.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import msgspec
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.ids import AppVersionId
-from cobblestone.domain.states import Outcome, ValidateState
-from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
+from cobblestone.domain.values import AppVersionId, BatchId
+from cobblestone.domain.work import Outcome, Result, ValidateState, WorkunitError
+from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
+from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
 from cobblestone.policy.lifecycle.states import (
     CLIENT_ERROR,
     NO_REPLY,
@@ -23,9 +32,9 @@ from cobblestone.policy.lifecycle.states import (
     VALIDATE_ERROR,
     Cause,
 )
-from cobblestone.policy.rollout import RolloutPlan, StageRecord
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Database, Parameters, Transaction
+from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 from cobblestone.store.work.steps import (
     DELETABLE,
     IS_IN_PROGRESS,
@@ -45,7 +54,7 @@ _CALLED_AGAIN = f"handler_failures > 0 AND retry_time < {PARKED_UNTIL:.0f}"
 
 
 def _with_function(condition: str) -> str:
-    """Count those of the workunits that wait for a function of the project's.
+    """Count those of the workunits that wait for a function of the project.
 
     Two counts, each with an index of few rows: with an OR between them the whole table would be read.
     """
@@ -126,7 +135,7 @@ def project_figures(db: Database, *, now: float) -> ProjectFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """How the results of something ended."""
+    """The outcomes of results."""
 
     good: int = 0
     error: int = 0  #: failed on the host
@@ -135,12 +144,12 @@ class Endings:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the number of all results."""
         return self.good + self.error + self.no_reply + self.invalid
 
     @property
     def error_rate(self) -> float:
-        """Part that did not end well; 0 without results."""
+        """Return the share that did not succeed; 0 without results."""
         return 1 - self.good / self.total if self.total else 0.0
 
     def __add__(self, other: Endings) -> Endings:
@@ -154,7 +163,7 @@ class Endings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingRow:
-    """How results of one version ended on one host within a time."""
+    """Outcomes of one version's results on one host in a period."""
 
     host_id: int
     version_id: int
@@ -162,7 +171,7 @@ class EndingRow:
 
 
 def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
-    """Return how results ended since a time (Unix seconds), by host and app version; only of one version if given."""
+    """Return the outcomes of results since a time (Unix seconds), by host and app version; optionally of one version."""
     newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
     rows = db.query(
@@ -201,7 +210,7 @@ def systems_of_hosts(db: Database, host_ids: Sequence[int]) -> dict[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FigureSample:
     """Figures at one moment."""
 
     time: float  #: Unix seconds
@@ -209,7 +218,7 @@ class Sample:
 
 
 def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, keep_since: float) -> None:
-    """Keep figures; forgets those from before ``keep_since``."""
+    """Store figures; delete those from before ``keep_since``."""
     tx.execute("DELETE FROM project_sample WHERE time < ?", (keep_since,))
     tx.execute(
         "INSERT INTO project_sample (time, figures) VALUES (?, ?) ON CONFLICT (time) DO NOTHING",
@@ -217,10 +226,10 @@ def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, kee
     )
 
 
-def samples(db: Database, *, since: float) -> list[Sample]:
+def samples(db: Database, *, since: float) -> list[FigureSample]:
     """Return samples since a time, oldest first."""
     rows = db.query("SELECT time, figures FROM project_sample WHERE time >= ? ORDER BY time", (since,))
-    return [Sample(row[0], msgspec.json.decode(row[1], type=dict[str, float])) for row in rows]
+    return [FigureSample(row[0], msgspec.json.decode(row[1], type=dict[str, float])) for row in rows]
 
 
 def last_sample_time(db: Database) -> float:
@@ -232,7 +241,7 @@ def last_sample_time(db: Database) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
+class RolloutFigures:
     """How a version reaches hosts."""
 
     version_id: AppVersionId
@@ -240,7 +249,7 @@ class Rollout:
     plan: RolloutPlan
 
 
-def rollout_of(db: Database, version_id: AppVersionId) -> Rollout:
+def rollout_of(db: Database, version_id: AppVersionId) -> RolloutFigures:
     """Return the roll-out of a version.
 
     Raises:
@@ -249,17 +258,19 @@ def rollout_of(db: Database, version_id: AppVersionId) -> Rollout:
     row = db.one("SELECT rollout_fraction, rollout_plan FROM app_version WHERE id = ?", (version_id,))
     if row is None:
         raise NotFound(f"There is no app version {version_id}.")
-    return Rollout(version_id=version_id, fraction=row[0], plan=msgspec.json.decode(row[1], type=RolloutPlan))
+    return RolloutFigures(
+        version_id=version_id, fraction=row[0], plan=msgspec.json.decode(row[1], type=RolloutPlan)
+    )
 
 
-def rollouts_running(db: Database) -> list[Rollout]:
-    """Roll-outs of versions in use that wait for their next step."""
+def rollouts_running(db: Database) -> list[RolloutFigures]:
+    """Return roll-outs of versions in use that wait for their next step."""
     rows = db.query(
         "SELECT id, rollout_fraction, rollout_plan FROM app_version"
         ' WHERE deprecated = 0 AND rollout_plan LIKE \'%"state":"running"%\''
     )
     return [
-        Rollout(
+        RolloutFigures(
             version_id=AppVersionId(row[0]),
             fraction=row[1],
             plan=msgspec.json.decode(row[2], type=RolloutPlan),
@@ -277,15 +288,15 @@ def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan
     tx.wake(CATALOGUE_CHANGED)
 
 
-def stage_record(db: Database, rollout: Rollout) -> StageRecord:
-    """Return how results of a version ended since its current stage began."""
+def stage_record(db: Database, rollout: RolloutFigures) -> StageRecord:
+    """Return the outcomes of a version's results since its current stage started."""
     rows = endings(db, since=rollout.plan.stage_time, version_id=rollout.version_id)
     total = sum((row.endings for row in rows), Endings())
     return StageRecord(n_good=total.good, n_bad=total.total - total.good)
 
 
 def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now: float) -> int:
-    """Give up a version's results on hosts, as if those had left; return how many.
+    """Give up a version's results on hosts, as if the hosts had left; return how many.
 
     Hosts are told to stop at their next contact, the transitioner makes new results, and what is reported all the same still
     counts.
@@ -301,3 +312,141 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
     if rows:
         tx.wake("transitioner")
     return len(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingCounts:
+    """Numbers of rows in waiting states."""
+
+    users: int
+    hosts: int
+    active_hosts: int  #: that called within the last day
+    apps: int
+    unsigned_versions: int
+    open_batches: int  #: not complete, cancelled or retired
+    results_unsent: int
+    results_in_progress: int
+    workunits_unfinished: int  #: that the transitioner will look at again
+    workunits_to_validate: int
+    workunits_to_assimilate: int
+    workunits_to_delete: int  #: whose input files may go
+
+
+_QUERIES = {
+    "users": "SELECT COUNT(*) FROM user_account",
+    "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
+    "active_hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
+    "apps": "SELECT COUNT(*) FROM app WHERE deprecated = 0",
+    "unsigned_versions": (
+        'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
+    ),
+    "open_batches": f"SELECT COUNT(*) FROM batch WHERE {OPEN_BATCH}",
+    "results_unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
+    "results_in_progress": f"SELECT COUNT(*) FROM result WHERE {IS_IN_PROGRESS}",
+    "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
+    "workunits_to_validate": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
+    "workunits_to_assimilate": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
+    "workunits_to_delete": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
+}
+
+
+def project_counts(db: Database, *, now: float) -> WaitingCounts:
+    """Count the current work at ``now`` (Unix seconds)."""
+    return WaitingCounts(
+        **{
+            field.name: int(
+                db.value(_QUERIES[field.name], (now - _DAY,) if "?" in _QUERIES[field.name] else ())
+            )
+            for field in fields(WaitingCounts)
+        }
+    )
+
+
+FAILURES_READ = 1000
+"""Groups are made of the newest so many failures."""
+N_EXAMPLES = 3
+_N_HOSTS = 5
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Results that failed in the same way."""
+
+    newest: tuple[Result, ...]  #: examples, the newest first; at least one
+    said: str  #: what the program of the newest one wrote last; empty: nothing
+    n_results: int
+    n_jobs: int
+    n_hosts: int
+    host_ids: tuple[int, ...]  #: the first few by number of these results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Failed results grouped by kind of failure, most frequent first."""
+
+    groups: tuple[FailureGroup, ...]
+    cut: bool  #: there are more than were read
+
+
+def version_failures(db: Database, version_id: AppVersionId) -> Failures:
+    """Return why results of an app version failed, among the newest :data:`RATE_WINDOW` of the project."""
+    newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
+    return _failures(db, "result r", "r.id > ? AND r.app_version_id = ?", (newest - RATE_WINDOW, version_id))
+
+
+def batch_failures(db: Database, batch_id: BatchId) -> Failures:
+    """Return why results of a batch's jobs without an answer failed; of finished jobs, the newest :data:`RATE_WINDOW`."""
+    jobs, parameters = _jobs_without_answer(db, batch_id)
+    return _failures(db, f"({jobs}) w JOIN result r ON r.workunit_id = w.id", "1 = 1", parameters)
+
+
+def job_errors(db: Database, batch_id: BatchId) -> dict[WorkunitError, int]:
+    """Return how many of a batch's jobs ended without an answer, by reason."""
+    jobs, parameters = _jobs_without_answer(db, batch_id)
+    rows = db.query(
+        f"SELECT w.error_mask, COUNT(*) FROM ({jobs}) w WHERE w.error_mask <> 0 GROUP BY w.error_mask ORDER BY 2 DESC",
+        parameters,
+    )
+    return {WorkunitError(mask): int(count) for mask, count in rows}
+
+
+def _jobs_without_answer(db: Database, batch_id: BatchId) -> tuple[str, Parameters]:
+    last = int(
+        db.value("SELECT COALESCE(MAX(completed_seq), 0) FROM workunit WHERE batch_id = ?", (batch_id,))
+    )
+    sql = (
+        "SELECT id, error_mask FROM workunit WHERE batch_id = ? AND completed_seq > ? AND error_mask <> 0 UNION ALL"
+        " SELECT id, error_mask FROM (SELECT id, error_mask FROM workunit"
+        f" WHERE batch_id = ? AND completed_seq IS NULL LIMIT {RATE_WINDOW}) unfinished"
+    )
+    return sql, (batch_id, last - RATE_WINDOW, batch_id)
+
+
+def _failures(db: Database, source: str, condition: str, parameters: Parameters) -> Failures:
+    rows = db.query(
+        f"SELECT {RESULTS.of('r')} FROM {source} WHERE {condition} AND {FAILED} ORDER BY r.id DESC LIMIT {FAILURES_READ + 1}",
+        parameters,
+    )
+    found = [RESULTS.load(row) for row in rows[:FAILURES_READ]]
+    texts = stderr_of_results(db, [result.id for result in found])
+    alike: dict[tuple[int, int, str], list[Result]] = {}
+    for result in found:
+        # Numbers in a line are of this one run: addresses, times, names of folders.
+        said = _VARYING.sub("0", last_words(texts.get(result.id, "")))
+        alike.setdefault((result.outcome, result.exit_status, said), []).append(result)
+    groups = [_group(results, texts.get(results[0].id, "")) for results in alike.values()]
+    groups.sort(key=lambda group: (-group.n_results, -group.newest[0].id))
+    return Failures(groups=tuple(groups), cut=len(rows) > FAILURES_READ)
+
+
+def _group(results: Sequence[Result], text: str) -> FailureGroup:
+    hosts = Counter(result.host_id for result in results if result.host_id is not None)
+    return FailureGroup(
+        newest=tuple(results[:N_EXAMPLES]),
+        said=last_words(text),
+        n_results=len(results),
+        n_jobs=len({result.workunit_id for result in results}),
+        n_hosts=len(hosts),
+        host_ids=tuple(host_id for host_id, _ in hosts.most_common(_N_HOSTS)),
+    )

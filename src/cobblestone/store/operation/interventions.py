@@ -1,4 +1,4 @@
-"""What operators change by hand: cancel, retry, block, roles; and how they find what they look for."""
+"""Changes by hand: cancel, retry, block, roles, merging of computers; and the search for objects."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import OPERATOR, User
-from cobblestone.domain.states import WorkunitError
-from cobblestone.domain.work import ReplicationRules, Workunit
+from cobblestone.domain.values import HostId, UserId, WorkunitId
+from cobblestone.domain.work import ReplicationRules, Workunit, WorkunitError
 from cobblestone.policy.lifecycle.states import (
     CLIENT_DETACHED,
     CLIENT_ERROR,
@@ -18,15 +17,17 @@ from cobblestone.policy.lifecycle.states import (
     NO_REPLY,
     VALIDATE_ERROR,
 )
-from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps, kept_files
+from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.figures import RATE_WINDOW
 from cobblestone.store.people import hosts, users
+from cobblestone.store.people.hosts import has_work
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
-from cobblestone.store.work.batches import Batch, NewJob
+from cobblestone.store.work.batches import BatchRow, NewJob
 from cobblestone.store.work.steps import IS_UNSENT, matching
 
 MAX_FOUND = 20
@@ -64,7 +65,7 @@ def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
 
 
 def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
-    """Stop a workunit that has no answer yet.
+    """Cancel a workunit that has no answer yet.
 
     Raises:
         NotFound: there is none.
@@ -77,7 +78,7 @@ def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
 
 
 def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int:
-    """Allow an unfinished workunit as many more failures as it has had, and let the transitioner look; return how many.
+    """Allow an unfinished workunit as many more failures as it has had, and schedule the transitioner; return how many.
 
     Raises:
         NotFound: there is none.
@@ -96,7 +97,7 @@ def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int
 
 
 def change_workunit(tx: Transaction, before: Workunit, after: Workunit, *, now: float) -> None:
-    """Store priority, limits and rules of a workunit, and let transitioner and scheduler look at them."""
+    """Store priority, limits and rules of a workunit, and have transitioner and scheduler check them."""
     tx.execute(_LIMITS.update("workunit"), (*_LIMITS.values(after.limits), after.id))
     tx.execute(_RULES.update("workunit"), (*_RULES.values(after.rules), after.id))
     tx.execute(
@@ -119,8 +120,8 @@ def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> 
     return [row[0] for row in rows]
 
 
-def copy_jobs(tx: Transaction, batch: Batch, workunit_ids: Sequence[int], *, now: float) -> Batch:
-    """Add the jobs of finished workunits to an open batch, to be computed anew.
+def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, now: float) -> BatchRow:
+    """Add the jobs of finished workunits to an open batch, to be computed again.
 
     Raises:
         NotFound: an input file is gone; the text names it.
@@ -144,7 +145,7 @@ def copy_jobs(tx: Transaction, batch: Batch, workunit_ids: Sequence[int], *, now
 
 
 def count_cancelled_open(db: Database, batch_id: int) -> int:
-    """Return jobs of a batch that are cancelled, but not yet closed by the transitioner."""
+    """Return jobs of a batch that were cancelled but not yet closed by the transitioner."""
     return int(
         db.value(
             "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
@@ -165,7 +166,7 @@ def user_or_missing(db: Database, user_id: int) -> User:
 
 
 def block_host(tx: Transaction, host_id: int, reason: str) -> str:
-    """Give a host no more work (empty reason: again); the reason before.  Raises NotFound."""
+    """Stop or (empty reason) resume sending work to a host; return the previous reason.  Raises NotFound."""
     host = hosts.host_by_id(tx, HostId(host_id))
     if host is None:
         raise NotFound(f"There is no host {host_id}.")
@@ -174,14 +175,14 @@ def block_host(tx: Transaction, host_id: int, reason: str) -> str:
 
 
 def block_user(tx: Transaction, user_id: int, reason: str) -> str:
-    """Give a user's hosts no more work (empty reason: again); the reason before.  Raises NotFound."""
+    """Stop or (empty reason) resume sending work to a user's hosts; return the previous reason.  Raises NotFound."""
     user = user_or_missing(tx, user_id)
     tx.execute("UPDATE user_account SET blocked_reason = ? WHERE id = ?", (reason, user_id))
     return user.blocked_reason
 
 
 def set_role(tx: Transaction, user_id: int, role: str) -> str:
-    """Make a user an operator, or (empty) a volunteer again; the role before.
+    """Make a user an operator, or (empty) a plain volunteer again; return the previous role.
 
     Raises:
         NotFound: there is no such user.
@@ -198,16 +199,16 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Something that fits what was asked for."""
+class FoundRow:
+    """A match."""
 
     kind: str  #: user, host, batch, workunit or result
     id: int
     name: str
 
 
-def search(db: Database, text: str) -> list[Found]:
-    """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address.
+def search(db: Database, text: str) -> list[FoundRow]:
+    """Return users, hosts, batches, workunits and results by id, or by the start of a name; users also by address.
 
     Upper and lower case are the same in names of people, computers and batches, and in those of the newest :data:`RATE_WINDOW`
     workunits, for which the submitter's name of the job counts too.
@@ -215,14 +216,14 @@ def search(db: Database, text: str) -> list[Found]:
     wanted = text.strip()
     if not wanted:
         return []
-    found: list[Found] = []
+    found: list[FoundRow] = []
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16 else None
     for kind, looks in _SEARCHES.items():
         names: dict[int, str] = {}
         for look in looks:
             for id_, name in look(db, wanted, number):
                 names.setdefault(id_, name)
-        found += [Found(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
+        found += [FoundRow(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
     return found
 
 
@@ -258,7 +259,7 @@ def _in_any_case(table: str, column: str, *, newest: int | None = None) -> Look:
 
 
 def _casings(text: str) -> list[str]:
-    """Return what names that begin with a text in any case may begin with after SQL's ``lower``, to SQLite an affair of ASCII."""
+    """Return the possible starts, after SQL's ``lower``, of names starting with a text in any case; SQLite lowers only ASCII."""
     forms = (text, text.lower(), text.upper(), text.title())
     return sorted({form.translate(_ASCII_LOWER) for form in forms})
 
@@ -285,3 +286,39 @@ _SEARCHES: Mapping[str, Sequence[Look]] = {
     ),
     "result": (_by_id("result", "name"), _by_name("result")),
 }
+
+
+def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, *, now: float) -> None:
+    """Merge an older record of a computer into a newer one: tasks and credit move over.
+
+    The ledger stays as it is, with a further entry that says so: what both were credited is the survivor's from now on.
+
+    Raises:
+        NotFound: the user does not have both.
+        Conflict: they are the same, or the older one still has tasks.
+    """
+    tx.lock("host", [old, new])
+    source, target = hosts.host_by_id(tx, old), hosts.host_by_id(tx, new)
+    if source is None or target is None or source.user_id != user_id or target.user_id != user_id:
+        raise NotFound("There are no two such computers of this account.")
+    if source.id == target.id:
+        raise Conflict("These are the same computer already.")
+    if has_work(tx, source.id):
+        raise Conflict(f"Computer {source.id} has tasks in progress.")
+    tx.execute("UPDATE result SET host_id = ? WHERE host_id = ?", (target.id, source.id))
+    ledger.merge_hosts(tx, user_id, source.id, target.id, created=target.create_time, now=now)
+    app_credit.merge_hosts(tx, source.id, target.id, now=now)
+    contributions.merge_hosts(tx, source.id, target.id, now=now)
+    kept_files.forget_hosts(
+        tx, [source.id]
+    )  # its files count for the survivor as soon as that one lists them
+    tx.execute(
+        "UPDATE host SET create_time = ? WHERE id = ?",
+        (min(source.create_time, target.create_time), target.id),
+    )
+    tx.execute(
+        "UPDATE host SET merged_into = ?, domain_name = '', label = '', external_ip_addr = '', description = '{}'"
+        " WHERE id = ?",
+        (target.id, source.id),
+    )
+    tx.execute("UPDATE host SET merged_into = ? WHERE merged_into = ?", (target.id, source.id))

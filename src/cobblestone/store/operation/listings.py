@@ -1,31 +1,42 @@
-"""Lists of accounts, computers and workunits for operators, the newest first, a part at a time."""
+"""Paged lists: the newest accounts, computers and workunits, and the tasks of purged jobs.
+
+Tasks of purged jobs: they are counted and listed from the archive, for as long as it is there.
+
+The archive is a file beside the process that purges; where the pages run on another machine, it is empty for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import AppId, BatchId
 from cobblestone.domain.people import User
-from cobblestone.domain.states import JobState, WorkunitError
+from cobblestone.domain.values import AppId, BatchId, HostId, ResultId
+from cobblestone.domain.work import JobState, TaskState, WorkunitError
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.operation.page_queries import MAX_ID, NEWEST_TASKS, TASK_CONDITIONS
+from cobblestone.store.operation.ranking import PAGE_SIZE
 from cobblestone.store.people.hosts import HOSTS
 from cobblestone.store.people.users import USERS
-from cobblestone.store.work.batches import JOB_COLUMNS, RUNNING, Job
+from cobblestone.store.work import archive
+from cobblestone.store.work.batches import JOB_COLUMNS, RUNNING, JobRow
 
 T = TypeVar("T")
 
-MAX_ID = 2**62
+HIGHEST_ID = 2**62
 LOOKED_AT = 20_000
 """So many of the newest workunits before a place are looked at for those of one app or status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a list: at most so many rows with ids below ``before``."""
+    """A page of a list: a limited number of rows with ids below ``before``."""
 
     limit: int
     before: int | None = None
@@ -42,7 +53,7 @@ _CONDITIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ListedWorkunit(Job):
+class ListedWorkunit(JobRow):
     """A workunit as a list shows it."""
 
     app_id: AppId
@@ -57,7 +68,7 @@ _WORKUNITS = RowMapper(ListedWorkunit, JOB_COLUMNS)
 def newest_users(
     db: Database, page: Page, *, role: str | None = None, blocked: bool | None = None
 ) -> list[User]:
-    """Return accounts that are not erased; of one role, or blocked ones or the others alone."""
+    """Return accounts that are not erased, optionally of one role, or only blocked or unblocked ones."""
     conditions = {"role = ?": role, **_BLOCKED[blocked]}
     return _newest(db, page, USERS, "user_account WHERE erased_time IS NULL", conditions)
 
@@ -65,7 +76,7 @@ def newest_users(
 def newest_hosts(
     db: Database, page: Page, *, user_id: int | None = None, blocked: bool | None = None
 ) -> list[Host]:
-    """Return computers; of one user, or blocked ones or the others alone."""
+    """Return computers, optionally of one user, or only blocked or unblocked ones."""
     conditions = {"user_id = ?": user_id, **_BLOCKED[blocked]}
     return _newest(db, page, HOSTS, "host WHERE merged_into IS NULL", conditions)
 
@@ -78,7 +89,7 @@ def newest_workunits(
     batch_id: int | None = None,
     status: JobState | None = None,
 ) -> list[ListedWorkunit]:
-    """Return workunits; of one app, batch or status, which are sought among the newest `LOOKED_AT` before the page."""
+    """Return workunits, optionally of one app, batch or status, searched among the newest `LOOKED_AT` before the page."""
     of_batch = "" if batch_id is None else " AND batch_id = ?"
     wanted = [] if batch_id is None else [batch_id]
     conditions = ["w.app_id = ?"] if app_id is not None else []
@@ -106,7 +117,7 @@ def count_hosts(db: Database, user_id: int) -> int:
 
 
 def _before(page: Page) -> int:
-    return MAX_ID if page.before is None else page.before
+    return HIGHEST_ID if page.before is None else page.before
 
 
 _BLOCKED: Mapping[bool | None, Mapping[str, object]] = {
@@ -119,10 +130,104 @@ _BLOCKED: Mapping[bool | None, Mapping[str, object]] = {
 def _newest(
     db: Database, page: Page, rows: RowMapper[T], source: str, conditions: Mapping[str, object]
 ) -> list[T]:
-    """Return rows of a table that fit the conditions; one whose value is None is left out."""
+    """Return rows of a table that match the conditions; a condition with value None is left out."""
     given = {"id < ?": _before(page), **{text: each for text, each in conditions.items() if each is not None}}
     found = db.query(
         f"SELECT {rows.columns} FROM {source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?",
         (*given.values(), page.limit),
     )
     return [rows.load(row) for row in found]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOwner:
+    """The owner of the tasks: a user, or the records of a computer."""
+
+    user_id: int = 0
+    host_ids: Sequence[int] = ()
+
+    @property
+    def where(self) -> tuple[str, tuple[object, ...]]:
+        """Return index and condition for the results, and its values."""
+        if self.host_ids:
+            marks = ", ".join("?" * len(self.host_ids))
+            return f"result r INDEXED BY result_by_host WHERE r.host_id IN ({marks})", tuple(self.host_ids)
+        return "result r INDEXED BY result_by_user WHERE r.user_id = ?", (self.user_id,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedTask:
+    """A task as a list shows it."""
+
+    id: ResultId
+    name: str
+    app_id: AppId
+    host_id: HostId | None
+    state: TaskState | None
+    received_time: float | None
+    elapsed_time: float
+    granted_credit: float
+    is_canonical: bool
+
+
+def count_archived(path: Path, owner: ArchiveOwner) -> dict[TaskState, int]:
+    """Count an owner's tasks in the archive by outcome, the newest `NEWEST_TASKS` of them."""
+    condition, values = owner.where
+    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
+    rows = _rows(
+        path,
+        f"SELECT {sums} FROM (SELECT r.server_state, r.outcome, r.validate_state FROM {condition}"
+        f" ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r",
+        values,
+    )
+    return dict(zip(TaskState, rows[0] if rows else (0,) * len(TaskState), strict=True))
+
+
+def list_archived(
+    path: Path,
+    owner: ArchiveOwner,
+    *,
+    before: int | None = None,
+    canonical: bool = False,
+    limit: int = PAGE_SIZE,
+) -> list[ArchivedTask]:
+    """Return an owner's tasks with ids below ``before``, newest first, with one more if there are older ones.
+
+    ``canonical``: only those whose answer became that of their job.
+    """
+    condition, values = owner.where
+    kinds = " ".join(f"WHEN {TASK_CONDITIONS[state]} THEN '{state}'" for state in TaskState)
+    chosen = "is_canonical = 1" if canonical else "1 = 1"
+    rows = _rows(
+        path,
+        "SELECT * FROM (SELECT r.id, r.name, r.app_id, r.host_id,"
+        f" CASE {kinds} END, r.received_time, r.elapsed_time, r.granted_credit,"
+        " COALESCE(w.canonical_result_id = r.id, 0) AS is_canonical"
+        f" FROM (SELECT * FROM {condition} AND r.id < ? ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r"
+        f" LEFT JOIN workunit w ON w.id = r.workunit_id) WHERE {chosen} ORDER BY id DESC LIMIT ?",
+        (*values, MAX_ID if before is None else before, limit + 1),
+    )
+    return [
+        ArchivedTask(
+            id=ResultId(row[0]),
+            name=row[1],
+            app_id=AppId(row[2]),
+            host_id=None if row[3] is None else HostId(row[3]),
+            state=None if row[4] is None else TaskState(row[4]),
+            received_time=row[5],
+            elapsed_time=row[6],
+            granted_credit=row[7],
+            is_canonical=bool(row[8]),
+        )
+        for row in rows
+    ]
+
+
+def _rows(path: Path, sql: str, values: Sequence[object]) -> list[Row]:
+    try:
+        return archive.query(path, sql, values)[1]
+    except FileNotFoundError:
+        return []
+    except sqlite3.OperationalError:
+        # An archive of an earlier version has no index by user until the next purge makes it; nobody walks through it all.
+        return []

@@ -1,4 +1,4 @@
-"""The processes of a server, on one machine or several: each notes from time to time that it is there, and what it does."""
+"""The processes of a server, on one or several machines: each records at intervals that it is alive, and its roles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cobblestone.store.engine.mapping import Column, RowMapper
 
 
 class DaemonNote(msgspec.Struct, frozen=True):
-    """How a daemon of a process was when it was noted last."""
+    """The recorded state of a daemon of a process."""
 
     name: str
     state: str
@@ -21,8 +21,8 @@ class DaemonNote(msgspec.Struct, frozen=True):
 
 
 @value(kw_only=True)
-class ServerProcess:
-    """A process, as it noted itself.  Times are Unix seconds."""
+class ProcessRow:
+    """A recorded process.  Times are Unix seconds."""
 
     key: str  #: a number that no other has
     host: str
@@ -36,21 +36,21 @@ class ServerProcess:
 
 
 _PROCESSES = RowMapper(
-    ServerProcess,
+    ProcessRow,
     {"key": "process_key", "roles": Column(decode=lambda text: tuple(text.split()), encode=" ".join)},
 )
 _STORED_PROCESS = _PROCESSES.writer()
 
 
-def note_process(tx: Transaction, process: ServerProcess, *, forget_before: float) -> None:
-    """Note a process; forgets those that were not heard of since ``forget_before``."""
+def note_process(tx: Transaction, process: ProcessRow, *, forget_before: float) -> None:
+    """Record a process; delete those without a record since ``forget_before``."""
     tx.execute_many(
         _STORED_PROCESS.upsert("server_process", "process_key"), [_STORED_PROCESS.values(process)]
     )
     tx.execute_many("DELETE FROM server_process WHERE beat_time < ?", [(forget_before,)])
 
 
-def server_processes(db: Database) -> Sequence[ServerProcess]:
-    """Return all processes that are remembered, by machine and start."""
+def server_processes(db: Database) -> Sequence[ProcessRow]:
+    """Return all recorded processes, by machine and start."""
     rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
     return [_PROCESSES.load(row) for row in rows]

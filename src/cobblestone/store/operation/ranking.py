@@ -1,16 +1,17 @@
-"""Top lists of volunteers, computers and teams, and where somebody stands in them."""
+"""Top lists of volunteers, computers and teams, ranks in them, and badges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.policy.credit.badges import RANKED_RECENT, n_best
+from cobblestone.policy.credit.history import RANKED_RECENT, Badge, BadgeKind, n_best
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 
 PAGE_SIZE = 25
@@ -18,20 +19,20 @@ MAX_PAGE = 400
 
 
 class Order(StrEnum):
-    """What a top list is sorted by."""
+    """The sort order of a top list."""
 
     RECENT = "recent"
     TOTAL = "total"
 
     @property
     def column(self) -> str:
-        """The column of a table with credit."""
+        """Return the column of a table with credit."""
         return "expavg_credit" if self is Order.RECENT else "total_credit"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One row of a top list: whose, and the credit that it is listed with (of all apps or of one)."""
+    """One row of a top list: the owner, and the credit listed (of all apps or of one)."""
 
     id: int
     credit: CreditStatement
@@ -47,7 +48,7 @@ SHOWN: Mapping[Owner, str] = {
 
 
 def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
-    """Return a page (from 0) of a top list, with one row more when there is a next page."""
+    """Return a page (from 0) of a top list, with one more row if there is a next page."""
     table, condition = _TABLES[owner], SHOWN[owner]
     bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
     if app_id is None:
@@ -71,8 +72,8 @@ def _ranked(row: Row) -> Ranked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where somebody stands in a top list of all apps."""
+class RankPlace:
+    """The rank of an owner in a top list of all apps."""
 
     rank: int  #: from 1
     of: int  #: how many have credit
@@ -82,13 +83,13 @@ class Place:
 
     @property
     def rows(self) -> list[tuple[int, Ranked]]:
-        """The part of the list around it, with ranks."""
+        """Return the part of the list around it, with ranks."""
         first = self.rank - len(self.above)
         return list(enumerate((*self.above, self.itself, *self.below), start=first))
 
 
-def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: int = 3) -> Place | None:
-    """Return where somebody stands; None without credit, or for who is not in the lists.
+def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: int = 3) -> RankPlace | None:
+    """Return an owner's rank; None without credit, or for owners not in the lists.
 
     Ranks are counted in the index alone: a look at all of 100,000 takes milliseconds.
     """
@@ -108,7 +109,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
     below = db.query(
         f"{columns} AND ({column}, id) < (?, ?) ORDER BY {column} DESC, id DESC LIMIT ?", (*here, n_beside)
     )
-    return Place(
+    return RankPlace(
         rank=n_above + 1,
         of=int(db.value(f"SELECT count(*) {shown}")),
         above=tuple(_ranked(row) for row in reversed(above)),
@@ -118,7 +119,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
 
 
 def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[tuple[int, float, float]]:
-    """Return number, total and recent average credit of some after a number; 0 for those who are not in the lists."""
+    """Return number, total and recent average credit of some owners after a number; 0 for those not in the lists."""
     rows = db.query(
         f"SELECT id, total_credit, expavg_credit, CASE WHEN {SHOWN[owner]} THEN 1 ELSE 0 END FROM {_TABLES[owner]}"
         " WHERE id > ? ORDER BY id LIMIT ?",
@@ -128,7 +129,7 @@ def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[
 
 
 def rank_cutoff(db: Database, owner: Owner, percent: float) -> float | None:
-    """Return the recent average credit of the last one among the best so many percent; None: nobody counts."""
+    """Return the recent average credit of the last one among the best so many per cent; None if there are none."""
     ranked = f"FROM {_TABLES[owner]} WHERE {SHOWN[owner]} AND expavg_credit >= {RANKED_RECENT}"
     n_ranked = int(db.value(f"SELECT count(*) {ranked}"))
     if not n_ranked:
@@ -136,4 +137,64 @@ def rank_cutoff(db: Database, owner: Owner, percent: float) -> float | None:
     last = n_best(n_ranked, percent) - 1
     return float(
         db.value(f"SELECT expavg_credit {ranked} ORDER BY expavg_credit DESC LIMIT 1 OFFSET ?", (last,))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBadge:
+    """A badge of an owner, since when (Unix seconds)."""
+
+    badge: Badge
+    since: float
+
+
+def badge_ids(tx: Transaction, badges: Sequence[Badge]) -> dict[Badge, int]:
+    """Return the numbers of a project's badges, and remove those that it no longer gives."""
+    tx.execute_many(
+        "INSERT INTO badge (kind, level) VALUES (?, ?) ON CONFLICT (kind, level) DO NOTHING",
+        [(badge.kind, badge.level) for badge in badges],
+    )
+    found = {
+        Badge(BadgeKind(kind), level): int(id_)
+        for id_, kind, level in tx.query("SELECT id, kind, level FROM badge ORDER BY id")
+    }
+    given = set(badges)
+    old = [id_ for badge, id_ in found.items() if badge not in given]
+    if old:
+        # Without an index by badge: this happens only after the settings have changed.
+        tx.execute_many("DELETE FROM badge_owner WHERE badge_id = ?", [(id_,) for id_ in old])
+        tx.execute_many("DELETE FROM badge WHERE id = ?", [(id_,) for id_ in old])
+    return {badge: found[badge] for badge in badges}
+
+
+def badges_of(db: Database, owner: Owner, owner_ids: Iterable[int]) -> dict[int, list[OwnBadge]]:
+    """Return the badges of several owners, by number; owners without any are left out."""
+    found: defaultdict[int, list[OwnBadge]] = defaultdict(list)
+    for owner_id, kind, level, since in db.query_in(
+        "SELECT o.owner_id, b.kind, b.level, o.create_time FROM badge_owner o JOIN badge b ON b.id = o.badge_id"
+        " WHERE o.owner = ? AND o.owner_id IN (??) ORDER BY b.kind DESC, b.level",
+        list(owner_ids),
+        (owner,),
+    ):
+        found[owner_id].append(OwnBadge(Badge(BadgeKind(kind), level), since))
+    return dict(found)
+
+
+def give_badges(
+    tx: Transaction,
+    owner: Owner,
+    changes: Mapping[int, tuple[frozenset[Badge], frozenset[Badge]]],
+    ids: Mapping[Badge, int],
+    *,
+    now: float,
+) -> None:
+    """Write new and lost badges, by number of the owner."""
+    tx.execute_many(
+        "DELETE FROM badge_owner WHERE owner = ? AND owner_id = ? AND badge_id = ?",
+        [(owner, owner_id, ids[badge]) for owner_id, (_, lost) in changes.items() for badge in lost],
+    )
+    tx.execute_many(
+        "INSERT INTO badge_owner (owner, owner_id, badge_id, create_time) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (owner, owner_id, badge_id) DO NOTHING",
+        [(owner, owner_id, ids[badge], now) for owner_id, (new, _) in changes.items() for badge in new],
     )

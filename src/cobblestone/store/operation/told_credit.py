@@ -1,4 +1,4 @@
-"""Credit that account managers are told: of accounts that they showed the weak key of, under names that only they know.
+"""Credit reported to account managers: of accounts whose weak key they presented, under names known only to them.
 
 Final is what was granted, with the messages of running jobs once the job itself was granted; revoked is what was taken back of
 that.  Provisional is expected of work that is not decided, half of it while the work is on a computer.
@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.accounting import MAX_BATCH, JobState
-from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.domain.exports import MAX_BATCH, CountedJobState
+from cobblestone.domain.work import Outcome, ServerState, ValidateState
 from cobblestone.store.engine.database import Database, Transaction
 
 DAY = 86400.0
@@ -33,7 +33,7 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True)
 class ToldSums:
-    """An account's day."""
+    """An account's sums of a day."""
 
     account: str
     final: float = 0.0
@@ -42,7 +42,7 @@ class ToldSums:
 
 
 def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: float) -> list[str]:
-    """Return the names of accounts in the order of their weak keys; empty where a key belongs to nobody."""
+    """Return the names of accounts in the order of their weak keys; empty for an unknown key."""
     found = {
         row[0]: int(row[1])
         for row in tx.query_in(
@@ -79,7 +79,7 @@ def _users(db: Database, token_id: int, accounts: Sequence[str]) -> dict[str, in
 
 def job_grants(
     db: Database, token_id: int, questions: Sequence[tuple[str, str]]
-) -> list[tuple[JobState, float]]:
+) -> list[tuple[CountedJobState, float]]:
     """Return state and credit of jobs, each given as (account, name), in that order."""
     users = _users(db, token_id, [account for account, _ in questions])
     rows = db.query_in(
@@ -89,26 +89,26 @@ def job_grants(
         list(dict.fromkeys(name for _, name in questions)),
     )
     found = {(str(row[0]), row[1]): _grant(*row[2:]) for row in rows}
-    unknown = (JobState.UNKNOWN, 0.0)
+    unknown = (CountedJobState.UNKNOWN, 0.0)
     return [found.get((name, users.get(account, -1)), unknown) for account, name in questions]
 
 
 def _grant(
     server_state: int, outcome: int, validate_state: int, granted: float, expected: float
-) -> tuple[JobState, float]:
+) -> tuple[CountedJobState, float]:
     if server_state == ServerState.IN_PROGRESS:
-        return JobState.IN_PROGRESS, expected
+        return CountedJobState.IN_PROGRESS, expected
     if server_state != ServerState.OVER or outcome != Outcome.SUCCESS:
-        return JobState.REFUSED, 0.0
+        return CountedJobState.REFUSED, 0.0
     if validate_state == ValidateState.VALID:
-        return JobState.GRANTED, granted
+        return CountedJobState.GRANTED, granted
     if validate_state in (ValidateState.INIT, ValidateState.INCONCLUSIVE):
-        return JobState.REPORTED, expected
-    return JobState.REFUSED, 0.0
+        return CountedJobState.REPORTED, expected
+    return CountedJobState.REFUSED, 0.0
 
 
 def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:
-    """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not told."""
+    """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not reported."""
     users = _users(db, token_id, [account for account, _ in questions])
     of_user = {
         int(row[0]): float(row[1])
@@ -130,7 +130,7 @@ def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) ->
 def day_sums(
     db: Database, token_id: int, *, day: int, after: str, today: bool, limit: int = MAX_BATCH
 ) -> tuple[list[ToldSums], str]:
-    """Return the sums of a day, in the order of the accounts' names, and where to go on (empty: there is no more).
+    """Return the sums of a day, by account name, and where to continue (empty: at the end).
 
     ``today``: with what is provisional now.
     """

@@ -1,1 +1,4 @@
-"""Users, teams, hosts, tokens, one-time codes and mails."""
+"""Users, teams, hosts, credentials, consents and mails.
+
+It knows ``averages`` and ``engine``, no other room of the verbs.
+"""

@@ -1,4 +1,6 @@
-"""What people agreed to and took back, with when and where they said it.
+"""Given and withdrawn consent, and deletions announced to statistics sites.
+
+What people agreed to and took back, with when and where they said it.
 
 The table is a log: nothing in it is changed, and the last row of a kind holds.  Who was never asked has not agreed.
 """
@@ -7,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cobblestone.domain.ids import UserId
+from cobblestone.domain.exports import Deletion
 from cobblestone.domain.people import ConsentKind
+from cobblestone.domain.values import UserId
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.wire.project.account import external_cpid
 
 EXPORTED = (
     "u.erase_time IS NULL AND u.erased_time IS NULL AND COALESCE((SELECT c.agreed FROM consent c WHERE c.user_id = u.id"
@@ -23,7 +27,7 @@ Whatever leaves the project about people is about these alone.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """What somebody said once."""
+    """An answer of a user."""
 
     kind: ConsentKind
     agreed: bool
@@ -34,7 +38,7 @@ class Consent:
 def record(
     tx: Transaction, user_id: UserId, kind: ConsentKind, agreed: bool, *, source: str, now: float
 ) -> None:
-    """Store what a user says, unless that is what holds already."""
+    """Store a user's answer, unless it is unchanged."""
     last = latest(tx, user_id, kind)
     if last is None or last.agreed != agreed:
         tx.execute(
@@ -44,7 +48,7 @@ def record(
 
 
 def latest(db: Database, user_id: UserId, kind: ConsentKind) -> Consent | None:
-    """Return what a user said last; None: nothing yet."""
+    """Return a user's last answer; None if there is none."""
     row = db.one(
         "SELECT agreed, time, source FROM consent WHERE user_id = ? AND kind = ? ORDER BY id DESC LIMIT 1",
         (user_id, kind),
@@ -53,7 +57,7 @@ def latest(db: Database, user_id: UserId, kind: ConsentKind) -> Consent | None:
 
 
 def said_by(db: Database, user_id: UserId, *, limit: int = 50) -> list[Consent]:
-    """Return what a user said, the newest first."""
+    """Return a user's answers, newest first."""
     rows = db.query(
         "SELECT kind, agreed, time, source FROM consent WHERE user_id = ? ORDER BY id DESC LIMIT ?",
         (user_id, limit),
@@ -61,3 +65,57 @@ def said_by(db: Database, user_id: UserId, *, limit: int = 50) -> list[Consent]:
     return [
         Consent(kind=ConsentKind(row[0]), agreed=bool(row[1]), time=row[2], source=row[3]) for row in rows
     ]
+
+
+_AGREED_ONCE = f"EXISTS (SELECT 1 FROM consent c WHERE c.user_id = u.id AND c.kind = '{ConsentKind.STATISTICS}' AND c.agreed = 1)"
+_TOOK_BACK = (
+    "FROM consent t JOIN user_account u ON u.id = t.user_id"
+    f" WHERE t.kind = '{ConsentKind.STATISTICS}' AND t.agreed = 0 AND t.time >= ? AND u.erased_time IS NULL"
+    " AND t.id = (SELECT MAX(c.id) FROM consent c WHERE c.user_id = t.user_id AND c.kind = t.kind)"
+    f" AND {_AGREED_ONCE}"
+)
+
+
+def announce_user(tx: Transaction, user_id: UserId, *, now: float) -> None:
+    """Record the ids of a user and the user's computers for sites before erasing them; nothing without earlier consent."""
+    row = tx.one(
+        f"SELECT u.cross_project_id, u.email_addr FROM user_account u WHERE u.id = ? AND {_AGREED_ONCE}",
+        (user_id,),
+    )
+    if row is None:
+        return
+    insert = "INSERT INTO deletion (owner, owner_id, cpid, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    tx.execute(insert, ("user", user_id, external_cpid(*row), now))
+    hosts = tx.query("SELECT id, host_cpid FROM host WHERE user_id = ?", (user_id,))
+    tx.execute_many(insert, [("host", host_id, cpid, now) for host_id, cpid in hosts])
+
+
+def forget_announced(tx: Transaction, *, before: float) -> int:
+    """Delete deletions that were announced long enough; return how many."""
+    return tx.execute("DELETE FROM deletion WHERE time < ?", (before,))
+
+
+def deleted_users(db: Database, *, since: float) -> list[Deletion]:
+    """Return users who were erased, or withdrew their consent, since then."""
+    erased = db.query("SELECT owner_id, cpid FROM deletion WHERE owner = 'user' AND time >= ?", (since,))
+    took_back = db.query(f"SELECT u.id, u.cross_project_id, u.email_addr {_TOOK_BACK}", (since,))
+    found = {Deletion(*row) for row in erased}
+    found.update(Deletion(user_id, external_cpid(*keys)) for user_id, *keys in took_back)
+    return sorted(found, key=lambda each: each.id)
+
+
+def deleted_hosts(db: Database, *, since: float) -> list[Deletion]:
+    """Return the computers of `deleted_users`, and those removed by their owners since then."""
+    found = {
+        Deletion(*row)
+        for query in (
+            "SELECT owner_id, cpid FROM deletion WHERE owner = 'host' AND time >= ?",
+            f"SELECT h.id, h.host_cpid FROM host h WHERE h.user_id IN (SELECT u.id {_TOOK_BACK})",
+            (
+                "SELECT h.id, h.host_cpid FROM host h JOIN user_account u ON u.id = h.user_id"
+                f" WHERE h.removed_time >= ? AND {EXPORTED}"
+            ),
+        )
+        for row in db.query(query, (since,))
+    }
+    return sorted(found, key=lambda each: each.id)

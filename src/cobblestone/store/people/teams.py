@@ -1,13 +1,14 @@
-"""Teams as people look for them and as founders change them."""
+"""Teams: search, editing by founders, and their messages to members."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people import account_changes, users
 
 MAX_FOUND = 100
@@ -27,7 +28,7 @@ def count_members(db: Database, team_id: int) -> int:
 
 
 def find_teams(db: Database, words: str) -> list[TeamRow]:
-    """Return teams whose name holds ``words`` (any case), the one with the most recent credit first."""
+    """Return teams whose name contains ``words`` (any case), most recent credit first."""
     pattern = words.strip().lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = db.query(
         "SELECT id FROM team WHERE name_lc LIKE ? ESCAPE '\\' ORDER BY expavg_credit DESC LIMIT ?",
@@ -45,7 +46,7 @@ def rows_of(db: Database, team_ids: list[int]) -> list[TeamRow]:
 def update_team(
     tx: Transaction, team_id: TeamId, *, name: str, description: str, url: str, country: str, joinable: bool
 ) -> None:
-    """Store what a founder says about a team.
+    """Store a founder's description of a team.
 
     Raises:
         Conflict: another team has the name.
@@ -60,7 +61,7 @@ def update_team(
 
 
 def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
-    """Put a user into a team that takes new members; another team is left before.
+    """Add a user to an open team; the user leaves another one first.
 
     Raises:
         NotFound: there is no such team or user.
@@ -100,7 +101,7 @@ def hand_over(tx: Transaction, team_id: TeamId, founder_id: UserId, heir_id: Use
 def found_team(
     tx: Transaction, founder_id: UserId, *, name: str, description: str, url: str, country: str, now: float
 ) -> Team:
-    """Create a team; its founder leaves another team before.
+    """Create a team; its founder leaves another team first.
 
     Raises:
         Conflict: the name is taken.
@@ -111,3 +112,89 @@ def found_team(
     team = users.create_team(tx, name, founder_id, now=now)
     update_team(tx, team.id, name=name, description=description, url=url, country=country, joinable=True)
     return team
+
+
+PAUSE_SECONDS = 86400.0
+"""A team gets at most one message in this time."""
+KEPT_MESSAGES = 50
+"""Of each team the newest so many are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamMessage:
+    """A message; its text is Markdown."""
+
+    id: int
+    team_id: TeamId
+    user_id: UserId  #: who wrote it
+    title: str
+    text: str
+    time: float  #: Unix seconds
+
+
+_MESSAGES = RowMapper(TeamMessage)
+
+
+def messages_of(db: Database, team_id: int, *, since: float = 0.0, limit: int = 5) -> list[TeamMessage]:
+    """Return the newest messages of a team, newest first."""
+    rows = db.query(
+        f"SELECT {_MESSAGES.columns} FROM team_message WHERE team_id = ? AND time >= ? AND title <> '' ORDER BY id DESC LIMIT ?",
+        (team_id, since, limit),
+    )
+    return [_MESSAGES.load(row) for row in rows]
+
+
+def next_message_time(db: Database, team_id: int) -> float:
+    """Return the time from which the next message can be sent (Unix seconds)."""
+    last = db.value("SELECT max(time) FROM team_message WHERE team_id = ?", (team_id,))
+    return 0.0 if last is None else float(last) + PAUSE_SECONDS
+
+
+def send_message(
+    tx: Transaction, team_id: TeamId, founder: UserId, *, title: str, text: str, now: float
+) -> bool:
+    """Send a message to the members of a team; return False if the last message is too recent.
+
+    Raises:
+        Conflict: somebody else is the founder by now.
+    """
+    tx.lock("team", [team_id])
+    if tx.value("SELECT founder_id FROM team WHERE id = ?", (team_id,)) != founder:
+        raise Conflict("Only the founder writes to a team.")
+    if now < next_message_time(tx, team_id):
+        return False
+    tx.insert(
+        "INSERT INTO team_message (team_id, user_id, title, text, time) VALUES (?, ?, ?, ?, ?)",
+        (team_id, founder, title, text, now),
+    )
+    tx.execute(
+        "DELETE FROM team_message WHERE team_id = ? AND id NOT IN"
+        " (SELECT id FROM team_message WHERE team_id = ? ORDER BY id DESC LIMIT ?)",
+        (team_id, team_id, KEPT_MESSAGES),
+    )
+    return True
+
+
+def withdraw_message(tx: Transaction, team_id: TeamId, message_id: int) -> TeamMessage:
+    """Withdraw a message; it still counts for the waiting time.  Return what it was.
+
+    Raises:
+        NotFound: the team has no such message.
+    """
+    row = tx.one(
+        f"SELECT {_MESSAGES.columns} FROM team_message WHERE id = ? AND team_id = ?", (message_id, team_id)
+    )
+    if row is None or not row[3]:
+        raise NotFound(f"Team {team_id} has no message {message_id}.")
+    tx.execute("UPDATE team_message SET title = '', text = '' WHERE id = ?", (message_id,))
+    return _MESSAGES.load(row)
+
+
+def wants_messages(db: Database, user_id: int) -> bool:
+    """Return whether a member wants to see them."""
+    return bool(db.value("SELECT team_messages FROM user_account WHERE id = ?", (user_id,)))
+
+
+def set_wants_messages(tx: Transaction, user_id: UserId, wish: bool) -> None:
+    """Store whether a member wants to see messages."""
+    tx.execute("UPDATE user_account SET team_messages = ? WHERE id = ?", (int(wish), user_id))

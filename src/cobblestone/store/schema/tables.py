@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from cobblestone.domain.states import FileDeleteState
+from cobblestone.domain.work import FileDeleteState
 from cobblestone.store.work.rows import TARGETED
 from cobblestone.store.work.steps import (
     DELETABLE,
@@ -262,7 +262,7 @@ app_version = _table(
     _int("max_client_version"),
     _real("create_time"),
     _real("rollout_fraction", 1),  # part of the hosts that may get it
-    _text("rollout_plan", "{}"),  # JSON: how that part grows (see policy/rollout.py)
+    _text("rollout_plan", "{}"),  # JSON: how that part grows (see policy/dispatch/rollout.py)
     *_average("pfc"),
     _real("pfc_scale"),  # 0: not known
     *_credit(),
@@ -859,7 +859,7 @@ kept_file = _table(
     storage=_SWEPT_EARLY,
 )
 
-# What each computer claims to keep, and the question that it was asked (see `cobblestone.policy.contribution.storage`).
+# What each computer claims to keep, and the question that it was asked (see `cobblestone.policy.storage`).
 host_storage = _table(
     "host_storage",
     sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),

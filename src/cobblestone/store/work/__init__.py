@@ -1,1 +1,4 @@
-"""Workunits and results from submission to archive: rows, steps of the life cycle, dispatch, batches, files."""
+"""Workunits and results from submission to archive: rows, steps of the life cycle, dispatch, batches, uploads.
+
+It knows ``catalog`` (files) and ``engine``.
+"""

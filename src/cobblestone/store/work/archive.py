@@ -1,4 +1,12 @@
-"""The archive of purged jobs: a second SQLite database with rows as they were.
+"""The archive of purged jobs: a second SQLite database, or packed parts in storage that several machines share.
+
+The archive of a project that several machines share: parts, each a packed file of lines in the storage that all of them reach.
+
+A part holds what one purge took out of the database, a table after the other, with the names of its columns in front.  It never
+changes: when words must go, a part without them is added and the old one is removed.  The name says which part it is: the first
+workunit, how often it was written anew, and the MD5 of the file.
+
+The archive of purged jobs: a second SQLite database with rows as they were.
 
 Where several machines work on a project, purged rows go into parts that all machines reach (`archive_parts`), and each machine
 has a database of its own that follows them.
@@ -10,18 +18,172 @@ leaves it in both, and the next purge removes it from the project.  The ledger a
 from __future__ import annotations
 
 import contextlib
+import gzip
+import hashlib
+import json
+import re
+import secrets
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
-from cobblestone.domain.states import BatchState, FileDeleteState
-from cobblestone.policy.lifecycle.purge import why_not_purge
+from cobblestone.domain.errors import StoreError
+from cobblestone.domain.work import BatchState, FileDeleteState
+from cobblestone.ops.files import sync_file, sync_folder
+from cobblestone.policy.lifecycle.deadlines import why_not_purge
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
-from cobblestone.store.work.archive_parts import Archive, ArchiveParts, Rows, Tables
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
+
+Rows = tuple[list[str], list[tuple[Any, ...]]]
+"""Names of columns, and rows."""
+Tables = Mapping[str, Rows]
+
+_NAME = re.compile(r"(\d{12})-(\d{4})-([0-9a-f]{32})\.jsonl\.gz")
+
+
+class PartStorage(Protocol):
+    """The interface to the storage; see `cobblestone.server.core.storage.FileStorage`."""
+
+    in_bucket: bool
+
+    def keep_now(self, place: Path, source: Path) -> None:
+        """Store ``source`` as the file of a place."""
+        ...
+
+    def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
+        """Make a stored file available at its place."""
+        ...
+
+    def remove(self, places: Iterable[Path]) -> None:
+        """Delete these files."""
+        ...
+
+    def listed(self, folder: Path) -> Mapping[str, int]:
+        """Return names and sizes of the files stored in a folder."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveParts:
+    """The parts in a folder.  Not for the event loop.
+
+    Raises everywhere:
+        StoreError: the storage cannot be reached, or a part is damaged.
+    """
+
+    folder: Path
+    storage: PartStorage
+
+    def names(self) -> dict[str, int]:
+        """Return all parts with their sizes; of a rewritten one, the latest comes last."""
+        return {
+            name: n for name, n in sorted(self.storage.listed(self.folder).items()) if _NAME.fullmatch(name)
+        }
+
+    def add(self, tables: Tables, *, instead_of: str = "") -> str:
+        """Add a part; return its name once it is durable.  ``instead_of``: the one that it replaces, which stays for now."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        working = self.folder / f".{secrets.token_hex(8)}"
+        try:
+            working.touch(0o600)  # it has the words of people's computers
+            working.write_bytes(packed(tables))
+            sync_file(working)
+            name = _name(
+                tables, hashlib.md5(working.read_bytes(), usedforsecurity=False).hexdigest(), instead_of
+            )
+            self.storage.keep_now(self.folder / name, working)
+            if not self.storage.in_bucket:
+                working.replace(self.folder / name)
+                sync_folder(self.folder)
+            return name
+        except OSError as error:
+            raise StoreError(f"The archive in {self.folder} cannot be written: {error}.") from error
+        finally:
+            working.unlink(missing_ok=True)
+
+    def read(self, name: str, nbytes: int) -> Tables | None:
+        """Return the content of a part; None if it has gone."""
+        found = _NAME.fullmatch(name)
+        place = self.folder / name
+        self.storage.bring_now(place, nbytes=nbytes, md5=found[3] if found else "")
+        try:
+            return unpacked(place.read_bytes(), name)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{place} cannot be read: {error}.") from error
+        finally:
+            if self.storage.in_bucket:
+                place.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a part."""
+        self.storage.remove([self.folder / name])
+        (self.folder / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The database of purged jobs: SQLite on this machine, or made from parts."""
+
+    path: Path
+    parts: ArchiveParts | None = None
+
+
+def packed(tables: Tables) -> bytes:
+    """Return a part's content; equal rows give equal bytes."""
+    lines: list[str] = []
+    for table, (columns, rows) in tables.items():
+        lines.append(json.dumps({"table": table, "columns": columns}))
+        lines += (json.dumps(row, default=_plain, ensure_ascii=False) for row in rows)
+    return gzip.compress("\n".join(lines).encode(), 6, mtime=0)
+
+
+def unpacked(content: bytes, name: str) -> Tables:
+    """Return the tables of a part.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    tables: dict[str, Rows] = {}
+    rows: list[tuple[Any, ...]] = []
+    try:
+        for line in gzip.decompress(content).split(b"\n"):
+            value: Any = json.loads(line)  # what stands in a file
+            if isinstance(value, dict):
+                header = cast("dict[str, Any]", value)
+                rows = []
+                tables[header["table"]] = (header["columns"], rows)
+            else:
+                rows.append(tuple(_value(each) for each in value))
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"The part {name} of the archive is damaged: {error}.") from error
+    return tables
+
+
+def _value(plain: Any) -> Any:
+    """Return a value of a row; bytes are stored as hexadecimal."""
+    return bytes.fromhex(cast("dict[str, str]", plain)["hex"]) if isinstance(plain, dict) else plain
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    raise TypeError(f"{type(value).__name__} in a row")
+
+
+def _name(tables: Tables, md5: str, instead_of: str) -> str:
+    old = _NAME.fullmatch(instead_of)
+    if old:
+        return f"{old[1]}-{min(int(old[2]) + 1, 9999):04d}-{md5}.jsonl.gz"
+    columns, rows = tables["workunit"]
+    first = min((row[columns.index("id")] for row in rows), default=0)
+    return f"{first:012d}-0000-{md5}.jsonl.gz"
+
 
 _BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
 _NOTHING_LEFT = (
@@ -35,7 +197,7 @@ _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
 def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: int) -> int:
-    """Move workunits that are done with into the archive; return how many.  Not for the event loop."""
+    """Move finished workunits into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
     if not ids:
         return 0
@@ -49,7 +211,7 @@ def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: 
 
 
 def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]:
-    """Return workunits that the rule lets go: of no batch, then of each retired one.
+    """Return workunits that can be purged: of no batch, then of each retired one.
 
     Batch by batch, for a batch that nobody has retired may have millions, which are not even looked at.
     """
@@ -88,7 +250,7 @@ def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[t
 
 
 def follow(archive: Archive) -> int:
-    """Bring this machine's database up to the parts that there are; return how many were new.  Not for the event loop.
+    """Update this machine's database from the parts; return how many were new.  Not for the event loop.
 
     Raises:
         StoreError: see `ArchiveParts`.
@@ -108,7 +270,7 @@ def follow(archive: Archive) -> int:
 
 
 def move_into_parts(old: Path, archive: Archive) -> None:
-    """Move what one machine kept in a database of its own into parts.  Not for the event loop; harmless to repeat.
+    """Move one machine's own database into parts.  Not for the event loop; harmless to repeat.
 
     Raises:
         StoreError: see `ArchiveParts`.
@@ -161,7 +323,7 @@ def _forget_parts(path: Path, names: Iterable[str]) -> None:
 
 
 def _note_part(connection: sqlite3.Connection, part: str, tables: Tables) -> None:
-    """Note that a part is here, and whose results it has: who is erased must be found in all of them."""
+    """Record that a part is here, and whose results it has, so that all of an erased user's can be found."""
     connection.execute("CREATE TABLE IF NOT EXISTS part (name TEXT PRIMARY KEY)")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS part_user (user_id INTEGER, part TEXT, PRIMARY KEY (user_id, part)) WITHOUT ROWID"
@@ -211,7 +373,7 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
 
 
 def forget_words(archive: Archive, user_id: int) -> None:
-    """Remove what programs wrote on a user's computers, as `account_changes.erase` does in the project.
+    """Remove the program output from a user's computers, as `account_changes.erase` does in the project.
 
     Not for the event loop; harmless to repeat.
 
@@ -236,7 +398,7 @@ def forget_words(archive: Archive, user_id: int) -> None:
 
 
 def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> None:
-    """Write the parts anew that have results of a user, without the words; the old ones go when the new ones are durable."""
+    """Rewrite the parts with results of a user, without the texts; the old ones are removed once the new ones are durable."""
     follow(archive)
     if not archive.path.exists():
         return
@@ -279,7 +441,7 @@ def _without_words(tables: Tables, user_id: int) -> Tables:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
-    """Open the archive for reading, as it is at one moment while the block runs.
+    """Open a snapshot of the archive for reading while the block runs.
 
     Raises:
         FileNotFoundError: nothing was archived yet.
@@ -307,7 +469,7 @@ def portions(
 
 
 def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run a read-only query on the archive: names of columns, and rows.
+    """Run a read-only query on the archive; return column names and rows.
 
     Raises:
         FileNotFoundError: nothing was archived yet.

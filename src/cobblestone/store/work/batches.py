@@ -9,19 +9,27 @@ from dataclasses import dataclass
 import msgspec
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, BatchState, JobState, WorkunitError
-from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
-from cobblestone.policy.dispatch.fairness import batch_weight, turns
-from cobblestone.policy.dispatch.last_jobs import BatchProgress
+from cobblestone.domain.values import AppId, BatchId, ResultId, WorkunitId
+from cobblestone.domain.work import (
+    AssimilateState,
+    BatchState,
+    InputFile,
+    JobLimits,
+    JobState,
+    OutputSpec,
+    Recipients,
+    ReplicationRules,
+    WorkunitError,
+)
+from cobblestone.policy.dispatch.catalogue import BatchProgress, batch_weight, turns
 from cobblestone.policy.lifecycle.states import (
     BATCH_TRANSITIONS,
     RESULT_TRANSITIONS,
     Cause,
 )
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
-from cobblestone.store.work import files
 from cobblestone.store.work.rows import decode_outputs
 from cobblestone.store.work.steps import (
     IS_IN_PROGRESS,
@@ -50,7 +58,7 @@ _JOBS_COMPLETE, _JOBS_FINISHED, _STOPPED, _OUTPUTS_RELEASED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class BatchRow:
     """A batch and how many of its jobs are finished."""
 
     id: BatchId
@@ -65,12 +73,12 @@ class Batch:
     priority: int = 0
     token_id: int | None = None  #: token that it was submitted with
     request_key: str | None = None  #: makes a repeated submission harmless
-    fair_weight: float = 1.0  #: see `cobblestone.policy.dispatch.fairness`
+    fair_weight: float = 1.0  #: see `cobblestone.policy.dispatch.catalogue`
     turn: float = 0.0  #: of its last job
 
     @property
     def finished(self) -> bool:
-        """Whether no job is left to wait for."""
+        """Return whether all jobs are finished."""
         return self.state is not BatchState.INIT and self.n_success + self.n_error >= self.njobs
 
 
@@ -86,17 +94,17 @@ class NewJob:
     rules: ReplicationRules = ReplicationRules()
     priority: int = 0
     fixed_credit: float = 0.0  #: what it is worth, for apps with credit fixed per job
-    target: Target = Target()
+    target: Recipients = Recipients()
     size_class: int = -1
 
 
 # -- making -------------------------------------------------------------------------------------------
 
 
-_BATCHES = RowMapper(Batch)
+_BATCHES = RowMapper(BatchRow)
 
 
-def batch_by_id(db: Database, batch_id: int) -> Batch:
+def batch_by_id(db: Database, batch_id: int) -> BatchRow:
     """Return a batch.
 
     Raises:
@@ -109,14 +117,14 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
     return _BATCHES.load(row)
 
 
-def batch_by_key(db: Database, request_key: str) -> Batch | None:
-    """Return the batch that a request with this key made, or None."""
+def batch_by_key(db: Database, request_key: str) -> BatchRow | None:
+    """Return the batch created by a request with this key, or None."""
     row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE request_key = ?", (request_key,))
     return None if row is None else _BATCHES.load(row)
 
 
-def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[Batch]:
-    """Return batches, the newest first; ``before``: only those with smaller ids."""
+def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[BatchRow]:
+    """Return batches, newest first; ``before``: only those with smaller ids."""
     where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
     rows = db.query(
         f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
@@ -125,7 +133,7 @@ def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -
 
 
 def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, BatchProgress]:
-    """Return how far batches are."""
+    """Return the progress of batches."""
     rows = db.query_in(
         "SELECT id, njobs - n_success - n_error, turn, fair_weight FROM batch WHERE id IN (??)",
         list(batch_ids),
@@ -145,7 +153,7 @@ def create_batch(
     priority: int = 0,
     token_id: int | None = None,
     request_key: str | None = None,
-) -> Batch:
+) -> BatchRow:
     """Create an empty, open batch.
 
     Raises:
@@ -178,8 +186,8 @@ def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
     return batch_weight(1.0 if share is None else float(share), int(running or 0))
 
 
-def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) -> list[float]:
-    """Return places in the queue of jobs that are added to a batch."""
+def _turns(db: Database, batch: BatchRow, jobs: Sequence[NewJob], served: float) -> list[float]:
+    """Return the places in the queue for jobs added to a batch."""
     if not served:
         # Nothing was sent since the server started: what waits longest will be next.
         waiting = db.value(
@@ -192,8 +200,14 @@ def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) ->
 
 
 def add_jobs(
-    tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob], *, served: float = 0.0, now: float
-) -> Batch:
+    tx: Transaction,
+    batch: BatchRow,
+    app_name: str,
+    jobs: Sequence[NewJob],
+    *,
+    served: float = 0.0,
+    now: float,
+) -> BatchRow:
     """Store jobs at the end of an open batch: the workunits, and a reference on each input file.
 
     ``batch`` must have been read in this transaction.  ``served`` is the turn that was sent last among results of its
@@ -225,7 +239,7 @@ def add_jobs(
 
 
 def _workunit_rows(
-    batch: Batch, app_name: str, jobs: Sequence[NewJob], places: Sequence[float], now: float
+    batch: BatchRow, app_name: str, jobs: Sequence[NewJob], places: Sequence[float], now: float
 ) -> list[tuple[object, ...]]:
     texts: dict[int, str] = {}  # outputs are mostly the same object in all jobs of a batch
     rows: list[tuple[object, ...]] = []
@@ -268,8 +282,8 @@ def _workunit_rows(
     return rows
 
 
-def close_batch(tx: Transaction, batch_id: int, *, now: float) -> Batch:
-    """Say that no more jobs follow; repeating it changes nothing.
+def close_batch(tx: Transaction, batch_id: int, *, now: float) -> BatchRow:
+    """Close a batch: no more jobs follow; repeating it changes nothing.
 
     Raises:
         NotFound: there is no such batch.
@@ -288,7 +302,7 @@ def close_batch(tx: Transaction, batch_id: int, *, now: float) -> Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobRow:
     """A job of a batch, as its submitter sees it."""
 
     workunit_id: WorkunitId
@@ -305,7 +319,7 @@ class Job:
 
     @property
     def status(self) -> JobState:
-        """Where it stands."""
+        """Return the job's state."""
         if self.completed_seq is None and not self.error_mask:
             return JobState.RUNNING if self.running else JobState.WAITING
         if self.error_mask & WorkunitError.CANCELLED:
@@ -321,10 +335,10 @@ JOB_COLUMNS: Mapping[str, str | Column] = {
     "running": RUNNING,
 }
 """How the fields of a `Job` are read from workunits ``w``."""
-_JOBS = RowMapper(Job, JOB_COLUMNS)
+_JOBS = RowMapper(JobRow, JOB_COLUMNS)
 
 
-def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[Job]:
+def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[JobRow]:
     """Return finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
     rows = db.query(
         f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
@@ -334,7 +348,7 @@ def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> lis
     return [_JOBS.load(row) for row in rows]
 
 
-def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[Job]:
+def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[JobRow]:
     """Return jobs of a batch in the order of their workunit ids, those greater than ``after``."""
     rows = db.query(
         f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?",
@@ -343,7 +357,7 @@ def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) 
     return [_JOBS.load(row) for row in rows]
 
 
-def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
+def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
     """Return one job of a batch.
 
     Raises:
@@ -370,7 +384,7 @@ def count_running(db: Database, batch_id: int) -> int:
 
 
 def many_unsent(db: Database, most: int) -> bool:
-    """Return whether ``most`` results or more wait to be sent."""
+    """Return whether ``most`` or more results are unsent."""
     counted = db.value(
         f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
     )
@@ -380,7 +394,7 @@ def many_unsent(db: Database, most: int) -> bool:
 # -- ending -------------------------------------------------------------------------------------------
 
 
-def abort_batch(tx: Transaction, batch_id: int) -> Batch:
+def abort_batch(tx: Transaction, batch_id: int) -> BatchRow:
     """Mark a batch as cancelled; then call :func:`cancel_jobs`.  Repeating it is harmless.
 
     Raises:
@@ -417,7 +431,7 @@ def cancel_jobs(
 
 
 def open_jobs_named(db: Database, batch_id: int, names: Sequence[str]) -> list[WorkunitId]:
-    """Return those workunits of a batch that have these names and no answer yet."""
+    """Return the workunits of a batch that have these names and no answer yet."""
     rows = db.query_in(
         f"SELECT id FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND {_UNFINISHED} AND name IN (??)",
         names,
@@ -442,8 +456,8 @@ def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None
         tx.wake("transitioner")
 
 
-def retire_batch(tx: Transaction, batch_id: int) -> Batch:
-    """Say that the outputs are not needed any more: they are deleted, and the jobs move to the archive.
+def retire_batch(tx: Transaction, batch_id: int) -> BatchRow:
+    """Retire a batch: its outputs are deleted, and the jobs move to the archive.
 
     Raises:
         NotFound: there is no such batch.
@@ -466,7 +480,7 @@ def answers_to_release(db: Database) -> bool:
 
 
 def release_answers(tx: Transaction, *, now: float, limit: int) -> int:
-    """Let the transitioner look at jobs of a retired batch, whose outputs nobody wants any more; return how many.
+    """Have the transitioner process jobs of a retired batch, whose outputs are no longer needed; return how many.
 
     A batch may have a million of them, so it goes on from where it was when it is called again.
     """

@@ -1,23 +1,29 @@
-"""What hosts made of the jobs of a batch: who failed at which, and where an answer comes from."""
+"""Outcomes of jobs: failures and answers of a batch, late jobs, and daily counts of each app.
+
+What the jobs of each app did on each day, since the first one: it stays when jobs are purged.
+
+Jobs are counted in the write that ends them; credit and computers come from the ledger (`cobblestone.store.credit.history`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.ids import HostId, ResultId, UserId, WorkunitId
-from cobblestone.domain.states import Outcome, ValidateState
+from cobblestone.domain.values import AppId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.work import Outcome, ValidateState
+from cobblestone.policy.lifecycle.deadlines import Told, Turnaround
 from cobblestone.policy.lifecycle.states import CLIENT_ERROR, COULDNT_SEND, NO_REPLY, SUCCESS, VALIDATE_ERROR
-from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.batches import RUNNING
-from cobblestone.store.work.steps import IS_NOT_LOST, IS_UNSENT, matching
+from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, IS_UNSENT, matching
 
 _FAILED = matching(CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 
 
 def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
-    """Return how many unfinished jobs of a batch failed on a host already, and the newest such result."""
+    """Return how many unfinished jobs of a batch have already failed on a host, and the newest such result."""
     row = db.one(
         "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
         " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
@@ -29,7 +35,7 @@ def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
 
 
 def last_of_failed_jobs(db: Database, batch_id: int) -> ResultId | None:
-    """Return the last result that failed on a host, of the job of a batch that was given up last."""
+    """Return the last result that failed on a host, of the batch's job that was given up last."""
     found = db.value(
         "SELECT r.id FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE w.batch_id = ? AND w.completed_seq IS NOT NULL"
         " AND w.error_mask <> 0 AND r.outcome = ? ORDER BY w.completed_seq DESC, r.id DESC LIMIT 1",
@@ -39,12 +45,12 @@ def last_of_failed_jobs(db: Database, batch_id: int) -> ResultId | None:
 
 
 def exit_status(db: Database, result_id: ResultId) -> int:
-    """Return how the program of a result ended; 0 where nothing is known."""
+    """Return the exit status of a result's program; 0 if unknown."""
     return int(db.value("SELECT exit_status FROM result WHERE id = ?", (result_id,)) or 0)
 
 
 def last_exit_status(db: Database, host_id: HostId) -> int:
-    """Return how the program of the newest result that failed on a host ended; 0 where none did."""
+    """Return the exit status of the newest result that failed on a host; 0 if none did."""
     found = db.value(
         f"SELECT exit_status FROM result WHERE host_id = ? AND {matching(CLIENT_ERROR)} ORDER BY id DESC LIMIT 1",
         (host_id,),
@@ -106,7 +112,7 @@ _FAILURES = RowMapper(FailedResult, {"result_id": "id"})
 
 
 def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
-    """Return for each of these workunits the newest result that did not succeed; those without one are left out."""
+    """Return for each of these workunits the newest unsuccessful result; those without one are left out."""
     rows = db.query_in(
         f"SELECT {_FAILURES.columns}, workunit_id FROM result"
         f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",
@@ -117,7 +123,7 @@ def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFacts:
-    """Where a result comes from, and what it took and earned."""
+    """The origin of a result, its cost and its credit."""
 
     id: ResultId
     name: str
@@ -130,6 +136,106 @@ _FACTS = RowMapper(ResultFacts)
 
 
 def result_facts(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, ResultFacts]:
-    """Return where these results come from."""
+    """Return the origin of these results."""
     rows = db.query_in(f"SELECT {_FACTS.columns} FROM result WHERE id IN (??)", result_ids)
     return {each.id: each for each in map(_FACTS.load, rows)}
+
+
+MOST_RESULTS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateJob:
+    """A result on a computer that will be late."""
+
+    result_id: ResultId
+    sent_time: float  #: Unix seconds
+    report_deadline: float  #: Unix seconds, grace period included
+    delay_bound: float  #: seconds
+    before: Told | None  #: what its client said last
+
+
+def late_jobs(db: Database, result_ids: Sequence[ResultId]) -> list[LateJob]:
+    """Return those of the results that are on computers."""
+    rows = db.query_in(
+        "SELECT r.id, r.sent_time, r.report_deadline, w.delay_bound, r.told_remaining, r.told_time FROM result r"
+        f" JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_IN_PROGRESS} AND r.sent_time IS NOT NULL AND r.id IN (??)",
+        result_ids,
+    )
+    return [
+        LateJob(
+            result_id=ResultId(id_),
+            sent_time=sent,
+            report_deadline=deadline,
+            delay_bound=bound,
+            before=None if told_at is None else Told(remaining=remaining, time=told_at),
+        )
+        for id_, sent, deadline, bound, remaining, told_at in rows
+    ]
+
+
+def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadline: float) -> None:
+    """Store a client's report on a job in progress, and its deadline, which may be later.
+
+    The transitioner looks at the workunit at the deadline before, and then again at this one.
+    """
+    tx.execute(
+        f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {IS_IN_PROGRESS}",
+        (told.remaining, told.time, report_deadline, result_id),
+    )
+
+
+def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
+    """Return the turnaround times of the newest good results of an app."""
+    rows = db.query(
+        f"SELECT elapsed_time, received_time - sent_time FROM result WHERE app_id = ? AND {matching(SUCCESS)}"
+        " AND elapsed_time > 0 AND received_time > sent_time ORDER BY id DESC LIMIT ?",
+        (app_id, MOST_RESULTS),
+    )
+    return [Turnaround(run_time=row[0], total=row[1]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppDay:
+    """An app's jobs on one day."""
+
+    day: int  #: days since 1970, UTC
+    n_success: int = 0  #: jobs done
+    n_error: int = 0  #: jobs given up
+    n_unsent: int = 0  #: tasks to do, when somebody last looked on that day
+    n_in_progress: int = 0
+    n_results: int = 0  #: tasks that were credited
+    granted: float = 0.0
+    n_hosts: int = 0  #: computers that were credited
+
+
+_DAYS = RowMapper(AppDay)
+
+
+def count_jobs(tx: Transaction, ended: Mapping[AppId, tuple[int, int]], *, day: int) -> None:
+    """Add finished and given-up jobs, by app, to the figures of a day."""
+    tx.execute_many(
+        "INSERT INTO app_day (app_id, day, n_success, n_error) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (app_id, day) DO UPDATE SET n_success = app_day.n_success + excluded.n_success,"
+        " n_error = app_day.n_error + excluded.n_error",
+        [(app_id, day, *counts) for app_id, counts in sorted(ended.items())],
+    )
+
+
+def note_tasks(tx: Transaction, *, day: int) -> None:
+    """Record how many tasks of each app in use are unsent and in progress, as the last figures of a day."""
+    # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
+    unsent = dict(tx.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_UNSENT} GROUP BY 1"))
+    running = dict(tx.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_IN_PROGRESS} GROUP BY 1"))
+    apps = [row[0] for row in tx.query("SELECT id FROM app WHERE deprecated = 0 ORDER BY id")]
+    tx.execute_many(
+        "INSERT INTO app_day (app_id, day, n_unsent, n_in_progress) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (app_id, day) DO UPDATE SET n_unsent = excluded.n_unsent, n_in_progress = excluded.n_in_progress",
+        [(app_id, day, unsent.get(app_id, 0), running.get(app_id, 0)) for app_id in apps],
+    )
+
+
+def app_days(db: Database, app_id: AppId) -> list[AppDay]:
+    """Return the days of an app with data, since the first one."""
+    rows = db.query(f"SELECT {_DAYS.columns} FROM app_day WHERE app_id = ? ORDER BY day", (app_id,))
+    return [_DAYS.load(row) for row in rows]

@@ -1,4 +1,11 @@
-"""Verbs of the transitioner, validator, assimilator, file deleter and purger.
+"""Database operations of transitioner, validator, assimilator, file deleter and purger, which change workunits.
+
+What became of workunits, written as the difference to what was read.
+
+What an effect changes is said once, in `cobblestone.policy.lifecycle.application`.  Here the columns that differ are written,
+each row once, however many rules had their say in between.
+
+Verbs of the transitioner, validator, assimilator, file deleter and purger.
 
 Each takes a batch: rows shared by many workunits are read once and written once.
 """
@@ -6,32 +13,188 @@ Each takes a batch: rows shared by many workunits are read once and written once
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
+from operator import attrgetter
 
-from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
 from cobblestone.domain.reasons import sayable
-from cobblestone.domain.states import BatchState
-from cobblestone.domain.work import CreditOfRows
+from cobblestone.domain.values import BatchId, ResultId, WorkunitId
+from cobblestone.domain.work import (
+    NO_CREDIT,
+    AssimilateState,
+    BatchState,
+    CreditOfRows,
+    FileDeleteState,
+    Result,
+    Workunit,
+)
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.lifecycle.application import apply_transition
-from cobblestone.policy.lifecycle.effects import Transition, WorkunitView
-from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
+from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
 from cobblestone.policy.lifecycle.states import (
     ASSIMILATE_TRANSITIONS,
     BATCH_TRANSITIONS,
     FILE_DELETE_TRANSITIONS,
     Cause,
+    Transition,
+    WorkunitView,
 )
 from cobblestone.policy.validation.canonical import ValidationDecision, apply_decision
+from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Parameters, Row
 from cobblestone.store.engine.process_group import SHARDS, Shards
-from cobblestone.store.work import app_days, files, view_changes
+from cobblestone.store.work import job_results
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, step
+
+NO_PLACES: Mapping[WorkunitId, int] = {}
+Change = tuple[WorkunitView, WorkunitView]
+"""A workunit as it was read in this write, and as it shall be.  Results that follow those that were there are new."""
+
+# What rules change.  Numbers of states stand in the text of a statement, so that rows that take the same step share one.
+_OF_WORKUNIT = ("need_validate", "error_mask", "assimilate_state", "file_delete_state")
+_OF_WORKUNIT_VALUES = (
+    "canonical_result_id",
+    "hr_class",
+    "app_version_id",
+    "rules.target_nresults",
+    "transition_time",
+)
+_OF_RESULT = ("server_state", "outcome", "validate_state", "file_delete_state")
+_workunit_states, _workunit_values = attrgetter(*_OF_WORKUNIT), attrgetter(*_OF_WORKUNIT_VALUES)
+_result_states = attrgetter(*_OF_RESULT)
+_VALUE_COLUMNS = tuple(name.rpartition(".")[2] for name in _OF_WORKUNIT_VALUES)
+_CREDITED = ("claimed_credit = ?", "granted_credit = granted_credit + ?")
+_HANDLER_IS_DONE = ("retry_time = 0", "handler_failures = 0", "handler_problem = ''")
+
+
+def save_changes(
+    tx: Transaction,
+    changes: Iterable[Change],
+    *,
+    places: Mapping[WorkunitId, int] = NO_PLACES,
+    credit: CreditOfRows = NO_CREDIT,
+    now: float,
+) -> int:
+    """Write changes of workunits that were read in this write; return the number of results created.
+
+    ``places`` are those of finished workunits in the lists of their batches; ``credit`` is that of workunits and results among
+    those that change.  Wakes whoever goes on with the others.
+    """
+    updates: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)  # rows by statement
+    new: list[tuple[object, ...]] = []
+    for before, after in changes:
+        workunit = after.workunit
+        if workunit is not before.workunit:
+            _note_workunit(
+                tx,
+                updates,
+                before.workunit,
+                workunit,
+                place=places.get(workunit.id),
+                credit=credit.workunits.get(workunit.id),
+                now=now,
+            )
+        n = len(before.results)
+        for old, result in zip(before.results, after.results[:n], strict=True):
+            if result is not old:
+                _note_result(tx, updates, old, result, credit.results.get(result.id))
+        new += (
+            (
+                each.name,
+                workunit.id,
+                workunit.app_id,
+                each.priority,
+                workunit.turn,
+                now,
+                int(each.server_state),
+                int(each.outcome),
+            )
+            for each in after.results[n:]
+        )
+    for statement, rows in updates.items():
+        tx.execute_many(statement, rows)
+    if new:
+        tx.execute_many(
+            "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time, server_state, outcome)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            new,
+        )
+        tx.wake("candidates")
+    return len(new)
+
+
+def _note_workunit(
+    tx: Transaction,
+    updates: defaultdict[str, list[tuple[object, ...]]],
+    before: Workunit,
+    after: Workunit,
+    *,
+    place: int | None,
+    credit: float | None,
+    now: float,
+) -> None:
+    sets = _differing(_OF_WORKUNIT, _workunit_states(before), _workunit_states(after))
+    values: list[object] = []
+    for column, old, new in zip(
+        _VALUE_COLUMNS, _workunit_values(before), _workunit_values(after), strict=True
+    ):
+        if new != old:
+            sets += (f"{column} = ?",)
+            values.append(new)
+    if after.assimilate_state is not before.assimilate_state:
+        sets += _HANDLER_IS_DONE
+        if after.assimilate_state is AssimilateState.DONE:
+            sets += ("completed_time = ?",)
+            values.append(now)
+            if place is not None:
+                sets += ("completed_seq = ?",)
+                values.append(place)
+        else:
+            tx.wake("assimilator")
+    if credit is not None:
+        sets += ("canonical_credit = ?",)
+        values.append(credit)
+    if sets:
+        updates[_update("workunit", sets)].append((*values, after.id))
+    if after.need_validate and not before.need_validate:
+        tx.wake("validator")
+    if after.file_delete_state is FileDeleteState.READY:
+        tx.wake("file_deleter")
+
+
+def _note_result(
+    tx: Transaction,
+    updates: defaultdict[str, list[tuple[object, ...]]],
+    before: Result,
+    after: Result,
+    credit: tuple[float, float] | None,
+) -> None:
+    sets = _differing(_OF_RESULT, _result_states(before), _result_states(after))
+    if credit is not None:
+        updates[_update("result", (*sets, *_CREDITED))].append((*credit, after.id))
+    elif sets:
+        updates[_update("result", sets)].append((after.id,))
+    if after.file_delete_state is FileDeleteState.READY:
+        tx.wake("file_deleter")
+
+
+@lru_cache(1024)
+def _differing(columns: tuple[str, ...], before: tuple[int, ...], after: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{column} = {int(new)}"
+        for column, old, new in zip(columns, before, after, strict=True)
+        if new != old
+    )
+
+
+@lru_cache(1024)
+def _update(table: str, sets: tuple[str, ...]) -> str:
+    return f"UPDATE {table} SET {', '.join(sets)} WHERE id = ?"
+
 
 MAX_PROBLEM = 1000
 """Characters that are kept of what a function said."""
@@ -69,7 +232,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
 
 
 def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
-    """Return workunits whose transition time has come, the longest waiting first."""
+    """Return workunits whose transition time has come, longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
         f" ORDER BY transition_time LIMIT ?{db.claiming}",
@@ -86,19 +249,19 @@ def next_transition_time(db: Database) -> float | None:
 def apply_transitions(
     tx: Transaction, decided: Sequence[tuple[WorkunitView, Transition]], *, now: float
 ) -> int:
-    """Apply the transitioner's decisions on workunits that were read in this write; the number of results created.
+    """Apply the transitioner's decisions on workunits that were read in this write; return the number of results created.
 
     Raises:
         IllegalTransition: an effect does not fit; nothing is changed.
     """
     new_ids = ids_of_new_results()
-    return view_changes.save(
+    return save_changes(
         tx, [(view, apply_transition(view, each, now, new_ids)) for view, each in decided], now=now
     )
 
 
 def ids_of_new_results() -> Iterator[ResultId]:
-    """Yield ids for results until the database gives them theirs."""
+    """Yield temporary ids for results until the database assigns theirs."""
     return map(ResultId, count(-1, -1))
 
 
@@ -124,20 +287,20 @@ def apply_decisions(
     *,
     now: float,
 ) -> None:
-    """Apply the validator's decisions on workunits that were read in this write, and note credit granted in the same one.
+    """Apply the validator's decisions on workunits that were read in this write, and record credit granted in it.
 
     Raises:
         IllegalTransition: an effect does not fit; nothing is changed.
     """
     changes = [(view, apply_decision(view, each, now)) for view, each in decided]
-    view_changes.save(tx, changes, credit=credit, now=now)
+    save_changes(tx, changes, credit=credit, now=now)
     note_reasons(tx, decided)
     if any(decision.next_check is not None for _, decision in decided):
         tx.wake("transitioner")
 
 
 def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, ValidationDecision]]) -> None:
-    """Keep why results were found invalid, unusable, or not to be compared."""
+    """Store why results were found invalid, unusable, or not comparable."""
     for view, decision in decided:
         told = {*decision.newly_invalid, *decision.unusable, *decision.undecided}
         if not told:
@@ -149,7 +312,7 @@ def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, Validati
 
 
 def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem: str) -> None:
-    """Try the project's function on a workunit again only after ``until``; count the failure, and keep what it said."""
+    """Retry the project's function on a workunit only after ``until``; count the failure, and store its message."""
     tx.execute(
         "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1, handler_problem = ? WHERE id = ?",
         (until, sayable(problem[:MAX_PROBLEM]), workunit_id),
@@ -157,7 +320,7 @@ def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem:
 
 
 def try_again(tx: Transaction, workunit_id: int) -> bool:
-    """Have the project's function called again at once on a workunit that waits for it; return whether one did."""
+    """Retry the project's function at once on a workunit that waits for it; return whether one did."""
     found = tx.execute(
         "UPDATE workunit SET retry_time = 0, handler_failures = 0, handler_problem = '' WHERE id = ? AND retry_time > 0",
         (workunit_id,),
@@ -169,7 +332,7 @@ def try_again(tx: Transaction, workunit_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFailure:
-    """What happened when the project's function was called for a workunit."""
+    """A failed call of the project's function for a workunit."""
 
     n_failures: int
     problem: str  #: what it said last
@@ -177,12 +340,12 @@ class HandlerFailure:
 
     @property
     def parked(self) -> bool:
-        """Whether it is not called any more."""
+        """Return whether it is no longer retried."""
         return self.retry_time >= PARKED_UNTIL
 
 
 def handler_failure(db: Database, workunit_id: int) -> HandlerFailure | None:
-    """Return how the project's function failed on a workunit; None: it did not."""
+    """Return how the project's function failed on a workunit; None if it did not."""
     row = db.one(
         "SELECT handler_failures, handler_problem, retry_time FROM workunit WHERE id = ? AND handler_failures > 0"
         " AND retry_time > 0",
@@ -199,7 +362,7 @@ def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[Workunit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToAssimilate:
-    """A finished workunit to be handed to the project."""
+    """A finished workunit to be passed to the project."""
 
     view: WorkunitView
     label: str  #: the submitter's own name of the job
@@ -209,7 +372,7 @@ class ToAssimilate:
 def workunits_to_assimilate(
     db: Database, *, now: float, limit: int, shards: Shards = None
 ) -> list[ToAssimilate]:
-    """Return workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    """Return workunits of some shards whose answer, or failure, is ready for the project."""
     rows = _of_shards(
         db,
         f"SELECT id, label, handler_failures FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?",
@@ -225,7 +388,7 @@ def workunits_to_assimilate(
 
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
-    """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
+    """Record that the project has these answers; count them in their batches and give them their place in the list."""
     ids = [view.workunit.id for view in assimilated]
     tx.lock("workunit", ids)
     waiting = {
@@ -261,7 +424,7 @@ def count_assimilated(tx: Transaction, views: Sequence[WorkunitView], *, now: fl
 def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float) -> None:
     failed = Counter(view.workunit.app_id for view in ended if view.workunit.error_mask)
     total = Counter(view.workunit.app_id for view in ended)
-    app_days.count_jobs(
+    job_results.count_jobs(
         tx, {app_id: (n - failed[app_id], failed[app_id]) for app_id, n in total.items()}, day=day_of(now)
     )
 
@@ -291,14 +454,14 @@ def _count_in_batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesToDelete:
-    """Files that are not needed any more."""
+    """Files that are no longer needed."""
 
     workunits: tuple[tuple[WorkunitId, tuple[str, ...]], ...]  #: with the names of their input files
     results: tuple[ResultId, ...]  #: whose outputs may go
 
 
 def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
-    """Return workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
+    """Return workunits and results whose files can be deleted.  Canonical outputs stay until their batch is retired."""
     rows = db.query(f"SELECT id FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,))
     inputs = workunits(db, [row[0] for row in rows])
     outputs = db.query(
@@ -316,7 +479,7 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
 
 
 def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
-    """Note that files are gone: one reference less on each input."""
+    """Record that files are gone: one reference less on each input."""
     tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
     changed = tx.execute_each(_FILES_DELETED.update("workunit"), [(id_,) for id_, _ in gone.workunits])

@@ -1,4 +1,10 @@
-"""Workunits and results: rows and look-ups."""
+"""Workunits and results: rows, look-ups, and locks on rows.
+
+Rows that are locked before others, see `cobblestone.store.engine.database.Transaction`.
+
+The order of a project's tables: workunits, hosts, app versions, apps, users, teams, batches, files.  Who locks a workunit may
+change its results.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,23 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.states import AssimilateState
-from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules, Result, Target, Workunit
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.work import (
+    AssimilateState,
+    JobLimits,
+    OutputSpec,
+    Recipients,
+    ReplicationRules,
+    Result,
+    Workunit,
+)
+from cobblestone.store.engine.database import Database, RowsOf, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
+
+LOCKED_WORKUNITS = RowsOf("workunit", "id IN (SELECT workunit_id FROM result WHERE name IN (??))", rank=1)
+LOCKED_HOSTS = RowsOf("host", rank=2)
+
 
 TARGETED = (
     f"assimilate_state = {AssimilateState.INIT} AND"
@@ -36,7 +53,7 @@ WORKUNITS = RowMapper(
         "limits": LIMITS,
         "rules": RowMapper(ReplicationRules, shared=_SHARED),
         "target": RowMapper(
-            Target, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
+            Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
         ),
     },
 )
@@ -84,7 +101,7 @@ _LAST_WORDS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultText:
-    """What a host said about a result, beside the numbers."""
+    """A host's report about a result, besides the numbers."""
 
     stderr: str = ""
     report: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -99,7 +116,7 @@ def result_text(db: Database, result_id: int) -> ResultText:
 
 
 def stderr_of_results(db: Database, result_ids: Sequence[int]) -> dict[int, str]:
-    """Return what results wrote to stderr, by result id; those that wrote nothing are left out."""
+    """Return the stderr of results, by result id; empty ones are left out."""
     rows = db.query_in(
         "SELECT result_id, stderr FROM result_text WHERE stderr IS NOT NULL AND result_id IN (??)", result_ids
     )
@@ -111,7 +128,7 @@ def _unpacked(packed: bytes | None) -> str:
 
 
 def last_words(stderr: str) -> str:
-    """Return the last line that a program wrote to stderr; a farewell with the exit status only if there is no other.
+    """Return the last line that a program wrote to stderr; a final message with the exit status only if there is no other.
 
     >>> last_words("ValueError: no light\\ncobblestone: python3 exited with status 1\\n")
     'ValueError: no light'
@@ -122,7 +139,7 @@ def last_words(stderr: str) -> str:
 
 
 def add_reasons(tx: Transaction, result_id: int, reasons: Sequence[Reason]) -> None:
-    """Keep why something was decided about a result, with what its host said."""
+    """Add the reasons of a decision about a result to what its host reported."""
     report = result_text(tx, result_id).report
     report["reasons"] = [*report.get("reasons", []), *(entry.as_json() for entry in reasons)]
     text = msgspec.json.encode(report).decode()

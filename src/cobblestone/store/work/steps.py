@@ -1,4 +1,4 @@
-"""Steps of the life cycle as SQL, made from the transition tables of `cobblestone.policy.lifecycle.states`.
+"""Steps of the life cycle as SQL, generated from the transition tables of `cobblestone.policy.lifecycle.states`.
 
 No statement of the store names a state to come by itself: it sets what a `Step` sets, under the step's condition, so the
 database takes no step that the tables lack.
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition, PolicyViolation
-from cobblestone.domain.states import (
+from cobblestone.domain.work import (
     AssimilateState,
     BatchState,
     FileDeleteState,
@@ -34,8 +34,8 @@ _COLUMNS: Mapping[type[IntEnum], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a cause does to a row: text after SET, and a condition on the state before."""
+class StateStep:
+    """The effect of a cause on a row: text after SET, and a condition on the previous state."""
 
     cause: Cause
     sets: str
@@ -43,17 +43,17 @@ class Step:
 
     @property
     def condition(self) -> str:
-        """The state before as the end of a WHERE clause that has other conditions."""
+        """Return the condition on the previous state for the end of a WHERE clause."""
         return f" AND {self.before}" if self.before else ""
 
     def update(self, table: str, *, also: str = "", key: str = "id") -> str:
-        """Return the statement that takes the step for the rows of one key; ``also`` names further columns to set."""
+        """Return the UPDATE for the rows of one key; ``also`` names further columns to set."""
         further = f", {also}" if also else ""
         return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{self.condition}"
 
 
-def step(cause: Cause, *tables: Table) -> Step:
-    """Return what ``cause`` does, by every one of ``tables`` at once.
+def step(cause: Cause, *tables: Table) -> StateStep:
+    """Return the effect of ``cause`` in all of ``tables``.
 
     Raises:
         PolicyViolation: a table has no step of this cause, or more than one state to come.
@@ -69,7 +69,7 @@ def step(cause: Cause, *tables: Table) -> Step:
         known = {state for state, _ in table} | set(table.values())
         if set(steps) != known:  # else nothing is excluded
             before.append(matching(*steps))
-    return Step(cause, ", ".join(sets), " AND ".join(before))
+    return StateStep(cause, ", ".join(sets), " AND ".join(before))
 
 
 def matching(*states: Any, row: str = "") -> str:
@@ -117,7 +117,7 @@ def _assignments(after: Any, before: Iterable[Any]) -> list[str]:
     return sets
 
 
-def take(tx: Transaction, taken: Step, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+def take(tx: Transaction, taken: StateStep, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Run a step's statement once per row of parameters, of which the last is the row's key.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Alembic's entry point, see `cobblestone.store.maintenance.environment`."""
+"""Alembic's entry point, see `cobblestone.store.maintenance.migration`."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from cobblestone.store.maintenance.environment import take_steps
+from cobblestone.store.maintenance.migration import take_steps
 
 take_steps(sa.MetaData())

@@ -1,4 +1,6 @@
-"""The round of decisions after events.
+"""The round of decisions after events, and why a job runs or waits as things stand.
+
+The round of decisions after events.
 
 Questions of judgement are put to a policy (see ``protocol``); when they are put, and that the answers fit what the volunteer
 allows, is settled here and holds for every policy.
@@ -10,7 +12,7 @@ from bisect import insort
 from collections.abc import Mapping
 from operator import attrgetter
 
-from cobblestone.policy.client.core.instructions import (
+from cobblestone.policy.client.core.events import (
     ContactProject,
     Explain,
     GiveUp,
@@ -22,9 +24,65 @@ from cobblestone.policy.client.core.instructions import (
 )
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.standing_reasons import why_waits
-from cobblestone.policy.client.core.state import NOTHING, ClientState, Contact, Job, Phase
-from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
+from cobblestone.policy.client.core.state import (
+    NOTHING,
+    ClientJob,
+    ClientProject,
+    CoreState,
+    PendingContact,
+    Phase,
+)
+from cobblestone.policy.client.core.values import QueuedWork, ResourceRequest
+
+_BY_PHASE = {
+    Phase.QUITTING: "wait.quitting",
+    Phase.GIVEN_UP: "wait.given_up",
+    Phase.UPLOADING: "wait.uploading",
+    Phase.REPORTABLE: "wait.report",
+}
+
+
+def why_job(state: CoreState, job: ClientJob) -> tuple[Why, ...]:
+    """Return every reason that holds; of a running job those for which it was started."""
+    return job.why if job.running else why_waits(state, job) or job.why or (why("wait.turn"),)
+
+
+def why_waits(state: CoreState, job: ClientJob) -> tuple[Why, ...]:
+    """Return what keeps a job from running whatever others do; nothing if it only waits for its turn."""
+    if job.phase in _BY_PHASE:
+        return (
+            (why(_BY_PHASE[job.phase]), *job.why)
+            if job.phase is Phase.GIVEN_UP
+            else (why(_BY_PHASE[job.phase]),)
+        )
+    allowed = state.permission
+    found: list[Why] = []
+    if job.suspended:
+        found.append(why("wait.suspended"))
+    if state.projects[job.project].description.suspended:
+        found.append(why("wait.project_suspended"))
+    if job.phase is Phase.DOWNLOADING:
+        found.append(why("wait.stalled" if job.stalled else "wait.files"))
+    if job.deferred(state.now):
+        found.append(why("wait.deferred", minutes=(job.deferred_until - state.now) / 60.0))
+    if allowed.cpu:
+        found.append(why("wait.cpu_suspended", cause=allowed.cpu))
+    if job.gpu and allowed.gpu:
+        found.append(why("wait.gpu_suspended", cause=allowed.gpu))
+    if job.needs_network and allowed.network:
+        found.append(why("wait.network_suspended", cause=allowed.network))
+    return tuple(found)
+
+
+def why_project(state: CoreState, project: ClientProject) -> tuple[Why, ...]:
+    """Return why it was last asked for work, or is not."""
+    d = project.description
+    if d.suspended:
+        return (why("fetch.suspended", project=d.id),)
+    if d.no_new_work:
+        return (why("fetch.no_new_work", project=d.id), *project.why)
+    return project.why
+
 
 #: Seconds that count as none, against rounding of the last digit.
 TINY = 1e-6
@@ -35,10 +93,10 @@ LONGEST_LIFE = 86400.0
 _by_arrival = attrgetter("serial")
 
 
-class Decisions:
+class DecisionRound:
     """Decides, and collects what is to be done."""
 
-    def __init__(self, state: ClientState, policy: Policy, *, explain: bool) -> None:
+    def __init__(self, state: CoreState, policy: Policy, *, explain: bool) -> None:
         self.state = state
         self.policy = policy
         self.explain = explain
@@ -100,7 +158,7 @@ class Decisions:
         stands = min(self.policy.list_stands(), LONGEST_LIFE)
         return ((stands - SAFE) // span + 1.0) * span if span < stands else span
 
-    def give_up(self, job: Job, reason: Why, code: str) -> None:
+    def give_up(self, job: ClientJob, reason: Why, code: str) -> None:
         """Give a job up."""
         s = self.state
         if job.running:
@@ -133,7 +191,7 @@ class Decisions:
             if waiting:
                 self._explain("enforce", tuple(why("wait.slice", job=job.id) for job in waiting))
 
-    def _stop(self, job: Job) -> None:
+    def _stop(self, job: ClientJob) -> None:
         s = self.state
         if all(each.code.startswith("run.") for each in job.why):
             job.why = why_waits(s, job) or (why("wait.turn"),)
@@ -159,7 +217,7 @@ class Decisions:
                 lose(job)
                 self.out.append(QuitTask(job=job.id, why=job.why))
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: ClientJob) -> None:
         s = self.state
         job.move("start")
         job.run_start = s.now
@@ -207,7 +265,7 @@ class Decisions:
         if plan.project is not None and s.projects[plan.project].not_before <= now:
             self._contact_project(plan.project, plan.requests, why("contact.work"))
 
-    def _contact_project(self, i: int, planned: Mapping[str, WorkRequest], reason: Why) -> None:
+    def _contact_project(self, i: int, planned: Mapping[str, ResourceRequest], reason: Why) -> None:
         s = self.state
         s.plan = NOTHING
         s.last_contact = s.now
@@ -220,12 +278,12 @@ class Decisions:
             report = report[: s.preferences.max_reported]
         project = s.projects[i]
         identity = project.description.id
-        s.contact = Contact(identity, requests, report, project.contact_asked)
+        s.contact = PendingContact(identity, requests, report, project.contact_asked)
         project.why = (reason,)
         self.out.append(self.contact_instruction(i, requests, report, reason))
 
     def contact_instruction(
-        self, i: int, requests: Mapping[str, WorkRequest], report: tuple[str, ...], *reasons: Why
+        self, i: int, requests: Mapping[str, ResourceRequest], report: tuple[str, ...], *reasons: Why
     ) -> ContactProject:
         """Return the instruction to contact a project."""
         s = self.state
@@ -293,7 +351,7 @@ class Decisions:
         self.out.append(Explain(about=about, why=reasons))
 
 
-def hand_in(state: ClientState, policy: Policy, job: Job) -> None:
+def hand_in(state: CoreState, policy: Policy, job: ClientJob) -> None:
     """Put a job that needs no device any more among those that wait for their report."""
     queue = state.projects[job.project].queue
     if job in queue:
@@ -306,7 +364,7 @@ def hand_in(state: ClientState, policy: Policy, job: Job) -> None:
     job.report_at = policy.report_at(job)
 
 
-def lose(job: Job) -> None:
+def lose(job: ClientJob) -> None:
     """Set a job back to its last checkpoint."""
     if job.done > job.checkpoint_elapsed:
         if job.fraction_done is not None:

@@ -1,21 +1,42 @@
-"""What happens to a client: the core's input.
+"""The core's input and output: events, instructions, and their form for JSON and databases.
+
+What happens to a client: the core's input.
 
 Every event carries ``now``.  Several may be handed over at once; they are taken in order and followed by one round of
 decisions.  Events that only bring figures up to date (``decisive`` is false) are followed by none.
+
+What a client has to do: the core's output, in the order in which it is to be carried out.
+
+Each instruction carries its reasons as data; :mod:`~cobblestone.policy.client.core.reasons` makes sentences of them.
+
+Events, instructions and state as plain dictionaries, lists, texts and numbers, and back: for JSON and databases.
+
+Numbers that JSON does not know (infinite ones) become texts.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from functools import cache
+from typing import Any, ClassVar, TypeVar, cast
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
-from cobblestone.policy.client.availability import HostTimes
+from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.values import (
     HostDevices,
+    HostTimes,
     JobDescription,
     Permission,
     ProjectDescription,
+    QueuedWork,
     Reading,
+    ResourceRequest,
     SchedulingPreferences,
 )
 
@@ -235,3 +256,182 @@ EVENTS: dict[str, type[Event]] = {
         JobDeferred, TaskStopped, JobUploaded, JobSuspended,
     )
 }  # fmt: skip
+
+
+@value(kw_only=True)
+class Instruction:
+    """Something to be done, and why."""
+
+    why: tuple[Why, ...] = ()
+
+
+@value(kw_only=True)
+class StartTask(Instruction):
+    """Start the task, or let it go on: from memory if it is there, else from its checkpoint."""
+
+    job: str
+    instances: tuple[int, ...] = ()  #: GPU instances that it gets
+
+
+@value(kw_only=True)
+class SuspendTask(Instruction):
+    """Stop the task and leave it in memory."""
+
+    job: str
+
+
+@value(kw_only=True)
+class QuitTask(Instruction):
+    """Let the task end; it will start again from its checkpoint."""
+
+    job: str
+
+
+@value(kw_only=True)
+class GiveUp(Instruction):
+    """Abort the job; `JobFailed` has to follow."""
+
+    job: str
+    code: str = "unmeetable_deadline"  #: or ``project`` if the server wants it
+
+
+@value(kw_only=True)
+class ContactProject(Instruction):
+    """Contact the project's scheduler; `ReplyReceived` or `ContactFailed` has to follow."""
+
+    project: str
+    requests: Mapping[str, ResourceRequest] = field(
+        default_factory=dict[str, ResourceRequest]
+    )  #: by device type; empty = no work
+    report: tuple[str, ...] = ()  #: jobs to report
+    workload: tuple[QueuedWork, ...] | None = None  #: for servers that check deadlines; None = not told
+    correction: float = 1.0  #: duration correction factor of the project
+    available: float = 1.0  #: part of the time for which the host is expected to compute
+
+
+@value(kw_only=True)
+class SetAlarm(Instruction):
+    """Send `TimePassed` at ``at`` unless something else happens before; replaces the alarm before."""
+
+    at: float
+
+
+@value(kw_only=True)
+class Explain(Instruction):
+    """Nothing to do: why something was decided, or was not (only if the core was asked to explain)."""
+
+    about: str  #: ``schedule``, ``enforce``, ``fetch``, ``contact``, ``give_up`` or ``wait``
+
+
+T = TypeVar("T")
+Plain = dict[str, Any]  # Any: what JSON can hold
+_INFINITE = (float("inf"), float("-inf"))
+_TEXTS = ("inf", "-inf", "nan")
+
+
+def event_to_plain(event: Event) -> Plain:
+    """Return an event as a dictionary that names its kind."""
+    return {"event": type(event).__name__, **to_plain(event)}
+
+
+def event_from_plain(plain: Mapping[str, Any]) -> Event:
+    """Return the event.  Raises :class:`ConfigError` if it is none of ours."""
+    kind = EVENTS.get(str(plain.get("event")))
+    if kind is None:
+        raise ConfigError(f"{plain.get('event')!r} is not an event; there are {', '.join(EVENTS)}")
+    return from_plain(kind, {key: each for key, each in plain.items() if key != "event"})
+
+
+def to_plain(thing: Any) -> Any:
+    """Return a value of ours as JSON knows it."""
+    if isinstance(thing, float) and thing in _INFINITE:
+        return str(thing)
+    if dataclasses.is_dataclass(thing):
+        return {f.name: to_plain(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
+    if isinstance(thing, Mapping):
+        pairs = cast("Mapping[Any, Any]", thing)
+        return {str(key): to_plain(each) for key, each in pairs.items()}
+    if isinstance(thing, list | tuple | set | frozenset):
+        items = cast("Iterable[Any]", thing)
+        return [to_plain(each) for each in (sorted(items) if isinstance(thing, set | frozenset) else items)]
+    return thing
+
+
+def from_plain(kind: type[T], plain: Any) -> T:
+    """Return the value of type ``kind`` that :func:`to_plain` made ``plain`` of.
+
+    Raises :class:`ConfigError` naming what does not fit.
+    """
+    try:
+        return cast("T", _restore(kind, plain))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigError(f"this is not a stored {kind.__name__}: {error}") from error
+
+
+def _restore(kind: Any, plain: Any) -> Any:
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [each for each in arguments if each is not type(None)]
+        if plain is None and len(kinds) < len(arguments):
+            return None
+        return _restore(kinds[0], plain) if len(kinds) == 1 else _checked(tuple(kinds), plain)
+    if dataclasses.is_dataclass(kind):
+        return _restore_fields(cast("type", kind), _checked(Mapping, plain))
+    if origin is None:
+        if isinstance(kind, type) and issubclass(kind, tuple):
+            return _restore_row(cast("type", kind), _listed(plain))
+        if isinstance(kind, enum.EnumType):
+            return kind(plain)
+        return _number(plain) if kind is float else _checked(kind, plain)
+    if issubclass(origin, Mapping):
+        pairs = _checked(Mapping, plain).items()
+        return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in pairs}
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return tuple(_restore(a, each) for a, each in zip(arguments, _listed(plain), strict=True))
+    return cast("Any", origin)([_restore(arguments[0], each) for each in _listed(plain)])
+
+
+def _restore_fields(kind: type, plain: Mapping[str, Any]) -> Any:
+    hints = _hints(kind)
+    if unknown := plain.keys() - hints.keys():
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {}
+    for key, each in plain.items():
+        try:
+            values[key] = _restore(hints[key], each)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from error
+    return kind(**values)
+
+
+def _restore_row(kind: type, plain: list[Any]) -> Any:
+    names = _hints(kind)
+    if len(plain) > len(names):
+        raise ValueError(f"{len(plain)} values; a {kind.__name__} has {len(names)}")
+    return _restore_fields(kind, dict(zip(names, plain, strict=False)))
+
+
+def _number(plain: Any) -> float:
+    return float(plain if plain in _TEXTS else _checked((int, float), plain))
+
+
+def _listed(plain: Any) -> Any:
+    return _checked((list, tuple), plain)
+
+
+def _checked(kind: Any, plain: Any) -> Any:
+    if not isinstance(plain, kind) or (isinstance(plain, bool) and kind is not bool):
+        raise TypeError(f"{plain!r:.80} is not possible here")
+    return plain
+
+
+def _key(kind: Any, key: str) -> Any:
+    return kind(key)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of the fields, in their order."""
+    hints = typing.get_type_hints(kind)
+    return {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.ClassVar}

@@ -6,24 +6,22 @@ from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
 
-from cobblestone.policy.client.availability import ABSURD_GAP
-from cobblestone.policy.client.backoff import failing_jobs_wait
 from cobblestone.policy.client.core import events as ev
-from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
+from cobblestone.policy.client.core.decisions import DecisionRound, hand_in, lose
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.state import (
     ENDED_PHASES,
     LONGEST,
     NEVER,
     NOTHING,
-    ClientState,
-    Contact,
-    Job,
+    ClientJob,
+    ClientProject,
+    CoreState,
+    PendingContact,
     Phase,
-    Project,
     within,
 )
-from cobblestone.policy.client.core.values import JobDescription
+from cobblestone.policy.client.core.values import ABSURD_GAP, JobDescription, failing_jobs_wait
 
 #: A silence longer than this (seconds) is a sleep of the computer, for drivers that are never silent so long.
 SLEEP = 180.0
@@ -34,7 +32,7 @@ DOUBT = 3600.0
 class Intake:
     """Takes events in."""
 
-    def __init__(self, decisions: Decisions, *, notices_sleep: bool) -> None:
+    def __init__(self, decisions: DecisionRound, *, notices_sleep: bool) -> None:
         self.decisions = decisions
         self.state = decisions.state
         self.policy = decisions.policy
@@ -123,7 +121,7 @@ class Intake:
         if event.project.id in known:
             s.projects[known.index(event.project.id)].description = event.project
         else:
-            s.projects.append(Project(event.project))
+            s.projects.append(ClientProject(event.project))
         self._all_changed()
 
     def project_detached(self, event: ev.ProjectDetached) -> None:
@@ -182,7 +180,7 @@ class Intake:
         self.policy.unreachable(i)
         self.state.must_fetch = True
 
-    def _contact_over(self, identity: str) -> tuple[int, Contact]:
+    def _contact_over(self, identity: str) -> tuple[int, PendingContact]:
         s = self.state
         contact = s.contact
         assert contact is not None  # noqa: S101  # else the event would not have been taken
@@ -214,9 +212,9 @@ class Intake:
             job.exact_fraction, job.report_immediately = each.exact_fraction, each.report_immediately
         self._all_changed()
 
-    def _arrive(self, description: JobDescription) -> Job:
+    def _arrive(self, description: JobDescription) -> ClientJob:
         s = self.state
-        job = Job.of(description, s.position(description.project))
+        job = ClientJob.of(description, s.position(description.project))
         s.arrivals += 1
         job.serial = s.arrivals
         s.jobs.append(job)
@@ -251,7 +249,7 @@ class Intake:
         job.suspended = event.suspended
         self._queue_changed(job)
 
-    def _queue_changed(self, job: Job) -> None:
+    def _queue_changed(self, job: ClientJob) -> None:
         s = self.state
         if not job.queued or job not in s.projects[job.project].queue:
             s.requeue()
@@ -307,7 +305,7 @@ class Intake:
         job.failed = True
         self._end(job, event.elapsed, event.uploading)
 
-    def _end(self, job: Job, elapsed: float, uploading: bool) -> None:
+    def _end(self, job: ClientJob, elapsed: float, uploading: bool) -> None:
         s = self.state
         given_up = job.phase is Phase.GIVEN_UP
         job.move("end_uploading" if uploading else "end")
@@ -330,7 +328,7 @@ class Intake:
             self._set_report_times([each for each in s.finished if each.project == job.project])
         s.must_schedule = s.must_fetch = True
 
-    def _set_report_times(self, jobs: Iterable[Job]) -> None:
+    def _set_report_times(self, jobs: Iterable[ClientJob]) -> None:
         for job in jobs:
             job.report_at = self.policy.report_at(job)
 
@@ -349,7 +347,7 @@ class Intake:
         """Note that it goes on from its checkpoint some time."""
         self._stopped(self.state.job(event.job))
 
-    def _stopped(self, job: Job) -> None:
+    def _stopped(self, job: ClientJob) -> None:
         s = self.state
         if job.phase in ENDED_PHASES:
             return
@@ -381,12 +379,12 @@ def _number(figure: float | None) -> float | None:
     return figure if figure is not None and isfinite(figure) else None
 
 
-def _saved(job: Job) -> bool:
+def _saved(job: ClientJob) -> bool:
     """Tell whether a running task had saved everything at its last reading."""
     return job.checkpointed_at is not None and job.checkpoint_elapsed >= job.done
 
 
-def set_clock_back(s: ClientState, seconds: float) -> None:
+def set_clock_back(s: CoreState, seconds: float) -> None:
     """Set the clock back: move everything that counts from the old time with it (deadlines stay as they are)."""
     for name in (
         "last_schedule",

@@ -10,17 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
-from cobblestone.policy.client.core.decisions import Decisions
-from cobblestone.policy.client.core.events import Event, HostOn, JobProgressed
-from cobblestone.policy.client.core.instructions import GiveUp, Instruction, QuitTask, SetAlarm, StartTask
+from cobblestone.policy.client.core.checks import BrokenRule, broken_rules, require_possible
+from cobblestone.policy.client.core.decisions import DecisionRound, why_job, why_project
+from cobblestone.policy.client.core.events import (
+    Event,
+    GiveUp,
+    HostOn,
+    Instruction,
+    JobProgressed,
+    QuitTask,
+    SetAlarm,
+    StartTask,
+    to_plain,
+)
 from cobblestone.policy.client.core.intake import HANDLERS, Intake
-from cobblestone.policy.client.core.invariants import BrokenRule, broken_rules
-from cobblestone.policy.client.core.plain import to_plain
-from cobblestone.policy.client.core.possible import require_possible
 from cobblestone.policy.client.core.protocol import Policy, make_policy
 from cobblestone.policy.client.core.reasons import Why
-from cobblestone.policy.client.core.standing_reasons import why_job, why_project
-from cobblestone.policy.client.core.state import ClientState, Phase
+from cobblestone.policy.client.core.state import CoreState, Phase
 
 _VERSION = 1
 #: An event that cannot have happened, and what is wrong with it.
@@ -30,10 +36,10 @@ Refusal = tuple[Event, IllegalTransition]
 class CountingRandom(random.Random):
     """A random source that counts what is drawn, so that it can be brought back to where it was."""
 
-    def __new__(cls, source: random.Random, state: ClientState) -> CountingRandom:
+    def __new__(cls, source: random.Random, state: CoreState) -> CountingRandom:
         return super().__new__(cls)
 
-    def __init__(self, source: random.Random, state: ClientState) -> None:
+    def __init__(self, source: random.Random, state: CoreState) -> None:
         super().__init__(0)
         self._source, self._state = source, state
 
@@ -56,14 +62,14 @@ class ClientCore:
         self,
         policy: Policy,
         *,
-        state: ClientState | None = None,
+        state: CoreState | None = None,
         explain: bool = False,
         notices_sleep: bool = False,
         memory: Any = None,  # Any: the policy's, as it was stored
     ) -> None:
-        self.state = state if state is not None else ClientState()
+        self.state = state if state is not None else CoreState()
         self.policy = policy
-        self._decisions = Decisions(self.state, policy, explain=explain)
+        self._decisions = DecisionRound(self.state, policy, explain=explain)
         self._intake = Intake(self._decisions, notices_sleep=notices_sleep)
         policy.bind(self.state, memory, explain=explain)
         if state is not None:
@@ -72,7 +78,7 @@ class ClientCore:
     @classmethod
     def start(cls, name: str, *, rng: random.Random, **options: bool) -> ClientCore:
         """Return the core of a new client with the policy ``name``."""
-        state = ClientState()
+        state = CoreState()
         return cls(make_policy(name, CountingRandom(rng, state)), state=state, **options)
 
     @classmethod
@@ -90,7 +96,7 @@ class ClientCore:
             )
         if not plain.keys() >= {"policy", "state", "memory"}:
             raise ConfigError("the stored state is not complete")
-        state = ClientState.restore(plain["state"])
+        state = CoreState.restore(plain["state"])
         for _ in range(state.draws):
             rng.random()
         made = make_policy(policy or str(plain["policy"]), CountingRandom(rng, state))

@@ -15,16 +15,16 @@ from typing import Any, Protocol, cast
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why
-from cobblestone.policy.client.core.state import ClientState, FetchPlan, Job
-from cobblestone.policy.client.core.values import WorkRequest
+from cobblestone.policy.client.core.state import ClientJob, CoreState, PlannedFetch
+from cobblestone.policy.client.core.values import ResourceRequest
 
 
 @value()
 class Changes:
     """Tasks to start and to preempt, and when to look again because a job waits for another's time slice to end."""
 
-    start: Sequence[Job] = ()
-    preempt: Sequence[Job] = ()
+    start: Sequence[ClientJob] = ()
+    preempt: Sequence[ClientJob] = ()
     look_again: float = float("inf")
 
 
@@ -38,7 +38,7 @@ class Policy(Protocol):
 
     @property
     def reports_all(self) -> bool:
-        """Whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
+        """Return whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Policy(Protocol):
         """What it remembers beyond the state; stored with it."""
         ...
 
-    def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
+    def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for this client from now on; ``memory`` is what was stored (plain), None for a new client."""
         ...
 
@@ -76,19 +76,21 @@ class Policy(Protocol):
         """Jobs of a project (None: anything) have changed."""
         ...
 
-    def arrived(self, job: Job) -> None:
+    def arrived(self, job: ClientJob) -> None:
         """Note that a job has come: set its ``cutoff`` and ``remaining``."""
         ...
 
-    def ended(self, job: Job, elapsed: float) -> None:
+    def ended(self, job: ClientJob, elapsed: float) -> None:
         """Note that a job has ended (see its ``failed``) after so many seconds; it is still in its queue."""
         ...
 
-    def preempted(self, job: Job) -> None:
+    def preempted(self, job: ClientJob) -> None:
         """Note that a task was taken off the processor."""
         ...
 
-    def replied(self, project: int, requests: Mapping[str, WorkRequest], jobs: Sequence[Job]) -> None:
+    def replied(
+        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
+    ) -> None:
         """Set the waits before the next contact: one succeeded and brought these jobs."""
         ...
 
@@ -102,11 +104,11 @@ class Policy(Protocol):
 
     # -- what it is asked ---------------------------------------------------------------------------------------------
 
-    def unmeetable(self) -> Sequence[tuple[Job, Why]]:
+    def unmeetable(self) -> Sequence[tuple[ClientJob, Why]]:
         """Return the jobs to give up now; asked before each run list."""
         ...
 
-    def schedule(self) -> list[Job]:
+    def schedule(self) -> list[ClientJob]:
         """Return the jobs that ought to run, most important first."""
         ...
 
@@ -121,23 +123,23 @@ class Policy(Protocol):
         """Tell whether the run list should be enforced anew although nothing has changed."""
         ...
 
-    def enforce(self, wanted: Sequence[Job]) -> Changes:
+    def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
         """Return which tasks start and stop, so that those run that ought to."""
         ...
 
-    def fetch(self) -> FetchPlan:
+    def fetch(self) -> PlannedFetch:
         """Return whom to ask for work; sets ``state.next_fetch``."""
         ...
 
-    def requests(self, project: int, planned: Mapping[str, WorkRequest]) -> Mapping[str, WorkRequest]:
+    def requests(self, project: int, planned: Mapping[str, ResourceRequest]) -> Mapping[str, ResourceRequest]:
         """Return the requests as they go out."""
         ...
 
-    def report_at(self, job: Job) -> float:
+    def report_at(self, job: ClientJob) -> float:
         """Return when a finished job is reason enough for a contact."""
         ...
 
-    def report_due(self, job: Job) -> Why | None:
+    def report_due(self, job: ClientJob) -> Why | None:
         """Return why a finished job is to be reported now, None if it is not."""
         ...
 
@@ -153,7 +155,7 @@ class Policy(Protocol):
         """Return the seconds between two looks at least."""
         ...
 
-    def workload(self) -> Sequence[Job] | None:
+    def workload(self) -> Sequence[ClientJob] | None:
         """Return the jobs to tell a server that checks deadlines, their remaining times up to date; None tells nothing."""
         ...
 
@@ -165,16 +167,16 @@ class Policy(Protocol):
         """Return the part of the time for which the host is expected to compute."""
         ...
 
-    def reason(self, job: Job) -> Why:
+    def reason(self, job: ClientJob) -> Why:
         """Return why a job is on the run list."""
         ...
 
 
 #: Policies by the first word of their names: module and function that makes one of the whole name and a random source.
 POLICIES: dict[str, str] = {
-    "published": "cobblestone.policy.client.published:from_name",
-    "own": "cobblestone.policy.client.own_devices:from_name",
-    "recent": "cobblestone.policy.client.recent:from_name",
+    "published": "cobblestone.policy.client.published.policy:from_name",
+    "own": "cobblestone.policy.client.own.policy:from_name",
+    "recent": "cobblestone.policy.client.recent.policy:from_name",
 }
 
 

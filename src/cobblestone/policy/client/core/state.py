@@ -14,16 +14,17 @@ from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
 from cobblestone.domain.values import value
-from cobblestone.policy.client.availability import AvailabilityEstimate, HostTimes
-from cobblestone.policy.client.core.plain import from_plain, to_plain
+from cobblestone.policy.client.core.events import from_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.values import (
+    AvailabilityEstimate,
     HostDevices,
+    HostTimes,
     JobDescription,
     Permission,
     ProjectDescription,
+    ResourceRequest,
     SchedulingPreferences,
-    WorkRequest,
 )
 
 NEVER = math.inf
@@ -80,7 +81,7 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class ClientJob:
     """A job on the host.  Times are absolute seconds, sizes elapsed seconds on its own devices."""
 
     id: str
@@ -133,7 +134,7 @@ class Job:
     why: tuple[Why, ...] = ()  #: why it runs or waits
 
     @classmethod
-    def of(cls, description: JobDescription, project: int) -> Job:
+    def of(cls, description: JobDescription, project: int) -> ClientJob:
         """Return the job as it arrives; figures that cannot be are brought within bounds."""
         d = description
         estimate, received, deadline, memory_bound = (
@@ -161,7 +162,7 @@ class Job:
 
     @property
     def always_runs(self) -> bool:
-        """Whether it uses next to no processor, or computes when it likes."""
+        """Return whether it uses next to no processor, or computes when it likes."""
         return self.non_cpu_intensive or self.sporadic
 
     def deferred(self, now: float) -> bool:
@@ -170,7 +171,7 @@ class Job:
 
     @property
     def queued(self) -> bool:
-        """Whether it counts as work: runnable now or as soon as its files are here."""
+        """Return whether it counts as work: runnable now or as soon as its files are here."""
         return not (self.suspended or self.stalled or self.phase is Phase.GIVEN_UP)
 
 
@@ -180,7 +181,7 @@ def within(figure: float, most: float = MOST_INSTANCES) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class Project:
+class ClientProject:
     """A project that the client is attached to."""
 
     description: ProjectDescription
@@ -195,8 +196,8 @@ class Project:
     first_contact: bool = True  #: it has never been in contact
     open: bool = True  #: the volunteer wants work of it
     why: tuple[Why, ...] = ()  #: why it was asked for work, or was not
-    queue: list[Job] = field(
-        default_factory=list[Job]
+    queue: list[ClientJob] = field(
+        default_factory=list[ClientJob]
     )  #: its jobs that count as work, in arrival order (not stored)
 
     @property
@@ -217,27 +218,27 @@ class Project:
 
 
 @value()
-class FetchPlan:
+class PlannedFetch:
     """Whom to ask for what (``project`` None: nobody), and why."""
 
     project: int | None = None
-    requests: Mapping[str, WorkRequest] = field(default_factory=dict[str, WorkRequest])
-    others: Mapping[int, Mapping[str, WorkRequest]] = field(
-        default_factory=dict[int, Mapping[str, WorkRequest]]
+    requests: Mapping[str, ResourceRequest] = field(default_factory=dict[str, ResourceRequest])
+    others: Mapping[int, Mapping[str, ResourceRequest]] = field(
+        default_factory=dict[int, Mapping[str, ResourceRequest]]
     )
     """What further projects would be asked for, should they be contacted for another reason."""
     why: tuple[Why, ...] = ()
 
 
-NOTHING = FetchPlan()
+NOTHING = PlannedFetch()
 
 
 @value()
-class Contact:
+class PendingContact:
     """A contact under way."""
 
     project: str
-    requests: Mapping[str, WorkRequest]
+    requests: Mapping[str, ResourceRequest]
     report: tuple[str, ...]
     asked: str = ""  #: who wanted it
 
@@ -247,7 +248,7 @@ _UNSTORED = (*_LISTS, "by_id")
 
 
 @dataclass(slots=True, eq=False)
-class ClientState:
+class CoreState:
     """Everything that the core knows."""
 
     now: float = 0.0
@@ -264,13 +265,13 @@ class ClientState:
     gpu_active: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     connected: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     cpu_and_network: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
-    projects: list[Project] = field(default_factory=list[Project])
-    jobs: list[Job] = field(default_factory=list[Job])  #: unfinished, in arrival order
-    finished: list[Job] = field(default_factory=list[Job])  #: not reported yet, in arrival order
-    running: list[Job] = field(default_factory=list[Job])  #: in the order of their last start
-    wanted: list[Job] = field(default_factory=list[Job])  #: the last run list
-    plan: FetchPlan = NOTHING
-    contact: Contact | None = None  #: under way
+    projects: list[ClientProject] = field(default_factory=list[ClientProject])
+    jobs: list[ClientJob] = field(default_factory=list[ClientJob])  #: unfinished, in arrival order
+    finished: list[ClientJob] = field(default_factory=list[ClientJob])  #: not reported yet, in arrival order
+    running: list[ClientJob] = field(default_factory=list[ClientJob])  #: in the order of their last start
+    wanted: list[ClientJob] = field(default_factory=list[ClientJob])  #: the last run list
+    plan: PlannedFetch = NOTHING
+    contact: PendingContact | None = None  #: under way
     last_contact: float = -NEVER
     must_schedule: bool = False
     must_enforce: bool = False
@@ -281,7 +282,7 @@ class ClientState:
     next_fetch: float = 0.0
     look_again: float = NEVER  #: when a waiting job may take the place of a running one
     alarm: float = 0.0
-    by_id: dict[str, Job] = field(default_factory=dict[str, Job])  #: all jobs (not stored)
+    by_id: dict[str, ClientJob] = field(default_factory=dict[str, ClientJob])  #: all jobs (not stored)
     deferrals: bool = False  #: some job may have put itself off
     starts: int = 0
     arrivals: int = 0
@@ -295,7 +296,7 @@ class ClientState:
 
     @property
     def may_give_up(self) -> bool:
-        """Whether jobs that will be late may be given up: the volunteer consents, and the time of day is not in doubt."""
+        """Return whether jobs that will be late may be given up: the volunteer consents, and the time of day is not in doubt."""
         return self.preferences.may_give_up and self.clock >= self.doubted_until
 
     @property
@@ -340,7 +341,7 @@ class ClientState:
                 return i
         raise IllegalTransition(f"project {project!r} is not attached")
 
-    def job(self, identity: str) -> Job:
+    def job(self, identity: str) -> ClientJob:
         """Return a job.  Raises :class:`IllegalTransition` if it is not known."""
         job = self.by_id.get(identity)
         if job is None:
@@ -362,7 +363,7 @@ class ClientState:
             if job.queued and not project.description.suspended:
                 project.queue.append(job)
 
-    def can_run(self, job: Job) -> bool:
+    def can_run(self, job: ClientJob) -> bool:
         """Tell whether nothing forbids a job to run now."""
         allowed = self.permission
         return (
@@ -399,11 +400,11 @@ class ClientState:
         return plain
 
     @classmethod
-    def restore(cls, plain: Mapping[str, Any]) -> ClientState:
+    def restore(cls, plain: Mapping[str, Any]) -> CoreState:
         """Return the state that :meth:`snapshot` gave.  Raises :class:`ConfigError` if it is none."""
         rest = dict(plain)
         try:
-            jobs = {job.id: job for job in (from_plain(Job, each) for each in rest.pop("all_jobs"))}
+            jobs = {job.id: job for job in (from_plain(ClientJob, each) for each in rest.pop("all_jobs"))}
             lists = {name: [jobs[identity] for identity in rest.pop(name)] for name in _LISTS}
         except (KeyError, TypeError) as error:
             raise ConfigError(f"this is not a stored state of a client: {error!r}") from error

@@ -1,13 +1,26 @@
-"""What the core is told of projects, jobs, devices, preferences and permissions.
+"""What the core is told of projects, jobs, devices and preferences; the host's availability, and waiting after failures.
+
+What the core is told of projects, jobs, devices, preferences and permissions.
 
 Times are seconds since any fixed moment, durations seconds, sizes bytes.  Device types are names such as ``NVIDIA``; the
 CPU is the empty name.  Identities are texts that the driver chooses: a project's master URL, a job's name made unique.
+
+How much of the time the host computes: exponentially fading fractions of time.
+
+Source: BOINC's ``time_stats``.  The fractions forget with a time constant of ten days.  ``on_frac`` is a part of all time, the
+others are parts of the time that the client runs.
+
+Waiting after failures, so that a project in trouble is left in peace.
+
+Source: BOINC's client, ``scheduler_op``, ``work_fetch`` and ``sim_util``.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cobblestone.domain.values import value
@@ -141,7 +154,7 @@ class Permission:
     network_ends: float | None = None
 
 
-class WorkRequest(NamedTuple):
+class ResourceRequest(NamedTuple):
     """What is asked of a project for one device type."""
 
     seconds: float  #: instance-seconds of work
@@ -157,3 +170,95 @@ class QueuedWork(NamedTuple):
     remaining: float  #: seconds, as estimated
     gpu: str = CPU
     cpus: float = 1.0
+
+
+TIME_CONSTANT = 10 * 86400.0
+#: Time off that is longer than this is taken for a wrong clock and changes nothing.
+ABSURD_GAP = 14 * 86400.0
+
+
+@value(kw_only=True)
+class HostTimes:
+    """The fractions; ``connected_frac`` is None where the system cannot tell."""
+
+    on_frac: float = 1.0
+    active_frac: float = 1.0  #: computing was allowed
+    gpu_active_frac: float = 1.0  #: ... on GPUs, too
+    connected_frac: float | None = None
+    cpu_and_network_frac: float = 1.0  #: computing and the network were allowed, and there was a network
+
+
+def fade(fraction: float, seconds: float, *, present: bool) -> float:
+    """Return a fraction after ``seconds`` during which its condition held (``present``) or not."""
+    if seconds <= 0.0:
+        return fraction
+    keep = math.exp(-seconds / TIME_CONSTANT)
+    return 1.0 - (1.0 - fraction) * keep if present else fraction * keep
+
+
+@dataclass(slots=True)
+class AvailabilityEstimate:
+    """A fraction of time, up to date at ``since``; nothing has changed from then on."""
+
+    fraction: float = 1.0
+    since: float = 0.0
+
+    def at(self, now: float, *, holds: bool = True) -> float:
+        """Return the fraction; the condition holds, or does not, since ``since``."""
+        if holds and self.fraction == 1.0:
+            return 1.0
+        return fade(self.fraction, now - self.since, present=holds)
+
+    def gap(self, seconds: float, now: float) -> None:
+        """Take note that it did not hold for some time until now, and held before."""
+        on = self.at(now - seconds)
+        self.fraction = on if seconds > ABSURD_GAP else fade(on, seconds, present=False)
+        self.since = now
+
+    def turn(self, now: float, *, held: bool) -> None:
+        """Take note that the condition has changed now."""
+        self.fraction, self.since = self.at(now, holds=held), now
+
+
+RPC_BACKOFF_MIN = 60.0
+RPC_BACKOFF_MAX = 4 * 3600.0
+FAILING_JOBS = 10
+FAILING_MIN = 30.0
+FAILING_MAX = 3600.0
+TYPE_BACKOFF_MIN = 600.0
+TYPE_BACKOFF_MAX = 86400.0
+
+
+def rpc_backoff_2007(failures: int, *, rng: random.Random) -> float:
+    """Return seconds to wait after ``failures`` contacts in a row without success (published family)."""
+    top = min(RPC_BACKOFF_MAX, math.exp(min(failures, 20)))
+    if top <= RPC_BACKOFF_MIN:
+        return RPC_BACKOFF_MIN
+    return rng.random() * (top - RPC_BACKOFF_MIN) + RPC_BACKOFF_MIN
+
+
+def rpc_backoff(failures: int, *, rng: random.Random) -> float:
+    """Return seconds to wait after ``failures`` (from 0) failed contacts in a row (today's clients)."""
+    top = min(RPC_BACKOFF_MIN * 2.0 ** min(failures, 10), RPC_BACKOFF_MAX)
+    return top * (0.5 + 0.5 * rng.random())
+
+
+def failing_jobs_wait(failed: int) -> float:
+    """Return seconds to leave a project alone after ``failed`` of its jobs have failed in a row: a minute after the eleventh,
+    doubling to an hour.
+    """
+    return (
+        min(FAILING_MAX, FAILING_MIN * 2.0 ** min(failed - FAILING_JOBS, 10))
+        if failed > FAILING_JOBS
+        else 0.0
+    )
+
+
+def next_type_backoff(interval: float) -> float:
+    """Return the next backoff interval of a resource type that was asked for and not supplied."""
+    return TYPE_BACKOFF_MIN if interval <= 0 else min(TYPE_BACKOFF_MAX, 2.0 * interval)
+
+
+def type_backoff_delay(interval: float, *, rng: random.Random) -> float:
+    """Return the seconds to wait for one backoff interval: uniform between half of it and one and a half."""
+    return interval * (0.5 + rng.random())

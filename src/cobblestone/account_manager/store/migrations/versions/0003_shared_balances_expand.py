@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "0003"
 down_revision = "0002"

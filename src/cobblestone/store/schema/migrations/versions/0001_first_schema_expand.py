@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "0001"
 down_revision = None

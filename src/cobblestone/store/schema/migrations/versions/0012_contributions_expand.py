@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from cobblestone.store.maintenance.statements import run
+from cobblestone.store.maintenance.migration import run
 
 revision = "0012"
 down_revision = "0011"

@@ -1,0 +1,250 @@
+"""An account manager's folder: its settings, paths, keys and lock; and its creation."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, ClassVar, Literal
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from cobblestone import __version__
+from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.files import write_durably, write_private
+from cobblestone.ops.settings import (
+    ENVIRONMENT_PREFIX,
+    DatabaseSection,
+    FileSettings,
+    LimitsSection,
+    LogSection,
+    MailSection,
+    Seconds,
+    Section,
+    ServerSection,
+    ServiceSection,
+    load_settings,
+    parse_settings,
+    settings_template,
+)
+from cobblestone.service.folder import UpgradedDatabase, open_upgraded, take_folder
+from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
+from cobblestone.store.engine.database import Store
+from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
+
+FILE_NAME = "manager.toml"
+
+
+class ManagerSection(ServiceSection):
+    """The public presentation of the account manager."""
+
+
+class JoiningSection(Section):
+    """Who may create an account."""
+
+    creation: Literal["open", "invitation", "closed"] = Field(
+        "open", description="open, invitation or closed."
+    )
+    invitation_code: str = Field(
+        "", max_length=100, description="Code that new users must give, with invitation."
+    )
+    confirmed_email: Literal["off", "asked", "required"] = Field(
+        "asked",
+        description="Confirmed e-mail addresses: asked (new users get a mail with a link), required "
+        "(without it no accounts at projects are created) or off (no mail to new users).",
+    )
+    min_password_length: int = Field(
+        8, ge=1, le=100, description="Minimum length of a password, in characters."
+    )
+
+
+class ContactSection(Section):
+    """How contacts of computers are handled."""
+
+    repeat_seconds: Seconds = Field(43_200, ge=60, description="Seconds between two contacts of a computer.")
+    max_hosts: int = Field(1000, ge=1, le=1_000_000, description="Most computers of one account.")
+    max_new_hosts: int = Field(50, ge=1, le=100_000, description="Most new computers of one account per day.")
+    cpu_flops: float = Field(
+        1e10, gt=0, le=1e15, description="Highest speed counted for one CPU of an unknown model."
+    )
+    gpu_flops: float = Field(
+        2e13, gt=0, le=1e18, description="Highest speed counted for one GPU of an unknown model."
+    )
+    check_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two checks of a project.")
+
+
+class AccountingSection(Section):
+    """How granted credit is learned, from projects that gave a token (`manager accounting`)."""
+
+    policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
+        "sums", description="sums, totals, jobs; or estimate: projects are not asked."
+    )
+    ask_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two questions to a project.")
+
+
+class ManagerSettings(FileSettings):
+    """All settings of an account manager."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=f"{ENVIRONMENT_PREFIX}MANAGER_", env_nested_delimiter="__"
+    )
+    file_name: ClassVar[str] = FILE_NAME
+    what: ClassVar[str] = "manager"
+
+    manager: ManagerSection = ManagerSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
+    server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
+    accounts: JoiningSection = JoiningSection()  # pyright: ignore[reportCallIssue]  # as above
+    contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
+    accounting: AccountingSection = AccountingSection()  # pyright: ignore[reportCallIssue]  # as above
+    limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
+    log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
+
+
+DEFAULT_PORT = 8180
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerFolder:
+    """The paths of an account manager on disk."""
+
+    root: Path
+
+    @property
+    def database(self) -> Path:
+        """Return the path of the SQLite database."""
+        return self.root / "manager.sqlite"
+
+    @property
+    def keys(self) -> Path:
+        """Return the folder of secrets, readable only by the owner."""
+        return self.root / "keys"
+
+    @property
+    def secret_file(self) -> Path:
+        """Return the path of the random bytes from which cookies are derived."""
+        return self.keys / "secret"
+
+    @property
+    def sign_private(self) -> Path:
+        """Return the path of the private key that signs projects' addresses; it may be kept on another machine instead."""
+        return self.keys / "url_sign_private"
+
+    @property
+    def sign_public(self) -> Path:
+        """Return the path of the public key for checking addresses.  Clients keep it: it must never change."""
+        return self.keys / "url_sign_public"
+
+    def settings(self) -> ManagerSettings:
+        """Read the settings.  Raises ConfigError."""
+        return load_settings(self.root, ManagerSettings)
+
+    def read_key(self, path: Path) -> str:
+        """Return a key or secret as text.
+
+        Raises:
+            ConfigError: it is gone.
+        """
+        try:
+            return path.read_text(encoding="ascii")
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{path} is missing or damaged. Restore it from a backup: clients refuse an account manager whose key changed."
+            ) from error
+
+    @property
+    def lock_file(self) -> Path:
+        """Return the path of the lock held by the process that has it open."""
+        return self.root / "lock"
+
+    def lock(self, settings: ManagerSettings) -> IO[str]:
+        """Lock the account manager; on PostgreSQL several processes may hold it.  Raises Busy if another one holds it."""
+        shared = bool(settings.database.url)
+        return take_folder(self.root, self.lock_file, what="account manager", shared=shared)
+
+    def location(self, settings: ManagerSettings) -> Path | str:
+        """Return the location of the database."""
+        return settings.database.url or self.database
+
+    def upgraded(self, settings: ManagerSettings) -> UpgradedDatabase:
+        """Return the database as upgrades see it."""
+        return UpgradedDatabase(
+            location=self.location(settings),
+            schema=MANAGER,
+            lock=lambda: self.lock(settings),
+            keep=self.root if settings.database.backup_before_upgrade else None,
+        )
+
+    def open_store(self, settings: ManagerSettings) -> Store:
+        """Upgrade the database as far as needed and possible, and open it.  The caller must hold the lock.
+
+        Raises:
+            Busy: older programs run that could not work with what this one needs.
+        """
+        return open_upgraded(self.upgraded(settings), readers=settings.database.readers, version=__version__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedManager:
+    """The result of creating an account manager."""
+
+    folder: ManagerFolder
+    url: str
+    port: int
+
+
+def create_manager(
+    root: Path,
+    *,
+    name: str = "",
+    url: str = "",
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    database: str = "",
+) -> CreatedManager:
+    """Create an account manager in a folder that is empty or does not exist.
+
+    ``database``: address of an empty PostgreSQL database; else it is on SQLite.  The settings file comes last: what is left by a
+    crash is none, and may be deleted.
+
+    Raises:
+        ConfigError: the folder is not empty, a value is wrong, or no port is free.
+    """
+    root = root.absolute()
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ConfigError(
+            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
+        )
+    port = port or port_of(url) or free_port(host, first=DEFAULT_PORT)
+    values: dict[str, dict[str, object]] = {
+        "manager": {
+            "name": name or root.name or "My account manager",
+            "url": url or f"http://{address_to_show(host)}:{port}/",
+        },
+        "server": {"host": host, "port": port},
+        "database": {"url": database},
+    }
+    settings = parse_settings(dict(values), source="manager create", kind=ManagerSettings)
+    folder = ManagerFolder(root)
+    key = generate_key()
+    try:
+        folder.keys.mkdir(parents=True)
+        folder.keys.chmod(0o700)
+        write_private(folder.secret_file, secrets.token_hex(32).encode())
+        write_private(folder.sign_private, encode_private_key(key).encode())
+        write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
+        with folder.lock(settings):
+            folder.open_store(settings).close()
+        write_durably(
+            root / FILE_NAME,
+            settings_template(ManagerSettings, **values).encode(),
+            mode=settings_mode(root / FILE_NAME, database),
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"The account manager cannot be created in {root}: {error.strerror or error}."
+        ) from error
+    return CreatedManager(folder=folder, url=settings.manager.url, port=port)

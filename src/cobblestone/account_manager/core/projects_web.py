@@ -1,0 +1,251 @@
+"""Requests of an account manager to projects: their description, accounts for people, and granted credit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from cobblestone import __version__
+from cobblestone.account_manager.model import ManagerAccount
+from cobblestone.api_schema import account_manager as schema
+from cobblestone.api_schema.values import Body, Reply
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.exports import MAX_BATCH
+from cobblestone.policy.account_manager.selection import OfferedVersion
+from cobblestone.wire.project.account import passwd_hash
+from cobblestone.wire.project.pages import (
+    MAX_PAGE,
+    ProjectConfig,
+    WebRpcRefused,
+    account_info_url,
+    create_account_url,
+    lookup_account_hash_url,
+    parse_account_out,
+    parse_account_set,
+    parse_project_config,
+    parse_weak_key,
+    project_config_url,
+    set_account_url,
+)
+from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is_signed
+
+TIMEOUT_SECONDS = 30.0
+MAX_VERSIONS = 500
+
+
+class ProjectUnreachable(CobblestoneError):
+    """A project does not answer, or not as a project should."""
+
+
+class NoSuchPage(ProjectUnreachable):
+    """A project answers that it does not have this page."""
+
+
+def new_client() -> httpx.AsyncClient:
+    """Return the HTTP client for projects."""
+    return httpx.AsyncClient(
+        headers={"User-Agent": f"cobblestone/{__version__} account manager"},
+        timeout=TIMEOUT_SECONDS,
+        follow_redirects=True,
+        max_redirects=3,
+        limits=httpx.Limits(max_connections=16, max_keepalive_connections=0),
+    )
+
+
+async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
+    """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS), client.stream("GET", url) as answer:
+            if answer.status_code in (404, 410):
+                raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
+            if answer.status_code != 200:
+                raise ProjectUnreachable(f"It answers with HTTP status {answer.status_code}.")
+            body = bytearray()
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > MAX_PAGE:
+                    raise ProjectUnreachable(f"It answers with more than {MAX_PAGE} bytes.")
+            return bytes(body)
+    except TimeoutError:
+        raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
+
+
+async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
+    """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
+    return parse_project_config(await fetch(client, project_config_url(url)))
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of an account at a project."""
+
+    strong: str  #: used at once and not kept
+    weak: str
+
+
+async def open_account(
+    client: httpx.AsyncClient, url: str, account: ManagerAccount, *, make: bool = True
+) -> Keys:
+    """Create an account at a project, or find the existing one; return its keys.
+
+    The password is derived from a secret of the account, so that the person's own is known to nobody else.
+    ``make`` False: only one that is there.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        ProjectUnreachable, RemoteProtocolError: it does not answer as a project.
+    """
+    email, hashed = account.email_addr, passwd_hash(account.project_secret, account.email_addr)
+    if make:
+        team = account.choices.team_name
+        wish = create_account_url(url, email, hashed, account.name, team, consent=False)
+    else:
+        wish = lookup_account_hash_url(url, email, hashed)
+    key = parse_account_out(await fetch(client, wish))
+    return Keys(strong=key, weak=parse_weak_key(await fetch(client, account_info_url(url, key))))
+
+
+async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
+    """Tell a project who owns an account, and the consent to statistics; return what it did not accept.
+
+    Raises:
+        WebRpcRefused, NoSuchPage: it takes nothing: nothing in the family's protocol says this.
+        ProjectUnreachable, RemoteProtocolError: it does not answer as a project.
+    """
+    said = {"cross_project_id": account.cross_project_id}
+    if account.choices.statistics is not None:
+        said["statistics"] = str(int(account.choices.statistics))
+    parse_account_set(await fetch(client, set_account_url(url, key, said)))
+    if account.choices.team_name:
+        team = {"team_name": account.choices.team_name}
+        try:
+            parse_account_set(await fetch(client, set_account_url(url, key, team)))
+        except WebRpcRefused as error:
+            return f"Your team: {error}."
+    return ""
+
+
+def versions_of(config: ProjectConfig) -> frozenset[OfferedVersion]:
+    """Return what a project can run, from its platforms and plan classes."""
+    return frozenset(
+        OfferedVersion(
+            platform=entry.platform_name,
+            device=device_of_plan_class(entry.plan_class),
+            virtualbox="vbox" in entry.plan_class.lower(),
+        )
+        for entry in config.platforms[:MAX_VERSIONS]
+    )
+
+
+def device_of_plan_class(name: str) -> str:
+    """Return the device of a plan class, from words in BOINC's names of plan classes."""
+    words = name.lower()
+    for device, marks in (
+        ("NVIDIA", ("cuda", "nvidia")),
+        ("ATI", ("ati", "amd", "cal", "radeon")),
+        ("intel_gpu", ("intel_gpu",)),
+        ("apple_gpu", ("apple_gpu", "metal")),
+    ):
+        if any(mark in words for mark in marks):
+            return device
+    return "CPU"
+
+
+MAX_ANSWER = 1_000_000
+"""A full answer has about 60 kB."""
+_ON_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+
+def check_address(url: str) -> None:
+    """Raise ConfigError if a token would be sent unencrypted, or the address is invalid."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"{url} is not a valid address: {error}.") from error
+    if parts.scheme != "https" and parts.hostname not in _ON_THIS_MACHINE:
+        raise ConfigError(f"{url}: a token is only sent over https. Give the project an https address.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCredit:
+    """Requests to one project.  Each raises ProjectUnreachable if there is no answer, or an invalid or unsigned one."""
+
+    client: httpx.AsyncClient
+    url: str
+    token: str
+    clock: Callable[[], float]
+
+    async def enrol(self, keys: Sequence[str]) -> list[str]:
+        """Send weak keys; return the names of their accounts, empty where there is none."""
+        body = schema.EnrolledKeys(keys=list(keys))
+        found = await self._post("/accounting/accounts", body, schema.EnrolledAccounts)
+        return self._as_many(found.accounts, len(keys))
+
+    async def jobs(self, jobs: Sequence[tuple[str, str]]) -> list[schema.JobGrant]:
+        """Ask about jobs, given as (account, name)."""
+        asked = [schema.JobQuestion(account=account, name=name) for account, name in jobs]
+        found = await self._post("/accounting/jobs", schema.JobQuestions(jobs=asked), schema.JobGrants)
+        return self._as_many(found.jobs, len(asked))
+
+    async def totals(self, accounts: Sequence[str]) -> list[float | None]:
+        """Ask for the totals of accounts."""
+        asked = [schema.TotalQuestion(account=account) for account in accounts]
+        found = await self._post("/accounting/totals", schema.TotalQuestions(totals=asked), schema.Totals)
+        return self._as_many(found.totals, len(asked))
+
+    async def sums(self, day: int, after: str) -> schema.DaySums:
+        """Ask for a page of the sums of a day."""
+        found = await self._ask("GET", f"/accounting/sums?day={day}&after={after}", b"", schema.DaySums)
+        if found.day != day or len(found.accounts) > MAX_BATCH or (found.next and found.next <= after):
+            raise ProjectUnreachable("Its answer is for another question about credit.")
+        return found
+
+    def _as_many(self, found: list[T], n: int) -> list[T]:
+        if len(found) != n:
+            raise ProjectUnreachable(f"It was asked about {n} items and answered about {len(found)}.")
+        return found
+
+    async def _post(self, target: str, body: Body, kind: type[R]) -> R:
+        return await self._ask("POST", target, msgspec.json.encode(body), kind)
+
+    async def _ask(self, method: str, target: str, body: bytes, kind: type[R]) -> R:
+        address = f"{self.url.rstrip('/')}/api/v1{target}"
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_SECONDS),
+                self.client.stream(
+                    method, address, content=body, headers=headers, follow_redirects=False
+                ) as answer,
+            ):
+                content = bytearray()
+                async for piece in answer.aiter_bytes():
+                    content += piece
+                    if len(content) > MAX_ANSWER:
+                        raise ProjectUnreachable(f"It answers with more than {MAX_ANSWER} bytes.")
+        except TimeoutError:
+            raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ProjectUnreachable(
+                f"It cannot be reached: {str(error) or type(error).__name__}."
+            ) from error
+        if answer.status_code != 200:
+            raise ProjectUnreachable(f"Asked about credit, it answers with HTTP status {answer.status_code}.")
+        exchange = SignedExchange(method=method, target=target, question=body, answer=bytes(content))
+        if not reply_is_signed(self.token, exchange, answer.headers.get(HEADER, ""), now=self.clock()):
+            raise ProjectUnreachable("Its answer about credit is not signed with the token.")
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise ProjectUnreachable(f"Its answer about credit cannot be read: {error}.") from error

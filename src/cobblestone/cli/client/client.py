@@ -1,0 +1,403 @@
+"""``cobblestone client``: compute for projects on this computer, and watch and control the client."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, register_run, replay
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.output import Output, size, when
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
+
+HostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="TOKEN@HOST:PORT",
+        help="Another computer's client; give several to see them together.",
+        show_default=False,
+    ),
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.", show_default=False),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientAddress:
+    """The clients to ask, and how to print."""
+
+    dir: FolderOption = DEFAULT_FOLDER
+    host: HostOption = None
+    certificate: CertificateOption = None
+    json: JsonOption = False
+    quiet: QuietOption = False
+
+    @property
+    def out(self) -> Output:
+        """Return the printer."""
+        return output(self.json, self.quiet)
+
+    def each(self, command: str, **given: Any) -> dict[str, Any]:
+        """Ask all chosen clients; return their answers by name."""
+        from cobblestone.client.remote.access import ask, local_address, remote_address
+
+        places = (
+            [remote_address(text, tls=self.certificate is not None) for text in self.host]
+            if self.host
+            else [local_address(self.dir.expanduser())]
+        )
+        return {place.name: ask(place, command, self.certificate, **given) for place in places}
+
+    def rows(self, command: str, **given: Any) -> list[dict[str, Any]]:
+        """Return answers that are lists, joined; for several computers, each row has the computer's name."""
+        answers = self.each(command, **given)
+        several = len(answers) > 1
+        return [{"host": name, **row} if several else row for name, rows in answers.items() for row in rows]
+
+    def one(self, command: str, **given: Any) -> Any:
+        """Return the answer of a single client.  Raises ConfigError when several are meant."""
+        if self.host and len(self.host) > 1:
+            raise ConfigError("This works on one computer at a time: give one --host.")
+        return next(iter(self.each(command, **given).values()))
+
+
+def register_client(root: typer.Typer) -> None:
+    """Add the commands."""
+    app = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
+    register_run(app)
+    for name, function in _COMMANDS.items():
+        app.command(name)(function)
+    root.add_typer(app, name="client")
+
+
+# -- looking --------------------------------------------------------------------------------------------
+
+
+def status(asked: ClientAddress = ClientAddress()) -> None:
+    """Print a short status of the client."""
+    answers = asked.each("status")
+    lines: list[str] = []
+    for name, found in answers.items():
+        if len(answers) > 1:
+            lines.append(f"{name}:")
+        lines += _status_lines(found)
+    data = answers if len(answers) > 1 else next(iter(answers.values()))
+    running = [found["tasks"]["running"] for found in answers.values()]
+    asked.out.show(data, lines=lines, essential=running)
+
+
+def _status_lines(found: dict[str, Any]) -> list[str]:
+    counts, cpus, disk = found["tasks"], found["cpus"], found["disk"]
+    lines = [
+        f"Tasks      {counts['running']} running, {counts['waiting']} waiting, {counts['ready_to_report']} to report",
+        f"Projects   {found['projects']}",
+        f"CPUs       {cpus['allowed']} of {cpus['of_computer']}",
+        f"Disk       {size(disk['used'])} used, {size(disk['allowed'])} allowed",
+        f"Policy     {found['policy']}",
+        f"Running    since {when(found['up_since'])}, in {found['data_directory']}",
+    ]
+    lines += [f"           {sentence}" for sentence in (*found["because"], *found["sandbox"])]
+    return lines
+
+
+def tasks(asked: ClientAddress = ClientAddress()) -> None:
+    """All tasks."""
+    rows = asked.rows("tasks")
+    asked.out.table(
+        rows,
+        ["task", "project", "app", "state", "done", "elapsed", "left", "deadline"],
+        [
+            (
+                row["name"],
+                row["project_name"] or row["project"],
+                row["app"],
+                row["state"],
+                f"{row['fraction_done']:.1%}",
+                _length(row["elapsed"]),
+                _length(row["remaining"]),
+                when(row["deadline"]),
+            )
+            for row in rows
+        ],
+        empty="No tasks.",
+        right=["done", "elapsed", "left"],
+    )
+
+
+def projects(asked: ClientAddress = ClientAddress()) -> None:
+    """All projects."""
+    rows = asked.rows("projects")
+    asked.out.table(
+        rows,
+        ["project", "name", "share", "tasks", "credit", "average", "estimated", "state"],
+        [
+            (
+                row["url"],
+                row["name"],
+                f"{row['share']:g}",
+                row["tasks"],
+                f"{row['host_credit']:.0f}",
+                f"{row['host_average']:.1f}",
+                f"{row['estimated_credit']:.1f}",
+                _project_state(row),
+            )
+            for row in rows
+        ],
+        empty="No projects. Start with: cobblestone client attach URL",
+        right=["share", "tasks", "credit", "average", "estimated"],
+    )
+
+
+def _project_state(row: dict[str, Any]) -> str:
+    words = {
+        "suspended": "suspended",
+        "no_new_work": "no new tasks",
+        "detach_when_done": "will be removed",
+        "ended": "ended",
+        "by_manager": "by account manager",
+    }
+    return ", ".join(word for name, word in words.items() if row[name]) or "active"
+
+
+def log(
+    asked: ClientAddress = ClientAddress(),
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of lines.")] = 50,
+) -> None:
+    """Print the event log."""
+    rows = asked.rows("log", last=last)
+    lines = [f"{when(row['time'])} [{row['project'] or '---'}] {row['body']}" for row in rows]
+    asked.out.show(rows, lines=lines, essential=[row["body"] for row in rows])
+
+
+def history(
+    asked: ClientAddress = ClientAddress(),
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of tasks.")] = 50,
+) -> None:
+    """List reported tasks, newest first."""
+    rows = asked.rows("history", last=last)
+    asked.out.table(
+        rows,
+        ["task", "app", "outcome", "elapsed", "CPU time", "reported"],
+        [
+            (
+                row["job"],
+                row["app"],
+                row["outcome"].replace("_", " "),
+                _length(row["elapsed"]),
+                _length(row["cpu_time"]),
+                when(row["reported"]),
+            )
+            for row in rows
+        ],
+        empty="Nothing has been reported yet.",
+        right=["elapsed", "CPU time"],
+    )
+
+
+def why(
+    asked: ClientAddress = ClientAddress(),
+    about: Annotated[
+        str, typer.Argument(metavar="[TASK|PROJECT]", help="A task's name or a project's address.")
+    ] = "",
+) -> None:
+    """Explain why tasks run or wait, and why work is requested or not."""
+    found = asked.one("why", about=about)
+    if about:
+        sentences = [each["sentence"] for each in found["reasons"]]
+    else:
+        sentences = [*found["allowed"]]
+        for url, reasons in found["projects"].items():
+            sentences += [f"{url}: {each['sentence']}" for each in reasons]
+    asked.out.show(found, lines=sentences or ["No messages."], essential=sentences)
+
+
+def prefs(asked: ClientAddress = ClientAddress()) -> None:
+    """Print the preferences in force, and where each comes from."""
+    found = asked.one("prefs")
+    asked.out.show(
+        found,
+        lines=[f"{name:<32} {each['value']!s:<24} {each['from']}" for name, each in found.items()],
+        essential=list(found),
+    )
+
+
+def show(asked: ClientAddress = ClientAddress()) -> None:
+    """Show one client in the terminal, until you press q: tasks, timeline, credit, transfers, notices."""
+    from cobblestone.client.remote.access import local_address, remote_address
+
+    if asked.host and len(asked.host) > 1:
+        raise ConfigError("This works on one computer at a time: give one --host.")
+    place = (
+        remote_address(asked.host[0], tls=asked.certificate is not None)
+        if asked.host
+        else local_address(asked.dir.expanduser())
+    )
+    try:
+        from cobblestone.monitor.display import MonitorDisplay
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"The display needs the extra tui: {how_to_install('tui')}. Without it: cobblestone client web"
+        ) from error
+    MonitorDisplay(place, asked.certificate).run()
+
+
+# -- doing ----------------------------------------------------------------------------------------------
+
+
+def attach(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
+    asked: ClientAddress = ClientAddress(),
+    key: Annotated[str, typer.Option(help="Account key at the project.", show_default=False)] = "",
+    email: Annotated[
+        str, typer.Option(help="E-mail address of your account at the project.", show_default=False)
+    ] = "",
+    password: Annotated[
+        str,
+        typer.Option(
+            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
+        ),
+    ] = "",
+    name: Annotated[str, typer.Option(help="Create a new account with this name.", show_default=False)] = "",
+    agreed: Annotated[
+        bool,
+        typer.Option("--agreed", help="Confirm that you have read and accept the project's terms of use."),
+    ] = False,
+) -> None:
+    """Attach to a project, with an account key, or with e-mail address and password."""
+    if email and not password:
+        password = typer.prompt("Password", hide_input=True)
+    found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
+    asked.out.show(found, lines=[f"Attached to {found['name'] or found['url']}."], essential=[found["url"]])
+
+
+def _on_project(command: str, help_: str, done: str) -> Callable[..., None]:
+    def verb(
+        project: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
+        asked: ClientAddress = ClientAddress(),
+    ) -> None:
+        asked.one(command, project=project)
+        asked.out.say(done)
+
+    verb.__doc__ = help_
+    return verb
+
+
+def _on_anything(command: str, help_: str, done: str) -> Callable[..., None]:
+    def verb(
+        what: Annotated[
+            str, typer.Argument(metavar="TASK|URL|GPU", help="A task, a project, or a GPU such as NVIDIA:0.")
+        ],
+        asked: ClientAddress = ClientAddress(),
+    ) -> None:
+        asked.one(command, what=what)
+        asked.out.say(done)
+
+    verb.__doc__ = help_
+    return verb
+
+
+def abort(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name.")],
+    asked: ClientAddress = ClientAddress(),
+) -> None:
+    """Abort a task; its project is told."""
+    asked.one("abort", task=task)
+    asked.out.say("Aborted.")
+
+
+def mode(
+    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What the message is about.")],
+    wanted: Annotated[str, typer.Argument(metavar="always|auto|never", help="auto: follow the preferences.")],
+    asked: ClientAddress = ClientAddress(),
+    minutes: Annotated[float, typer.Option("--for", min=0, help="Duration in minutes; 0: no limit.")] = 0.0,
+) -> None:
+    """Compute always, by preferences or never; the same for GPUs and for the network."""
+    asked.each("mode", which=which, mode=wanted, seconds=60.0 * minutes)
+    asked.out.say("Done.")
+
+
+def reread(asked: ClientAddress = ClientAddress()) -> None:
+    """Read preference and configuration files again."""
+    asked.each("read_preferences")
+    asked.out.say("Done.")
+
+
+def manager(
+    asked: ClientAddress = ClientAddress(),
+    url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; leave out to detach.")] = "",
+    login: Annotated[
+        str,
+        typer.Option(
+            help="Name or e-mail address of your account at the account manager.", show_default=False
+        ),
+    ] = "",
+    password: Annotated[
+        str,
+        typer.Option(
+            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
+        ),
+    ] = "",
+) -> None:
+    """Attach to an account manager, which chooses the projects, or detach from it."""
+    if url and not password:
+        password = typer.prompt("Password", hide_input=True)
+    found = asked.one("manager", url=url, login=login, password=password)
+    asked.out.show(
+        found, lines=[f"Account manager: {found['name']}" if found else "Left the account manager."]
+    )
+
+
+def stop(asked: ClientAddress = ClientAddress()) -> None:
+    """Stop the client; its tasks save their work."""
+    asked.each("quit")
+    asked.out.say("Stopping.")
+
+
+def _length(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    **FOLDER_COMMANDS,
+    "show": show,
+    "status": status,
+    "tasks": tasks,
+    "projects": projects,
+    "attach": attach,
+    "detach": _on_project(
+        "detach",
+        "Detach from a project: its tasks are given up, its files removed.",
+        "Detaching from the project.",
+    ),
+    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Beginning anew."),
+    "update": _on_project(
+        "update", "Contact a project soon, to report results and ask for work.", "It will be contacted soon."
+    ),
+    "no-new-work": _on_project(
+        "no_new_work", "Fetch no new tasks from a project.", "No new tasks will be fetched."
+    ),
+    "new-work": _on_project(
+        "new_work", "Allow new tasks from a project again.", "New tasks are allowed again."
+    ),
+    "suspend": _on_anything("suspend", "Suspend a task, a project or a GPU.", "Suspended."),
+    "resume": _on_anything("resume", "Resume a task, a project or a GPU.", "Resumed."),
+    "abort": abort,
+    "log": log,
+    "why": why,
+    "prefs": prefs,
+    "history": history,
+    "mode": mode,
+    "reread": reread,
+    "manager": manager,
+    "stop": stop,
+    "replay": replay,
+}

@@ -1,0 +1,239 @@
+"""``cobblestone client`` on a data directory: run, take over, export, and replay the log of events."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.client.run import DEFAULT_FOLDER, SUMMARY
+from cobblestone.cli.client.run import main as run_main
+from cobblestone.cli.options import JsonOption, QuietOption, output
+from cobblestone.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cobblestone.client.records.decisions import Round
+    from cobblestone.policy.client.core.events import Instruction
+    from cobblestone.policy.client.core.machine import ClientCore
+
+
+_HELD_BY = {"system": "the system", "client": "the client", "nobody": "nothing"}
+
+FolderOption = Annotated[
+    Path, typer.Option("--dir", "-d", metavar="DIR", help="The client's data directory.", show_default=True)
+]
+
+
+def web(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    look: Annotated[bool, typer.Option("--look", help="Use the read-only token.")] = False,
+) -> None:
+    """Print the address of the client's web page for browsers on this computer; keep it secret."""
+    from cobblestone.client.remote.access import read_access
+
+    access = read_access(folder.expanduser())
+    scheme, token = "https" if access.tls else "http", access.reading_token if look else access.control_token
+    typer.echo(f"{scheme}://127.0.0.1:{access.port}/#{token}")
+
+
+def adopt(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory of a stopped BOINC client.")],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take over another client's projects, jobs, accounting and statistics, in its data directory."""
+    from cobblestone.client.records.handover import adopt as take_over
+
+    found = take_over(folder.expanduser())
+    words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
+    output(json, quiet).show(
+        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {folder}"]
+    )
+
+
+def export(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
+    ],
+    source: FolderOption = DEFAULT_FOLDER,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the state of a stopped client, so that a BOINC client can continue with it."""
+    from cobblestone.client.records.handover import export as write_out
+
+    found = write_out(source.expanduser(), folder)
+    words = ", ".join(f"{count} {name}" for name, count in found.items())
+    output(json, quiet).show(
+        found,
+        lines=[
+            f"Written: {words}.",
+            f"Continue with: boinc --dir {folder}",
+            "From now on, run only one of the two clients: they have the same jobs.",
+        ],
+    )
+
+
+def unit(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    user: Annotated[
+        str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
+    ] = "",
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="DIR", help="Where to write the file.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a systemd unit that runs the client whenever the computer is on."""
+    from cobblestone.client.daemon.programs import NAME, client_unit
+    from cobblestone.ops.files import write_durably
+
+    made = client_unit(folder.expanduser().absolute(), user=user)
+    place = into.absolute() / NAME if into else made.place
+    try:
+        write_durably(place, made.text.encode())
+    except OSError as error:
+        raise ConfigError(
+            f"{place} cannot be written: {error.strerror}. Give --into DIR, or run as root."
+        ) from error
+    output(json, quiet).show(
+        {"unit": str(place), "commands": made.commands},
+        lines=[f"Wrote {place}.", "Next:", *(f"  {each}" for each in made.commands)],
+        essential=[place],
+    )
+
+
+def doctor(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check what confines jobs on this computer, and suggest what to install where nothing does."""
+    from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
+    from cobblestone.ops.environment import environment_without_proxies
+
+    found = detect_sandbox(SandboxChoice(), folder.expanduser(), environment=environment_without_proxies())
+    out = output(json, quiet)
+    out.table(
+        {
+            "sandbox": [each.text() for each in found.report],
+            "bounds": [each.as_json() for each in found.bounds],
+        },
+        ["bound", "held by", "by means of"],
+        [(each.name, _HELD_BY[each.holder], each.means) for each in found.bounds],
+    )
+    if not (json or quiet):
+        out.show(None, lines=["", *(each.text() for each in found.report)])
+
+
+def run(context: typer.Context) -> None:
+    """Pass the arguments to the command's own parser."""
+    raise typer.Exit(run_main(context.args))
+
+
+def register_run(app: typer.Typer) -> None:
+    """Add the command that starts a client."""
+    everything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("run", help=SUMMARY, context_settings=everything, add_help_option=False)(run)
+
+
+FOLDER_COMMANDS: dict[str, Callable[..., None]] = {
+    "web": web,
+    "adopt": adopt,
+    "export": export,
+    "unit": unit,
+    "doctor": doctor,
+}
+
+
+EXIT_DIFFERS = 1
+
+
+def replay(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG.jsonl", help="Events, one round per line; - reads standard input.")
+    ],
+    policy: Annotated[str, typer.Option(metavar="NAME", help="The policy to decide with.")] = "recent",
+    seed: Annotated[int, typer.Option(help="Seed of the random waits.")] = 1,
+    alarms: Annotated[bool, typer.Option("--alarms", help="Fire due timers between the lines.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Feed a log of events to the client's core, and print its decisions and the reasons.
+
+    Exit status 1: the log has instructions of another time, and others were given now.
+    """
+    import msgspec
+
+    from cobblestone.client.records.decisions import fresh_core, play
+
+    core = fresh_core(policy, seed=seed)
+    core.validate = True
+    different = 0
+    for told in play(core, _lines(log), alarms=alarms):
+        different += told.differs
+        if json:
+            typer.echo(msgspec.json.encode(told.plain).decode())
+        else:
+            typer.echo("\n".join(_round(told)))
+    if not json:
+        typer.echo("\n".join(_end(core)))
+    if different:
+        sys.stderr.write(f"{different} rounds gave other instructions than the log\n")
+        raise typer.Exit(EXIT_DIFFERS)
+
+
+def _lines(log: Path) -> Iterator[bytes]:
+    if str(log) == "-":
+        yield from sys.stdin.buffer
+        return
+    try:
+        with log.open("rb") as stream:
+            yield from stream
+    except OSError as error:
+        raise ConfigError(f"{log}: cannot be read ({error.strerror})") from error
+
+
+def _round(told: Round) -> Iterator[str]:
+    now = told.events[-1].now if told.events else 0.0
+    yield f"{now:.12g} s: {', '.join(type(event).__name__ for event in told.events)}"
+    for each in told.decided:
+        yield f"  {_words(each)}"
+    if told.differs:
+        yield "  (the log has other instructions)"
+
+
+def _words(each: Instruction) -> str:
+    """Return an instruction and its reasons."""
+    from cobblestone.policy.client.core.events import ContactProject, GiveUp, SetAlarm, StartTask
+    from cobblestone.policy.client.core.reasons import sentence
+
+    what = str(getattr(each, "job", ""))
+    if isinstance(each, SetAlarm):
+        what = f"at {each.at:.12g} s" if each.at < math.inf else "off"
+    elif isinstance(each, ContactProject):
+        asked = [f"ask for {r.seconds:.6g} s of {kind or 'CPU'}" for kind, r in each.requests.items()]
+        what = ", ".join([each.project, *asked, *(["report", *each.report] if each.report else [])])
+    elif isinstance(each, GiveUp):
+        what += f", {each.code}"
+    elif isinstance(each, StartTask) and each.instances:
+        what += f" on {', '.join(map(str, each.instances))}"
+    reasons = f" ({'; '.join(map(sentence, each.why))})" if each.why else ""
+    return f"{type(each).__name__} {what}{reasons}"
+
+
+def _end(core: ClientCore) -> Iterator[str]:
+    """Return the state of each job and project at the end of the log, with reasons."""
+    from cobblestone.policy.client.core.reasons import sentence
+
+    yield f"in the end, {core.state.now:.12g} s:"
+    for job in (*core.state.jobs, *core.state.finished):
+        yield f"  {job.id} {job.phase}: {'; '.join(map(sentence, core.why_job(job.id)))}"
+    for project in core.state.projects:
+        name = project.description.id
+        yield f"  {name}: {'; '.join(map(sentence, core.why_project(name))) or 'nothing to say'}"

@@ -1,0 +1,58 @@
+"""``cobblestone client run``: start the client.
+
+The command has a parser of its own, from the standard library: Typer with all that it loads would stay in the memory of a
+program that runs for months on computers of volunteers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
+SUMMARY = "Run a client until it is stopped; jobs then save their work."
+GUI_PORT = 31416
+MAX_PORT = 65535
+EXIT_USAGE = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    made = argparse.ArgumentParser(prog="cobblestone client run", description=SUMMARY, allow_abbrev=False)
+    add = made.add_argument
+    add("folder", metavar="DIR", nargs="?", type=Path, default=DEFAULT_FOLDER,
+        help=f"the data directory ({DEFAULT_FOLDER}); created if missing")  # fmt: skip
+    add("--policy", default="", metavar="NAME",
+        help="how it decides: recent (as BOINC's current client), own, or, for CPUs only, published ...")  # fmt: skip
+    add("--gui-port", type=_port, default=GUI_PORT, metavar="N", help=f"port of GUI RPC; 0: any ({GUI_PORT})")
+    add("--json-port", type=_port, default=0, metavar="N", help="port of the JSON interface; 0: any (0)")
+    add("--remote", action="store_true", help="let other computers control it, with TLS and a token")
+    add("--tls-certificate", type=Path, metavar="FILE", help="TLS certificate, PEM")
+    add("--tls-key", type=Path, metavar="FILE", help="private key for it, PEM")
+    return made
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; allowed: 0 to {MAX_PORT}")
+    return int(text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
+        return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
+    from cobblestone.client.daemon.programs import Faces, run_client
+
+    faces = Faces(
+        gui_port=options.gui_port,
+        json_port=options.json_port,
+        remote=options.remote,
+        certificate=options.tls_certificate,
+        certificate_key=options.tls_key,
+    )
+    run_client(options.folder.expanduser(), faces, policy=options.policy)
+    return 0

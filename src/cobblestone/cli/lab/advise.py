@@ -1,0 +1,118 @@
+"""``cobblestone advise``: recommended settings for a project's hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from cobblestone.cli.lab.sweeps import Scheduler, Workers
+from cobblestone.cli.output import error_console
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.reading import read_scenario
+from cobblestone.simulator.report.advice import (
+    MOST_SEEDS,
+    Advisor,
+    ProjectCapacity,
+    VariedSetting,
+    advice_text,
+    as_data,
+    draw_advice,
+)
+from cobblestone.simulator.report.picture import require_picture
+from cobblestone.simulator.world.host_tables import hosts_for
+from cobblestone.sweep.backends import open_backend
+
+
+def register_advise(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("advise")(advise_command)
+
+
+def advise_command(
+    scenario_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO.toml", help="The project, whose hosts are used unless --hosts is given."
+        ),
+    ],
+    hosts: Annotated[
+        str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
+    ] = "",
+    policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2",
+    seeds: Annotated[int, typer.Option(min=2, max=MOST_SEEDS, help="Number of replicates per point.")] = 3,
+    late: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
+    ] = ProjectCapacity().late,
+    wrong: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
+    ] = ProjectCapacity().wrong,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture (.svg, .png or .pdf).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    scheduler: Scheduler = "",
+    workers: Workers = None,
+) -> None:
+    """Recommend deadline, quorum, buffers and size of batches, from simulations with these hosts."""
+    try:
+        steps, title = _advise(
+            scenario_file,
+            hosts,
+            policy,
+            seeds,
+            ProjectCapacity(late=late, wrong=wrong),
+            picture,
+            scheduler,
+            workers,
+        )
+    except CobblestoneError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    typer.echo(json.dumps(as_data(steps), indent=2) if as_json else advice_text(steps))
+    if picture is not None:
+        draw_advice(steps, picture, title=title)
+
+
+def _advise(
+    scenario_file: Path,
+    hosts: str,
+    policy: str,
+    seeds: int,
+    limits: ProjectCapacity,
+    picture: Path | None,
+    scheduler: str,
+    workers: int | None,
+) -> tuple[list[VariedSetting], str]:
+    """Return the steps, and a title for their picture."""
+    if picture is not None:
+        require_picture(picture)
+    scenario = read_scenario(scenario_file)
+    if not (hosts or scenario.hosts):
+        raise ConfigError(f"{scenario_file}: has no hosts; write hosts = 100 or use --hosts")
+    table = hosts_for(hosts or scenario.hosts, seed=1)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    backend = open_backend(scheduler, workers=workers)
+    try:
+        with Progress(*columns, console=error_console()) as bar:
+            lines: dict[str, TaskID] = {}
+
+            def progress(name: str, done: int, total: int) -> None:
+                if name not in lines:
+                    lines[name] = bar.add_task(name, total=total)
+                bar.update(lines[name], completed=done)
+
+            advisor = Advisor(
+                scenario,
+                table,
+                PolicyChoice.parse(policy),
+                seeds=seeds,
+                limits=limits,
+                backend=backend,
+                progress=progress,
+            )
+            return advisor.run(), f"{scenario.name}: {len(table)} hosts, {policy}, {seeds} seeds"
+    finally:
+        backend.close()

@@ -1,0 +1,478 @@
+"""``cobblestone simulate``: run scenarios against policies.
+
+The command has a parser of its own, from the standard library: Typer with its type adapters costs more CPU time than
+a simulated day, and what a run does not need (populations, pictures, state files) is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.host.books import FiguresOfMerit
+from cobblestone.simulator.host.run import RunResult, simulate
+from cobblestone.simulator.report.statistics import estimate
+from cobblestone.simulator.world.scenario import DAY, Scenario
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from cobblestone.simulator.report.population import PopulationRecord
+    from cobblestone.simulator.world.scenario import HostModel
+    from cobblestone.sweep.backends import Backend
+
+COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
+SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
+MAX_SEEDS = 10_000
+MAX_WORKERS = 1024
+MAX_SHARDS = 100_000
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    # a fixed width: to ask for the terminal's, argparse loads shutil with its compressors at each start
+    form = partial(argparse.HelpFormatter, width=110)
+    made = argparse.ArgumentParser(
+        prog="cobblestone simulate", description=SUMMARY, allow_abbrev=False, formatter_class=form
+    )
+    add = made.add_argument
+    add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="the scenario")
+    add("--from", dest="state", metavar="FILE", type=Path,
+        help="take host and projects from a client's client_state.xml")  # fmt: skip
+    add("--anonymise", metavar="FILE", type=Path,
+        help="only write this state file without keys, names, addresses and paths")  # fmt: skip
+    add("--report", metavar="FILE.html", type=Path,
+        help="write a page that shows what would happen on this computer, with one sentence per decision")  # fmt: skip
+    add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
+    add("--seeds", type=_seeds, default=1, metavar="N", help="number of replicates (1)")
+    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
+    add("--json", dest="as_json", action="store_true", help="print JSON")
+    add("--picture", type=Path, metavar="FILE",
+        help="write a picture of what ran when (.svg, .png or .pdf)")  # fmt: skip
+    add("--window", default="0:7", metavar="FROM:TO", help="days shown in the picture (0:7)")
+    add("--log", type=Path, metavar="FILE", help="write a trace of every event")
+    add("--explain", type=float, metavar="DAY", help="show what runs at this time, and why")
+    add("--hosts", default="", metavar="N|FILE.csv",
+        help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
+    add("--shards", type=_shards, default=1, metavar="N",
+        help="number of parallel parts for many hosts, each with its share of the workunits (1)")  # fmt: skip
+    add("--scheduler", default="", metavar="ADDRESS",
+        help="where parts or runs with many hosts are computed: dask://host:port or dask://local; "
+            "default: this machine's cores")  # fmt: skip
+    add("--workers", type=_workers, metavar="N", help="number of processes for them (one per core)")
+    add("--keep", type=Path, metavar="FILE.jsonl",
+        help="keep each finished run with many hosts; the same command continues from there")  # fmt: skip
+    return made
+
+
+def _seeds(text: str) -> int:
+    return _count(text, MAX_SEEDS)
+
+
+def _shards(text: str) -> int:
+    return _count(text, MAX_SHARDS)
+
+
+def _workers(text: str) -> int:
+    return _count(text, MAX_WORKERS)
+
+
+def _count(text: str, most: int) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {most}")
+    return int(text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
+        return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
+    try:
+        _require_other_files(options)
+        text = _answer(options)
+    except CobblestoneError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            "interrupted; with --keep, the same command continues from the runs that were kept\n"
+        )
+        return EXIT_INTERRUPTED
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _require_other_files(options: argparse.Namespace) -> None:
+    """Refuse to overwrite an input file: it may be a running client's state."""
+    inputs = [each for each in (options.scenario_file, options.state) if each is not None and each.exists()]
+    for name in ("anonymise", "report", "log", "picture", "keep"):
+        out: Path | None = getattr(options, name)
+        if out is not None and out.exists() and any(out.samefile(each) for each in inputs):
+            raise ConfigError(f"--{name} {out} is the input file; choose another one")
+
+
+def _answer(options: argparse.Namespace) -> str:
+    """Return the text that the options ask for."""
+    if options.anonymise is not None:
+        return _anonymise(options.state, options.anonymise)
+    scenario = _load(options.scenario_file, options.state)
+    choices = [PolicyChoice.parse(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
+    explain, log, picture, first = options.explain, options.log, options.picture, options.first_seed
+    hosts = options.hosts or scenario.hosts
+    if hosts and (explain is not None or log is not None or options.report is not None):
+        what = "explain" if explain is not None else "log" if log is not None else "report"
+        raise ConfigError(f"--{what} is for one host; remove it, or remove hosts")
+    if explain is not None:
+        return explain_at(scenario, choices[0], first, explain * DAY)
+    if hosts:
+        return _population(scenario, choices, hosts, options)
+    if scenario.lifetime:
+        raise ConfigError("lifetime: one host does not leave; give the number of hosts, or remove lifetime")
+    if options.keep is not None:
+        raise ConfigError("--keep is for runs with many hosts; a run with one host takes seconds")
+    if options.report is not None:
+        return _report(scenario, choices[0], first, options.report, _window(options.window, scenario))
+    recorded: RunResult | None = None
+    if picture is not None or log is not None:
+        recorded = _record(scenario, choices[0], first, picture, _window(options.window, scenario), log)
+    results = {
+        str(c): [
+            recorded
+            if recorded is not None and (c, k) == (choices[0], 0)
+            else simulate(scenario, c, seed=first + k)
+            for k in range(options.seeds)
+        ]
+        for c in choices
+    }
+    return _json(scenario, results) if options.as_json else _text(scenario, results)
+
+
+def _anonymise(state: Path | None, out: Path) -> str:
+    from cobblestone.simulator.state_import import anonymise
+
+    if state is None:
+        raise ConfigError("--anonymise needs --from client_state.xml")
+    anonymise(state, out)
+    return f"{out}: the state file without keys, names, addresses and paths; check it before you share it"
+
+
+def _report(
+    scenario: Scenario, choice: PolicyChoice, seed: int, out: Path, window: tuple[float, float]
+) -> str:
+    from cobblestone.simulator.report.page import Diary, report_page
+
+    diary = Diary(start=window[0], end=window[1], names=_names(scenario))
+    result = simulate(scenario, choice, seed=seed, recorder=diary)
+    with _writing(out):
+        out.write_text(report_page(result, diary), encoding="utf-8")
+    return f"{out}: what would happen on this computer, with {len(diary.decisions)} decisions"
+
+
+def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
+    if scenario_file is not None and state is None:
+        from cobblestone.simulator.reading import read_scenario
+
+        return read_scenario(scenario_file)
+    if state is not None and scenario_file is None:
+        from cobblestone.simulator.state_import import assumptions, scenario_from_state
+
+        scenario = scenario_from_state(state)
+        for sentence in assumptions(state):
+            sys.stderr.write(f"note: {sentence}\n")
+        return scenario
+    raise ConfigError("give either a scenario file or --from client_state.xml")
+
+
+def _population(
+    scenario: Scenario, choices: list[PolicyChoice], hosts: str | int, options: argparse.Namespace
+) -> str:
+    """Run many hosts with shared projects, and show what each project sees of them."""
+    from cobblestone.simulator.population.run import require_population
+    from cobblestone.simulator.report.population import as_data, as_text, draw_population
+    from cobblestone.simulator.world.host_tables import hosts_for
+
+    if options.picture is not None:
+        from cobblestone.simulator.report.picture import require_picture
+
+        require_picture(options.picture)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    tables = {seed: hosts_for(hosts, seed=seed) for seed in seeds}
+    for table in tables.values():
+        require_population(scenario, table)
+    if options.shards > 1:
+        if options.keep is not None:
+            raise ConfigError("--keep keeps whole runs; remove it, or remove --shards")
+        results = _in_parts(scenario, tables, choices, options)
+    elif len(choices) * len(seeds) > 1 or options.keep is not None or options.scheduler:
+        results = _side_by_side(scenario, tables, choices, options)
+    else:
+        results = _alone(scenario, tables, choices[0])
+    if options.picture is not None:
+        with _writing(options.picture):
+            draw_population(scenario, results, options.picture)
+    return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
+
+
+Tables = Mapping[int, Sequence["HostModel"]]
+"""Hosts by seed."""
+Records = dict[str, list["PopulationRecord"]]
+"""Runs by policy, in the order of the seeds."""
+
+
+def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
+    """Make the only run, and show how many days are done."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
+    from cobblestone.simulator.population.run import run_population, worth_compiling
+    from cobblestone.simulator.report.population import record_of
+
+    ((seed, hosts),) = tables.items()
+    with _progress() as bar:
+        line = bar.add_task(f"{choice}, seed {seed}, days", total=scenario.duration / DAY)
+        show = partial(_show, bar, line)
+        run = run_population(
+            scenario,
+            hosts,
+            choice,
+            seed=seed,
+            progress=show,
+            backends=load_compiled(),
+            compiled=worth_compiling(scenario, len(hosts)),
+        )
+        show(scenario.duration / DAY, scenario.duration / DAY)
+    return {str(choice): [record_of(run)]}
+
+
+def _side_by_side(
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+) -> Records:
+    """Make whole runs in parallel on a backend."""
+    from cobblestone.simulator.report.population import run_side_by_side
+
+    if options.keep is not None:
+        with _writing(options.keep):
+            options.keep.open("a").close()
+    with _backend(options) as backend, _progress() as bar:
+        line = bar.add_task("runs", total=None)
+        show = partial(_show, bar, line)
+        return run_side_by_side(scenario, tables, choices, backend=backend, keep=options.keep, progress=show)
+
+
+def _in_parts(
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+) -> Records:
+    """Make one run after the other, each split into parts on a backend."""
+    from cobblestone.simulator.population.run import run_shards
+    from cobblestone.simulator.report.population import record_of
+
+    results: Records = {str(choice): [] for choice in choices}
+    with _backend(options) as backend, _progress() as bar:
+        for choice in choices:
+            for seed, hosts in tables.items():
+                line = bar.add_task(f"{choice}, seed {seed}, parts", total=options.shards)
+                show = partial(_show, bar, line)
+                run = run_shards(
+                    scenario, hosts, choice, seed=seed, shards=options.shards, backend=backend, progress=show
+                )
+                results[str(choice)].append(record_of(run))
+    return results
+
+
+@contextmanager
+def _backend(options: argparse.Namespace) -> Generator[Backend]:
+    from cobblestone.sweep.backends import open_backend
+
+    backend = open_backend(options.scheduler, workers=options.workers)
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def _progress() -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cobblestone.cli.output import error_console
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=error_console())
+
+
+def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:
+    bar.update(line, completed=done, total=total)
+
+
+def _window(text: str, scenario: Scenario) -> tuple[float, float]:
+    try:
+        low, high = (float(part) * DAY for part in text.split(":"))
+    except ValueError:
+        raise ConfigError(f"window = {text!r}: write FROM:TO in days, for example 0:7") from None
+    if not 0 <= low < high:
+        raise ConfigError(f"window = {text!r}: FROM must be at least 0 and less than TO")
+    if low >= scenario.duration:
+        raise ConfigError(f"window = {text!r}: the scenario ends on day {scenario.duration / DAY:g}")
+    return low, high
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    """Turn a failure to write a file into a one-line error."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _names(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(sorted(p.name for p in scenario.projects))
+
+
+def _record(
+    scenario: Scenario,
+    choice: PolicyChoice,
+    seed: int,
+    picture: Path | None,
+    window: tuple[float, float],
+    log: Path | None,
+) -> RunResult:
+    from cobblestone.simulator.report.picture import RunRecording
+
+    if picture is not None:
+        from cobblestone.simulator.report.picture import require_picture
+
+        require_picture(picture)
+    timeline = RunRecording(start=window[0], end=window[1], names=_names(scenario))
+    if log is None:
+        result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    else:
+        with _writing(log), log.open("w", encoding="utf-8") as stream:
+            timeline.log = stream
+            result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    if picture is not None:
+        from cobblestone.simulator.report.picture import draw_timeline
+
+        with _writing(picture):
+            draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+    return result
+
+
+def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:
+    """Return a text that says what runs at a time, and the client's reasons for it and for its last look at
+    work fetch.
+    """
+    from cobblestone.simulator.report.picture import RunRecording
+
+    if not 0 <= at <= scenario.duration:
+        raise ConfigError(
+            f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
+        )
+    timeline = RunRecording(start=0.0, end=at, names=_names(scenario))
+    result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
+    off = any(start <= at < end for start, end in timeline.off)
+    running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
+    lines.append(
+        "the host is off; these jobs continue when it is back" if off else f"{len(running)} jobs run"
+    )
+    for spell in running:
+        name = result.scenario.projects[spell.project].name
+        how = "by deadline" if spell.edf else "by its project's turn"
+        lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
+    for kind, title in (
+        ("schedule", "last scheduling decision"),
+        ("enforce", "jobs waiting for a processor at the last change of the running jobs"),
+        ("give up", "last jobs given up"),
+        ("fetch", "last work-fetch decision"),
+        ("wait", "reason why a contact last waited"),
+        ("rpc", "last contact"),
+    ):
+        if kind in timeline.notes:
+            when, texts = timeline.notes[kind]
+            lines.append(f"{title}, day {when / DAY:.3f}:")
+            lines += [f"  {text}" for text in dict.fromkeys(texts)]
+    return "\n".join(lines)
+
+
+def _summary(runs: list[RunResult]) -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for field in fields(FiguresOfMerit):
+        found = estimate([getattr(run.metrics, field.name) for run in runs])
+        table[field.name] = {"mean": found.mean, "half_width": found.half_width}
+    return table
+
+
+def _json(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
+    body = {
+        "scenario": scenario.name,
+        "policies": {
+            name: {
+                "metrics": _summary(runs),
+                "runs": [
+                    {
+                        "seed": run.seed,
+                        "metrics": asdict(run.metrics),
+                        "projects": {
+                            p.name: asdict(b)
+                            for p, b in zip(run.scenario.projects, run.books.projects, strict=True)
+                        },
+                    }
+                    for run in runs
+                ],
+            }
+            for name, runs in results.items()
+        },
+    }
+    return _dumped(body)
+
+
+def _dumped(body: object) -> str:
+    import json
+
+    return json.dumps(body, indent=2)
+
+
+def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
+    lines = [f"{scenario.name}: {scenario.duration / DAY:g} days, {len(scenario.projects)} projects"]
+    head = f"{'policy':18s}" + "".join(f"{name:>18s}" for name in COLUMNS)
+    lines.append(head)
+    for name, runs in results.items():
+        cells = [estimate([getattr(run.metrics, column) for run in runs]) for column in COLUMNS]
+        lines.append(f"{name:18s}" + "".join(f"{_cell(c.mean, c.half_width, len(runs)):>18s}" for c in cells))
+    runs = next(iter(results.values()))
+    lines += [
+        "",
+        (
+            f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+            f"   ({next(iter(results))}, seed {runs[0].seed})"
+        ),
+    ]
+    books = runs[0].books
+    total = sum(b.used + b.late for b in books.projects) or 1.0
+    shares = sum(p.share for p in runs[0].scenario.projects)
+    for p, b in zip(runs[0].scenario.projects, books.projects, strict=True):
+        got = (b.used + b.late) / total
+        lines.append(
+            f"{p.name[:19]:20s}{p.share / shares:>10.1%}{got:>9.1%}{b.met:>9d}{b.missed:>7d}{b.errors:>8d}{b.rpcs:>7d}"
+        )
+    return "\n".join(lines)
+
+
+def _cell(mean: float, half: float, count: int) -> str:
+    digits = 3 if mean < 100 else 0
+    return f"{mean:.{digits}f} ±{half:.{digits}f}" if count > 1 else f"{mean:.{digits}f}"

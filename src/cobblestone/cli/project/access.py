@@ -1,0 +1,316 @@
+"""``cobblestone key`` and ``token``: code-signing keys, and tokens that give access to the API.
+
+``cobblestone key``: code signing.
+
+Clients run only files that are signed with the project's key. The private key may lie in the project's folder (convenient), or
+on a machine without network (safe): then files travel there in a folder, and signatures come back in it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import (
+    Commands,
+    Common,
+    JsonOption,
+    ProjectOption,
+    QuietOption,
+    open_project,
+    output,
+)
+from cobblestone.cli.output import size, when
+
+key_commands = Commands(
+    no_args_is_help=True,
+    help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
+    " another machine: create it there, give the public one to `project create --offline-key`, and bring files to sign"
+    " there with `manifest`, `sign`, `import`.",
+)
+
+
+def register_key(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(key_commands, name="key")
+
+
+@key_commands.command("create")
+def create_key(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="For the private key; the public key goes to FILE.pub.", show_default=False
+        ),
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Create a key pair. Needs no project: run it on the machine that will keep the private key."""
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.sdk.api.signing import write_key_pair
+
+    public = file.with_name(file.name + ".pub")
+    for path in (file, public):
+        if path.exists():
+            raise ConfigError(f"{path} exists already, and a key is never overwritten. Give another name.")
+    write_key_pair(file, public)
+    output(json, quiet).show(
+        {"private_key": str(file), "public_key": str(public)},
+        lines=[
+            f"Private key: {file} – keep it on this machine, with a copy in a safe place.",
+            f"Public key: {public} – copy it to the server: cobblestone project create DIR --offline-key {public.name}",
+        ],
+        essential=[public],
+    )
+
+
+@key_commands.command("show")
+def show(
+    common: Common,
+) -> None:
+    """Show the project's public keys, and which files wait for signatures."""
+    from cobblestone.api_schema.project import KeyList, Manifest
+
+    with common.connect() as connected:
+        keys = connected.connection.get("/keys", KeyList).keys
+        unsigned = connected.connection.get("/signatures", Manifest).files
+    lines: list[str] = []
+    for key in keys:
+        state = "current" if key.current else "retired"
+        if not key.current and not key.has_successor_signature:
+            state += "; clients that have it must attach again"
+        lines += [f"Key {key.id}, made {when(key.created)}, {state}", key.public_key]
+    lines += [f"Waiting for a signature: {file.open_name} of {file.app} ({file.file})" for file in unsigned]
+    common.out.show(
+        {"keys": keys, "unsigned": unsigned},
+        lines=lines,
+        essential=[key.public_key for key in keys if key.current],
+    )
+
+
+@key_commands.command("manifest")
+def manifest(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
+    ] = False,
+    *,
+    common: Common,
+) -> None:
+    """Write the files to be signed into a folder, to be copied to the machine with the private key."""
+    from cobblestone.sdk.api.signing import export_manifest
+
+    with common.connect() as connected:
+        made = export_manifest(connected.connection, folder, everything=all_)
+    common.out.show(
+        made,
+        lines=[
+            f"{len(made.files)} files to sign in {folder}. Copy it to the machine with the private key, and run there:",
+            f"  cobblestone key sign {folder.name} --key PRIVATEKEYFILE",
+        ]
+        if made.files
+        else ["Everything is already signed. For a new key: --all"],
+        essential=[file.file for file in made.files],
+    )
+
+
+@key_commands.command("sign")
+def sign(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.", show_default=False)
+    ],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.", show_default=False)],
+    old_key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--old-key", metavar="FILE", help="Older private keys, when the key changes.", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Sign the files of a manifest, without project or network. Check the files first: your signature vouches for them."""
+    from cobblestone.sdk.api.signing import read_manifest, read_private_key, sign_manifest
+
+    files = read_manifest(folder).files
+    signed = sign_manifest(folder, read_private_key(key), [read_private_key(path) for path in old_key or []])
+    lines = [f"  {file.app}: {file.open_name}, {size(file.nbytes)}, MD5 {file.md5}" for file in files]
+    output(json, quiet).show(
+        signed,
+        lines=[
+            f"Signed {len(files)} files:",
+            *lines,
+            f"Copy {folder} back to the server, and run there:  cobblestone key import {folder.name}",
+        ],
+        essential=list(signed.signatures),
+    )
+
+
+@key_commands.command("import")
+def import_(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The signed manifest folder.", show_default=False)
+    ],
+    common: Common,
+) -> None:
+    """Import the signatures of a signed manifest; with a new key, the project's key changes."""
+    from cobblestone.sdk.api.signing import import_signatures, read_signatures
+
+    with common.connect() as connected:
+        reply = import_signatures(connected.connection, read_signatures(folder))
+    left = (
+        f"{len(reply.still_unsigned)} files are still unsigned."
+        if reply.still_unsigned
+        else "Everything is signed."
+    )
+    common.out.show(
+        reply,
+        lines=[f"{reply.versions_changed} app versions changed. {left}"],
+        essential=reply.still_unsigned,
+    )
+
+
+@key_commands.command("rotate")
+def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Change the key of a project whose private key is in its folder: all files are signed again.
+
+    Clients accept the new key, since the old one vouches for it. With the private key elsewhere: `key create` there,
+    `key manifest --all` here, `key sign --key NEW --old-key OLD` there, `key import` here.
+    """
+    from cobblestone.cli.options import local_folder
+    from cobblestone.sdk.api.signing import rotate_key
+
+    folder = local_folder(project)
+    with open_project(str(folder), None) as connected:
+        rotated = rotate_key(connected.connection, folder)
+    output(json, quiet).show(
+        rotated,
+        lines=[
+            f"The project has a new key; {rotated.versions_changed} app versions were signed again.",
+            f"The old private key is in {rotated.kept}: the next change needs it.",
+        ],
+        essential=[rotated.public_key],
+    )
+
+
+token_commands = Commands(no_args_is_help=True, help="Tokens for programs that use the project from outside.")
+
+
+class TokenScope(StrEnum):
+    """Scopes of a token; each includes those before it, except that none includes accounting."""
+
+    accounting = "accounting"
+    read = "read"
+    submit = "submit"
+    manage = "manage"
+
+    def included(self) -> list[str]:
+        """Return all scopes that a token of this scope has."""
+        if self is TokenScope.accounting:
+            return [self.value]
+        ordered = [TokenScope.read, TokenScope.submit, TokenScope.manage]
+        return [each.value for each in ordered[: ordered.index(self) + 1]]
+
+
+DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Validity in days. Default: 365.")]
+ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.", show_default=False)
+]
+TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)]
+
+
+def chosen_days(days: float | None, *, forever: bool) -> float | None:
+    """Return the validity in days; None: until the token is revoked."""
+    if forever and days is not None:
+        raise typer.BadParameter("give --days or --forever, not both")
+    return None if forever else days or 365
+
+
+def created_lines(token_id: int, name: str, expires: float | None, scopes: list[str], text: str) -> list[str]:
+    """Return the lines printed about a new token."""
+    until = when(expires) if expires else "the token is revoked"
+    allows = ", ".join(scopes)
+    return [
+        f"Token {token_id} for {name}, valid until {until}, allows {allows}. It is shown only once:",
+        text,
+    ]
+
+
+def state_of(*, usable: bool, revoked: float | None) -> str:
+    """Return the state of a token as one word."""
+    return "usable" if usable else "revoked" if revoked else "expired"
+
+
+def register_token(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(token_commands, name="token")
+
+
+@token_commands.command("create")
+def create_token(
+    name: NameArgument,
+    scope: Annotated[
+        TokenScope,
+        typer.Option(
+            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, "
+            "accounts; accounting: for an account manager, read the credit of accounts whose "
+            "weak keys it has."
+        ),
+    ] = TokenScope.submit,
+    days: DaysOption = None,
+    share: Annotated[
+        float,
+        typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting."),
+    ] = 1.0,
+    forever: ForeverOption = False,
+    *,
+    common: Common,
+) -> None:
+    """Create a token. Its text is shown only once."""
+    lasting = chosen_days(days, forever=forever)
+    with common.connect() as connected:
+        made = connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+    common.out.show(
+        made,
+        lines=created_lines(made.id, name, made.expires, made.scopes, made.token),
+        essential=[made.token],
+    )
+
+
+@token_commands.command("list")
+def list_tokens(
+    common: Common,
+) -> None:
+    """List tokens."""
+    with common.connect() as connected:
+        found = connected.admin.tokens()
+    rows = [
+        (
+            each.id,
+            each.name,
+            ", ".join(each.scopes),
+            state_of(usable=each.usable, revoked=each.revoked),
+            when(each.created),
+            when(each.expires) if each.expires else "never",
+        )
+        for each in found
+    ]
+    common.out.table(found, ["id", "name", "allows", "state", "made", "expires"], rows)
+
+
+@token_commands.command("revoke")
+def revoke(
+    token_id: TokenIdArgument,
+    common: Common,
+) -> None:
+    """Revoke a token."""
+    with common.connect() as connected:
+        revoked = connected.admin.revoke_token(token_id)
+    common.out.show(
+        revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
+    )

@@ -1,0 +1,250 @@
+"""``cobblestone host`` and ``explain``: volunteers' computers, and the reasons for what happened to their tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.output import counted, size, when
+from cobblestone.cli.project.people import BlockedOption, ReasonOption, set_blocked
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.operation import HostDetails, HostExplanation, VersionStatus
+
+
+explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
+
+ExplainedHostArgument = Annotated[
+    int, typer.Argument(metavar="ID", min=1, help="Number of a computer.", show_default=False)
+]
+
+
+def register_explain(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(explain_commands, name="explain")
+
+
+@explain_commands.command("host")
+def host(
+    host_id: ExplainedHostArgument,
+    common: Common,
+) -> None:
+    """Show what a computer would get if it asked for work now, and why not more."""
+    with common.connect() as connected:
+        found = connected.admin.explain_host(host_id)
+    common.out.show(found, lines=host_lines(found), essential=[found.would_get])
+
+
+def host_lines(found: HostExplanation) -> list[str]:
+    """Return the lines about what a computer would get, and why not more."""
+    held = f"holds {found.in_progress} tasks."
+    lines = [
+        f"Host {found.id} {found.name} of user {found.user}; last contact {when(found.last_contact)}; {held}"
+    ]
+    lines += [f"  ! {each.text}" for each in found.problems]
+    if found.would_get:
+        lines.append(f"If it asked for work now, it would get tasks, first {found.would_get}.")
+    else:
+        lines.append("If it asked for work now, it would get no tasks:")
+        lines += [f"  - {each.text}" for each in found.reasons]
+    return [*lines, *map(_version_line, found.versions)]
+
+
+def _version_line(each: VersionStatus) -> str:
+    name = f"{each.app} {each.version_num / 100:.2f} {each.plan_class}".rstrip()
+    parts = [
+        f"{each.jobs_per_day} of {each.full_quota} tasks a day per processor, {each.sent_today} sent today",
+        f"{each.valid_in_a_row} valid in a row",
+    ]
+    if each.bad_results:
+        parts.append(f"{each.bad_results} bad ones recorded")
+    if each.check_probability < 1:
+        parts.append(f"checked in {100 * each.check_probability:.0f} % of its tasks")
+    if each.reliable:
+        parts.append("reliable")
+    if each.throttled:
+        parts.append(f"throttled, next in {each.next_quota_seconds / 3600:.1f} h")
+    return f"  {name}: {'; '.join(parts)}"
+
+
+@explain_commands.command("workunit")
+def workunit(
+    workunit_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Number or name of a workunit.", show_default=False)
+    ],
+    common: Common,
+) -> None:
+    """Show the state of a workunit, and which hosts could take its waiting results."""
+    with common.connect() as connected:
+        found = connected.admin.explain_workunit(workunit_id)
+    lines = [f"Workunit {found.id} {found.name}", *(f"  - {each.text}" for each in found.reasons)]
+    common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
+
+
+@explain_commands.command("result")
+def result(
+    result_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Number or name of a result.", show_default=False)
+    ],
+    common: Common,
+) -> None:
+    """Show what happened to a result, and why."""
+    with common.connect() as connected:
+        found = connected.admin.explain_result(result_id)
+    lines = [
+        f"Result {found.id} {found.name} of workunit {found.workunit}",
+        *(f"  - {each.text}" for each in found.reasons),
+        *(f"  - {text}" for text in found.told),
+        f"Its credit: cobblestone credit explain {found.name}",
+    ]
+    common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
+
+
+host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
+HostArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID",
+        min=1,
+        help="Number of the host; see `host list` and `cobblestone find`.",
+        show_default=False,
+    ),
+]
+
+
+def register_host(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(host_commands, name="host")
+
+
+@host_commands.command("list")
+def list_hosts(
+    user: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.", show_default=False)
+    ] = None,
+    blocked: BlockedOption = None,
+    *,
+    page: PageOptions,
+    common: Common,
+) -> None:
+    """List computers, newest first."""
+    with common.connect() as connected:
+        found = connected.operation.hosts(limit=page.limit, before=page.before, user=user, blocked=blocked)
+    rows = [
+        (
+            each.id,
+            each.label or each.name,
+            each.user,
+            f"{each.recent_average_credit:.1f}",
+            when(each.last_contact),
+            each.blocked or "-",
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "user", "recent credit", "last contact", "blocked"],
+        rows,
+        empty="No computers.",
+        right=("id", "user", "recent credit"),
+    )
+
+
+@host_commands.command("show")
+def show(
+    host_id: HostArgument,
+    common: Common,
+) -> None:
+    """Describe a computer."""
+    with common.connect() as connected:
+        found = connected.operation.host(host_id)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+def _lines(found: HostDetails) -> list[str]:
+    version = found.client_version
+    return [
+        f"Host {found.id}: {found.label or found.name} ({found.name}), of user {found.user}",
+        f"  computer     {found.processor or '-'}, {found.cpus} CPUs of {found.fpops / 1e9:.2f} GFLOPS; {found.system}",
+        f"  memory       {size(found.memory)}; free disk {size(found.disk_free)}; GPUs: {', '.join(found.gpus) or '-'}",
+        f"  client       {version // 10000}.{version // 100 % 100}.{version % 100}, {', '.join(found.platforms) or '-'}",
+        f"  contact      first {when(found.created)}, last {when(found.last_contact)}",
+        f"  venue        {found.venue or '-'}{', hidden from others' if found.hidden else ''}",
+        f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
+        f"  tasks        {counted(found.tasks)}",
+        *(
+            f"  {kind:<12} {size(given)}{' × days' if kind == 'storage' else ''}"
+            for kind, given in found.contributions.items()
+        ),
+        *([f"  lacks        {found.lacks}"] if found.lacks else []),
+        *([f"  blocked      {found.blocked}"] if found.blocked else []),
+        f"Why it gets work or not: cobblestone explain host {found.id}",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions:
+    """Editable settings of a computer."""
+
+    label: Annotated[
+        str | None, typer.Option(help="The owner's name for the computer; empty: none.", show_default=False)
+    ] = None
+    venue: Annotated[
+        Literal["none", "home", "work", "school"] | None,
+        typer.Option(help="Which of the owner's preferences it follows.", show_default=False),
+    ] = None
+    hidden: Annotated[
+        bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.", show_default=False)
+    ] = None
+
+
+@host_commands.command("edit")
+def edit(
+    host_id: HostArgument,
+    wanted: HostOptions,
+    common: Common,
+) -> None:
+    """Change the settings that the owner of a computer made for it."""
+    from cobblestone.api_schema.operation import HostChanges
+
+    changes = given(wanted)
+    if changes.get("venue") == "none":
+        changes["venue"] = ""
+    if not changes:
+        raise typer.BadParameter("give what to change: --label, --venue, --hidden or --shown")
+    with common.connect() as connected:
+        found = connected.operation.change_host(host_id, HostChanges(**changes))
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+@host_commands.command("reset-errors")
+def reset_errors(
+    host_id: HostArgument,
+    common: Common,
+) -> None:
+    """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
+    with common.connect() as connected:
+        found = connected.operation.reset_host_errors(host_id)
+    common.out.show(found, lines=host_lines(found), essential=[found.id])
+
+
+@host_commands.command("block")
+def block(
+    host_id: HostArgument,
+    reason: ReasonOption,
+    common: Common,
+) -> None:
+    """Send no more work to a computer. It may finish what it has."""
+    set_blocked(common, "host", host_id, reason)
+
+
+@host_commands.command("unblock")
+def unblock(
+    host_id: HostArgument,
+    common: Common,
+) -> None:
+    """Send work to a computer again."""
+    set_blocked(common, "host", host_id, None)

@@ -1,0 +1,382 @@
+"""``cobblestone user``, ``team`` and ``news``: accounts, teams, and news that clients show as notices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.output import counted, when
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.people import News, UserDetails
+
+
+ReasonOption = Annotated[
+    str,
+    typer.Option(help="The reason and how to lift the block: the volunteer can read it.", show_default=False),
+]
+
+
+BlockedOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--blocked/--not-blocked", help="Only those with this flag, or without it.", show_default=False
+    ),
+]
+
+
+def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> None:
+    """Block a host, or a user's hosts, with a reason, or unblock (no reason), and print that."""
+    with common.connect() as connected:
+        doing = connected.operation
+        done = doing.unblock(noun, number) if reason is None else doing.block(noun, number, reason)
+    common.out.show(done, lines=[f"{noun.title()} {number} {done.text}."], essential=[number])
+
+
+user_commands = Commands(no_args_is_help=True, help="Accounts of volunteers.")
+UserArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID",
+        min=1,
+        help="Number of the user; see `user list` and `cobblestone find`.",
+        show_default=False,
+    ),
+]
+RoleWord = Literal["operator", "volunteer"]
+
+
+def register_user(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(user_commands, name="user")
+
+
+@user_commands.command("create")
+def create_user(
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.", show_default=False)],
+    password: Annotated[
+        str,
+        typer.Option(
+            help="Password; without one, clients attach with the authenticator.",
+            prompt=False,
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    common: Common,
+) -> None:
+    """Create an account; prints the key that clients attach with."""
+    with common.connect() as connected:
+        made = connected.admin.create_user(email, name, password=password)
+        url = connected.status().url
+    common.out.show(
+        made,
+        lines=[
+            f"Account {made.id} for {made.email}. A client attaches with:",
+            f"  boinccmd --project_attach {url} {made.authenticator}",
+        ],
+        essential=[made.authenticator],
+    )
+
+
+@user_commands.command("list")
+def list_users(
+    role: Annotated[
+        RoleWord | None, typer.Option(help="Only those with this role.", show_default=False)
+    ] = None,
+    blocked: BlockedOption = None,
+    *,
+    page: PageOptions,
+    common: Common,
+) -> None:
+    """List accounts, newest first."""
+    with common.connect() as connected:
+        found = connected.admin.users(
+            limit=page.limit,
+            before=page.before,
+            role=None if role is None else _stored_role(role),
+            blocked=blocked,
+        )
+    rows = [
+        (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.1f}", when(each.created))
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "e-mail", "team", "credit", "made"],
+        rows,
+        empty="No accounts.",
+        right=("id", "team", "credit"),
+    )
+
+
+def _stored_role(name: str) -> str:
+    return "" if name == "volunteer" else name
+
+
+@user_commands.command("show")
+def show_user(
+    user_id: UserArgument,
+    common: Common,
+) -> None:
+    """Describe an account."""
+    with common.connect() as connected:
+        found = connected.admin.user(user_id)
+    common.out.show(found, lines=_user_lines(found), essential=[found.id])
+
+
+def _user_lines(found: UserDetails) -> list[str]:
+    choices = [
+        "shows computers" if found.show_hosts else "hides computers",
+        "takes mails" if found.send_email else "takes no mails",
+        f"language {found.language}" if found.language else "browser language",
+    ]
+    return [
+        f"User {found.id}: {found.name} <{found.email}>, {found.role or 'volunteer'}",
+        f"  since        {when(found.created)}; team {found.team_id or '-'}; country {found.country or '-'}",
+        f"  web page     {found.url or '-'}",
+        f"  chose        {', '.join(choices)}",
+        f"  log-in       {'with' if found.second_factor else 'without'} one-time password",
+        f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
+        f"  computers    {found.computers} (cobblestone host list --user {found.id})",
+        f"  tasks        {counted(found.tasks)}",
+        *([f"  blocked      {found.blocked}"] if found.blocked else []),
+        *([f"  is erased    {when(found.erase_time)}"] if found.erase_time is not None else []),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """Editable fields of an account."""
+
+    name: Annotated[str | None, typer.Option(help="Name that others see.", show_default=False)] = None
+    country: Annotated[str | None, typer.Option(help="Country; empty: none.", show_default=False)] = None
+    url: Annotated[str | None, typer.Option(help="Web page; empty: none.", show_default=False)] = None
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Language of pages and mails, such as fr; empty: the browser's.", show_default=False
+        ),
+    ] = None
+    show_hosts: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-hosts/--hide-hosts", help="Whether others can see the computers.", show_default=False
+        ),
+    ] = None
+    send_email: Annotated[
+        bool | None,
+        typer.Option(
+            "--send-email/--no-email", help="Whether the project may send mail.", show_default=False
+        ),
+    ] = None
+
+
+@user_commands.command("edit")
+def edit_user(
+    user_id: UserArgument,
+    wanted: ProfileOptions,
+    common: Common,
+) -> None:
+    """Change the profile of an account. Only its owner can change the e-mail address, on the account page."""
+    from cobblestone.api_schema.people import UserChanges
+
+    changes = given(wanted)
+    if not changes:
+        raise typer.BadParameter("give what to change, such as --name or --hide-hosts")
+    with common.connect() as connected:
+        found = connected.admin.change_user(user_id, UserChanges(**changes))
+    common.out.show(found, lines=_user_lines(found), essential=[found.id])
+
+
+@user_commands.command("role")
+def role(
+    user_id: UserArgument,
+    name: Annotated[RoleWord, typer.Argument(help="What the user may do.", show_default=False)],
+    common: Common,
+) -> None:
+    """Give a user access to the operator's pages, or withdraw it."""
+    with common.connect() as connected:
+        done = connected.operation.set_role(user_id, _stored_role(name))
+    common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
+
+
+@user_commands.command("block")
+def block(
+    user_id: UserArgument,
+    reason: ReasonOption,
+    common: Common,
+) -> None:
+    """Send no more work to the computers of a user."""
+    set_blocked(common, "user", user_id, reason)
+
+
+@user_commands.command("unblock")
+def unblock(
+    user_id: UserArgument,
+    common: Common,
+) -> None:
+    """Send work to the computers of a user again."""
+    set_blocked(common, "user", user_id, None)
+
+
+@user_commands.command("reset-password")
+def reset_password(
+    user_id: UserArgument,
+    common: Common,
+) -> None:
+    """Give a user a new password, shown only once; clients must attach again."""
+    with common.connect() as connected:
+        done = connected.operation.reset_password(user_id)
+    common.out.show(
+        done,
+        lines=[f"The new password of user {user_id}, shown only once:", done.password],
+        essential=[done.password],
+    )
+
+
+@user_commands.command("delete")
+def delete(
+    user_id: UserArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    *,
+    common: Common,
+) -> None:
+    """Erase an account: personal data is deleted permanently, credit stays in the totals."""
+    if not yes:
+        typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
+    with common.connect() as connected:
+        done = connected.operation.delete_user(user_id)
+    common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+
+
+team_commands = Commands(no_args_is_help=True, help="Teams of users.")
+UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.", show_default=False)]
+
+
+def register_team(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(team_commands, name="team")
+
+
+@team_commands.command("create")
+def create_team(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.", show_default=False)],
+    founder: UserIdArgument,
+    common: Common,
+) -> None:
+    """Create a team; its founder joins it."""
+    with common.connect() as connected:
+        made = connected.admin.create_team(name, founder)
+    common.out.show(made, lines=[f"Team {made.id}: {made.name}."], essential=[made.id])
+
+
+@team_commands.command("join")
+def join(
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.", show_default=False)],
+    user: UserIdArgument,
+    common: Common,
+) -> None:
+    """Add a user to a team."""
+    with common.connect() as connected:
+        joined = connected.admin.join_team(team, user)
+    common.out.show(joined, lines=[f"User {user} is now in {joined.name}."], essential=[joined.id])
+
+
+@team_commands.command("list")
+def list_teams(
+    common: Common,
+) -> None:
+    """List teams."""
+    with common.connect() as connected:
+        found = connected.admin.teams()
+    rows = [
+        (each.id, each.name, each.founder, f"{each.total_credit:.1f}", when(each.created)) for each in found
+    ]
+    common.out.table(
+        found, ["id", "name", "founder", "credit", "made"], rows, empty="No teams yet.", right=("credit",)
+    )
+
+
+news_commands = Commands(no_args_is_help=True, help="News for volunteers.")
+NewsArgument = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.", show_default=False),
+]
+
+
+def register_news(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(news_commands, name="news")
+
+
+@news_commands.command("add")
+def add_news(
+    title: Annotated[str, typer.Argument(metavar="TITLE", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.", show_default=False)],
+    common: Common,
+) -> None:
+    """Publish a news item; clients get it as a notice."""
+    with common.connect() as connected:
+        made = connected.admin.add_news(title, text)
+    common.out.show(made, lines=[f"News item {made.id} is published."], essential=[made.id])
+
+
+@news_commands.command("list")
+def list_news(
+    page: PageOptions,
+    common: Common,
+) -> None:
+    """List news, newest first."""
+    with common.connect() as connected:
+        found = connected.admin.news(limit=page.limit, before=page.before)
+    rows = [(each.id, when(each.time), each.title) for each in found]
+    common.out.table(found, ["id", "published", "title"], rows, empty="No news yet.", right=("id",))
+
+
+@news_commands.command("show")
+def show_news(
+    news_id: NewsArgument,
+    common: Common,
+) -> None:
+    """Show a news item with its text."""
+    with common.connect() as connected:
+        found = connected.admin.news_item(news_id)
+    common.out.show(found, lines=_news_lines(found), essential=[found.text])
+
+
+def _news_lines(found: News) -> list[str]:
+    return [f"News {found.id}, {when(found.time)}: {found.title}", "", *found.text.splitlines()]
+
+
+@news_commands.command("edit")
+def edit_news(
+    news_id: NewsArgument,
+    title: Annotated[str | None, typer.Option(help="New title.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Option(help="New text, in Markdown.", show_default=False)] = None,
+    *,
+    common: Common,
+) -> None:
+    """Change a news item; clients that have shown it do not show it again."""
+    if title is None and text is None:
+        raise typer.BadParameter("give what to change: --title or --text")
+    with common.connect() as connected:
+        found = connected.admin.edit_news(news_id, title=title, text=text)
+    common.out.show(found, lines=_news_lines(found), essential=[found.id])
+
+
+@news_commands.command("withdraw")
+def withdraw(
+    news_id: NewsArgument,
+    common: Common,
+) -> None:
+    """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
+    with common.connect() as connected:
+        found = connected.admin.withdraw_news(news_id)
+    common.out.show(
+        found, lines=[f"News item {found.id} ({found.title}) is withdrawn."], essential=[found.id]
+    )

@@ -1,0 +1,237 @@
+"""``cobblestone archive``, ``export``, ``audit`` and ``find``: a project's records and what it exports."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from cobblestone.cli.options import (
+    Commands,
+    Common,
+    JsonOption,
+    ProjectOption,
+    QuietOption,
+    local_folder,
+    output,
+)
+from cobblestone.cli.output import error_console, size, when
+from cobblestone.domain.errors import StoreError
+
+NOTHING_YET = "The archive is empty: finished jobs are moved there after files.purge_after."
+
+archive_commands = Commands(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
+
+
+def register_archive(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(archive_commands, name="archive")
+
+
+@archive_commands.callback()
+def _group() -> None:
+    """Finished jobs that were moved out of the database."""
+
+
+def _archive(project: str | None) -> Path:
+    """Return the archive's database, with all that other machines have added."""
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.core.storage import archive_of, open_storage
+    from cobblestone.store.work import archive
+
+    folder = ProjectFolder(local_folder(project))
+    settings = folder.settings()
+    where = archive_of(folder, settings, open_storage(folder.root, settings.storage))
+    archive.follow(where)
+    return where.path
+
+
+@archive_commands.command("query")
+def query(
+    sql: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL",
+            help="A query over the tables workunit, result and result_text, which have their "
+            "original columns.",
+            show_default=False,
+        ),
+    ],
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Query the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.store.work import archive
+
+    path = _archive(project)
+    try:
+        columns, rows = archive.query(path, sql)
+    except FileNotFoundError as error:
+        raise ConfigError(NOTHING_YET) from error
+    except sqlite3.Error as error:
+        raise ConfigError(f"The query failed: {error}.") from error
+    data = [dict(zip(columns, row, strict=True)) for row in rows]
+    output(json, quiet).table(data, columns, rows, empty="No rows.")
+
+
+@archive_commands.command("export")
+def export_archive(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Where to write the files; created if missing.", show_default=False
+        ),
+    ],
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the archive as Parquet, one file per table, for pandas, DuckDB, R and the like."""
+    from rich.status import Status
+
+    from cobblestone.cli.output import error_console
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.server.operation.export_files import export_archive
+
+    path = _archive(project)
+    try:
+        with Status("", console=error_console()) as status:
+            made = export_archive(
+                path, folder, report=status.update if not (json or quiet) else lambda what: None
+            )
+    except FileNotFoundError as error:
+        raise ConfigError(NOTHING_YET) from error
+    output(json, quiet).show(
+        {"place": str(folder), "rows": made},
+        lines=[f"{folder / name}: {count} rows" for name, count in made.items()],
+        essential=[folder],
+    )
+
+
+def register_export(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("export")(export)
+
+
+def export(
+    project: ProjectOption = None,
+    parquet: Annotated[
+        bool,
+        typer.Option("--parquet", help="Also write columns for researchers, regardless of the settings."),
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="DIR",
+            help="Do not export; read the export in this folder, of this or another project, and "
+            "report errors.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Export consenting users, their computers, and teams for statistics sites; the server may run meanwhile."""
+    if check is not None:
+        _check_export(check, json=json, quiet=quiet)
+        return
+    import gc
+
+    from rich.status import Status
+
+    from cobblestone.ops.environment import system_clock
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.files.exports import CURRENT
+    from cobblestone.server.operation.export import make_export
+
+    folder = ProjectFolder(local_folder(project))
+    gc.disable()  # millions of records are made, and none of them refers to another
+    with Status("", console=error_console()) as status:
+        made = make_export(
+            folder,
+            now=system_clock(),
+            parquet=parquet,
+            report=status.update if not (json or quiet) else lambda what: None,
+        )
+    place = folder.exports / CURRENT
+    counts = ", ".join(f"{count} {table}" for table, count in made.records.items() if count)
+    output(json, quiet).show(
+        {"place": str(place), "export": made},
+        lines=[
+            f"Exported into {place}: {counts or 'nobody who agreed has credit yet'}",
+            f"  {len(made.nbytes)} files, {size(sum(made.nbytes.values()))}, in {made.seconds:.1f} s",
+        ],
+        essential=[place],
+    )
+
+
+def _check_export(folder: Path, *, json: bool, quiet: bool) -> None:
+    from cobblestone.server.operation.export import check_export
+
+    found = check_export(folder)
+    rows = [(each.name, each.records or "", each.problem or "good") for each in found]
+    output(json, quiet).table(found, ["file", "records", ""], rows, right=["records"])
+    bad = [each.name for each in found if each.problem]
+    if bad:
+        raise StoreError(f"{len(bad)} of {len(found)} files of the export in {folder} have errors.")
+
+
+def register_audit(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.command("audit")(audit)
+    root.command("find")(find)
+
+
+def audit(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
+    before: Annotated[
+        int | None, typer.Option(min=1, help="Only entries before this number.", show_default=False)
+    ] = None,
+    target: Annotated[str, typer.Option(help="Only entries about this, such as 'host 12'.")] = "",
+    actor: Annotated[str, typer.Option(help="Only entries of this actor: start of the name.")] = "",
+    *,
+    common: Common,
+) -> None:
+    """Show who did what in the project, newest first."""
+    with common.connect() as connected:
+        found = connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
+    rows = [
+        (
+            each.id,
+            when(each.time),
+            each.actor,
+            each.origin,
+            each.action,
+            each.target,
+            ""
+            if each.before is None and each.after is None
+            else f"{_short(each.before)} → {_short(each.after)}",
+        )
+        for each in found
+    ]
+    common.out.table(
+        found, ["id", "when", "who", "from", "action", "target", "before → after"], rows, empty="Nothing yet."
+    )
+
+
+def _short(value: object) -> str:
+    return msgspec.json.encode(value).decode()[:120] if value is not None else "–"
+
+
+def find(
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.", show_default=False)
+    ],
+    common: Common,
+) -> None:
+    """Find users, hosts, batches, workunits and results."""
+    with common.connect() as connected:
+        found = connected.operation.search(text)
+    rows = [(each.id, each.kind, each.name) for each in found]
+    common.out.table(found, ["id", "kind", "name"], rows, empty="Nothing fits.")

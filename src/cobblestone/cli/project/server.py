@@ -1,0 +1,295 @@
+"""``cobblestone run``, ``restart``, ``stop`` and ``status``: a project's server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from cobblestone.cli.options import Common, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.output import size, when
+from cobblestone.domain.errors import Busy, ConfigError
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.project import ProjectStatus
+    from cobblestone.server.core.project import ProjectFolder
+
+
+class RunningServer(msgspec.Struct):
+    """The data that a server writes to the project's folder when it starts."""
+
+    pid: int
+    started: float = 0.0  #: Unix seconds
+
+
+def running_server(folder: ProjectFolder) -> RunningServer:
+    """Return the running server of a project.
+
+    Raises:
+        ConfigError: nobody does; also if one was killed and its file still lies there.
+    """
+    found = read_run_file(folder.run_file)
+    if found is None or not is_alive(found) or not _is_open(folder):
+        raise ConfigError(
+            f"The project in {folder.root} is not running. Start it: cobblestone run {folder.root}"
+        )
+    return found
+
+
+def read_run_file(path: Path) -> RunningServer | None:
+    """Return the data that a server wrote; None if it is missing or cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunningServer)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _is_open(folder: ProjectFolder) -> bool:
+    """Return whether a process holds the project's lock, which is released when it ends."""
+    try:
+        folder.lock().close()
+    except Busy:
+        return True
+    return False
+
+
+def is_alive(server: RunningServer) -> bool:
+    """Return whether a server's process is still running."""
+    try:
+        os.kill(server.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    # One whose parent has not taken note of its end yet is over all the same.
+    return not _is_zombie(server.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[:1] == ["Z"]
+
+
+def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> None:
+    """Send a signal to a server.  Raises ConfigError if that is not possible; ``wish`` names the request."""
+    try:
+        os.kill(server.pid, number)
+    except (ProcessLookupError, PermissionError) as error:
+        raise ConfigError(f"Process {server.pid} cannot be told to {wish}: {error.strerror}.") from error
+
+
+def register_run(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("run")(run)
+
+
+def run(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    project: ProjectOption = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
+    ] = False,
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role",
+            metavar="ROLE,...",
+            help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
+            "everything. Roles: scheduler, upload, web, transitioner, validator, assimilator, "
+            "file_deleter, purger, statistics.",
+        ),
+    ] = "",
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
+    ] = None,
+) -> None:
+    """Run the project's server until Ctrl-C."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.ops.logging import configure_logging
+    from cobblestone.server.core.context import ServerContext
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.core.roles import parse_roles
+    from cobblestone.server.run import check_start, serve
+
+    root = folder or local_folder(project)
+    if check:
+        check_start(root, replaces=os.getppid())  # a server asks, which then begins anew
+        return
+    settings = ProjectFolder(root).settings()
+    configure_logging(level=settings.log.level, json=settings.log.json_lines)
+
+    roles = parse_roles(role)
+
+    def ready(ctx: ServerContext) -> None:
+        part = f" ({', '.join(sorted(roles))})" if role else ""
+        print_error(f"{ctx.settings.project.name} runs at {ctx.master_url}{part} – stop it with Ctrl-C.")
+
+    serve(root, roles=roles, host=host, port=port, ready=ready)
+
+
+def register_restart(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("restart")(restart)
+
+
+def restart(
+    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for the restart.")] = 120,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Restart the project's server without failing a request: for new settings or a new version of cobblestone."""
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.run import check_start
+
+    folder = ProjectFolder(local_folder(project))
+    before = running_server(folder)
+    check_start(folder.root, replaces=before.pid)
+    send_signal(before, signal.SIGHUP, "restart")
+    end = time.monotonic() + wait
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        again = read_run_file(folder.run_file)
+        if again is not None and again.started > before.started:
+            output(json, quiet).show(
+                again, lines=[f"Restarted (process {again.pid})."], essential=[again.pid]
+            )
+            return
+    raise Busy(f"The server has not started again after {wait:g} s. Its log says why (restart_refused).")
+
+
+def register_stop(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("stop")(stop)
+
+
+def stop(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Stop the project's server: it finishes current requests, stops its daemons and closes the database."""
+    from cobblestone.server.core.project import ProjectFolder
+
+    opened = ProjectFolder((folder or local_folder(project)).resolve())
+    opened.settings()  # says so when the folder is no project
+    server = running_server(opened)
+    began = time.monotonic()
+    send_signal(server, signal.SIGTERM, "stop")
+    while is_alive(server):
+        if time.monotonic() - began > wait:
+            raise Busy(
+                f"Process {server.pid} was told to stop, but still runs after {wait:g} s. Its log says what it waits for."
+            )
+        time.sleep(0.05)
+    lines = [f"Stopped (process {server.pid}, after {time.monotonic() - began:.1f} s)."]
+    successor = read_run_file(opened.run_file)
+    if successor is not None and successor.pid != server.pid:
+        lines.append(
+            f"Something started it again (process {successor.pid}): perhaps a service manager? Stop it there."
+        )
+    output(json, quiet).show(server, lines=lines, essential=[server.pid])
+
+
+WATCH_SECONDS = 2.0
+
+
+def register_status(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("status")(status)
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between repetitions.")
+    ] = WATCH_SECONDS,
+    *,
+    common: Common,
+) -> None:
+    """Show the state of the project."""
+    with common.connect() as connected:
+        running = connected.running
+        out = common.out
+        while True:
+            found = connected.status()
+            if watch and not (common.json or common.quiet):
+                Console().clear()
+            out.show(
+                {"running": running, "project": found},
+                lines=status_lines(found, running=running),
+                essential=["running" if running else "stopped"],
+            )
+            if not watch:
+                return
+            time.sleep(every)
+
+
+def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
+    """Return the state as lines for people."""
+    counts = found.counts
+    state = f"running since {when(found.started)}" if running and found.started else "not running"
+    lines = [
+        f"{found.name} at {found.url}: {state} (cobblestone {found.version})",
+        f"  computers   {counts.hosts} known, {counts.active_hosts} active within a day; {counts.users} users",
+        f"  apps        {counts.apps}"
+        + (f", {counts.unsigned_versions} versions wait for signatures" if counts.unsigned_versions else ""),
+        f"  batches     {counts.open_batches} not finished",
+        f"  results     {counts.results_unsent} to be sent, {counts.results_in_progress} on computers",
+        (
+            f"  workunits   {counts.workunits_to_validate} to validate, {counts.workunits_to_assimilate} to assimilate,"
+            f" {counts.workunits_to_delete} with files to delete; transitioner {found.backlog_seconds:.0f} s late"
+        ),
+        f"  last day    {found.results_last_day} results ended, {found.error_rate:.1%} of them with errors",
+        (
+            f"  disk        {size(found.disk_free)} free, database {size(found.database_bytes)},"
+            f" {found.write_backlog} writes wait"
+        ),
+    ]
+    if running and found.daemons:
+        bad = [each for each in found.daemons if each.state != "running"]
+        lines.append(f"  daemons     {len(found.daemons) - len(bad)} of {len(found.daemons)} are running")
+        lines += [f"    {each.name}: {each.state} {each.last_error}".rstrip() for each in bad]
+    lines += _process_lines(found)
+    lines += [f"  {'SEVERE' if each.severe else 'warning'}: {each.text}" for each in found.warnings]
+    return lines
+
+
+def _process_lines(found: ProjectStatus) -> list[str]:
+    """Return the lines about processes if there are several; those told to stop are left out."""
+    processes = [each for each in found.processes if not each.ended]
+    if len(processes) < 2:
+        return []
+    return [
+        "  processes",
+        *(
+            f"    {each.host} {each.pid}: {_roles(each.roles)}; "
+            + (
+                f"up since {when(each.started)}"
+                if each.alive
+                else f"NO SIGN OF LIFE since {when(each.last_beat)}"
+            )
+            + (f"; cobblestone {each.version}" if each.version != found.version else "")
+            for each in processes
+        ),
+    ]
+
+
+def _roles(names: list[str]) -> str:
+    from cobblestone.server.core.roles import ALL_ROLES
+
+    return "all roles" if set(names) == set(ALL_ROLES) else ", ".join(names)

@@ -1,0 +1,290 @@
+"""``cobblestone project`` and ``config``: create a project, move it to PostgreSQL, write systemd units, show settings."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.project.upkeep import ToOption, move_and_show
+
+if TYPE_CHECKING:
+    from cobblestone.server.operation.create_project import CreatedProject
+
+
+commands = Commands(
+    no_args_is_help=True, help="Create a project, move it to PostgreSQL, write files for systemd."
+)
+
+
+def register_project(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="project")
+
+
+@commands.command("create")
+def create(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
+    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
+    url: Annotated[
+        str,
+        typer.Option(
+            help="Address that volunteers attach to. It cannot be changed later: choose it before "
+            "the first volunteer comes."
+        ),
+    ] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8080, or the next free one."),
+    ] = None,
+    offline_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PUBLICKEYFILE",
+            help="Public key made with `cobblestone key create` on the machine that keeps the private one.",
+        ),
+    ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty PostgreSQL database for the rows. Default: SQLite, in the folder.",
+        ),
+    ] = "",
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Create a project: settings, keys, database, and a token for you."""
+    from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
+    from cobblestone.service.settings import port_is_free
+
+    key = _public_key(offline_key)
+    wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)
+    created = create_project(folder, wish, now=time.time())
+    out = output(json, quiet)
+    if port is None and not url and created.port != DEFAULT_PORT:
+        out.warn(f"Port {DEFAULT_PORT} is in use; the project gets {created.port}.")
+    elif not port_is_free(host, created.port):
+        out.warn(f"Another program listens on port {created.port}; stop it before you run the project.")
+    out.show(
+        {
+            "folder": str(created.folder.root),
+            "url": created.url,
+            "port": created.port,
+            "private_key_here": created.has_private_key,
+        },
+        lines=_created_lines(created, folder),
+        essential=[created.folder.root],
+    )
+
+
+def _public_key(file: Path | None) -> str:
+    """Return the text of a public key; empty without a file.  Raises ConfigError."""
+    from cobblestone.domain.errors import ConfigError
+
+    try:
+        return "" if file is None else file.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"--offline-key: {file} cannot be read: {error.strerror}.") from error
+
+
+def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
+    """Return the lines about what was created, and the next steps."""
+    if created.has_private_key:
+        key = (
+            "The private code-signing key is in keys/ inside the folder. For a public project, keep it on another machine: see"
+            " `cobblestone key --help`."
+        )
+    else:
+        key = "App files must be signed on the machine with the private key: cobblestone key manifest, sign, import."
+    program = '--command "python3 program.py {input} {output}" --files program.py'
+    return [
+        f"Created a project in {created.folder.root} for {created.url}",
+        f"Its settings, with comments: {created.folder.root / 'cobblestone.toml'}",
+        key,
+        "",
+        "Next:",
+        f"  cobblestone run {folder}",
+        f"  cobblestone app create NAME --project {folder} {program}",
+    ]
+
+
+@commands.command("move")
+def move(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
+    ],
+    to: ToOption,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Move a project's rows from SQLite to PostgreSQL.
+
+    Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
+    interrupted move goes on when it is called again.
+    """
+    from cobblestone.server.operation.backup import move_project
+
+    move_and_show(
+        lambda progress: move_project(folder, to, progress=progress),
+        start=f"cobblestone run {folder}",
+        json=json,
+        quiet=quiet,
+    )
+
+
+@commands.command("pyodide")
+def pyodide(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="A folder with Pyodide's files, as in the npm package. Default: npm downloads them.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Install Pyodide, which runs Python with compiled packages in visitors' browsers.
+
+    Its files are held against hashes that are part of this package. A running server has them at once.
+    """
+    from cobblestone.domain.pyodide import VERSION
+    from cobblestone.ops.files import write_durably
+    from cobblestone.sdk.packing.pyodide import read_pyodide
+    from cobblestone.server.core.project import ProjectFolder
+
+    place = ProjectFolder(folder.resolve())
+    place.settings()
+    target = place.pyodide / VERSION
+    files = read_pyodide(source)
+    for name, data in files.items():
+        write_durably(target / name, data)
+    output(json, quiet).show(
+        {"folder": str(target), "version": VERSION, "files": list(files)},
+        lines=[
+            f"Pyodide {VERSION} is in {target}.",
+            "Apps with a bundle can run in browsers now: cobblestone app create … --bundle requirements.txt --browser",
+        ],
+        essential=[target],
+    )
+
+
+@commands.command("units")
+def units(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="DIR",
+            help="Where to write the files. Default: systemd/ in the project's folder.",
+        ),
+    ] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLES*N",
+            help="Processes of this machine, such as scheduler,upload*2; may be repeated. Default: a "
+            "set for one machine.",
+        ),
+    ] = None,
+    user: Annotated[
+        str, typer.Option(help="System user that runs the processes. Default: the folder's owner.")
+    ] = "",
+    listen: Annotated[
+        str,
+        typer.Option(
+            help="Address that processes listen on: not 127.0.0.1 if the proxy is on another machine."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65000, help="First port. Default: from the settings.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write systemd units, one per process, and an nginx configuration if several processes serve requests."""
+    from cobblestone.ops.files import write_durably
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
+
+    root = folder.resolve()
+    settings = ProjectFolder(root).settings()
+    processes = plan_processes(
+        process or [],
+        first_port=port or first_port(settings),
+        sqlite=not settings.database.url,
+    )
+    target = (into or root / "systemd").absolute()
+    files = unit_files(root, settings, processes, user=user or root.owner(), listen=listen)
+    for file in files:
+        write_durably(target / file.name, file.text.encode())
+    services = [file.name for file in files if file.name.endswith((".service", ".target"))]
+    name = services[-1]
+    proxies = [file.name for file in files if file.name.endswith(".conf")]
+    output(json, quiet).show(
+        {"folder": str(target), "files": [file.name for file in files]},
+        lines=[
+            f"Wrote {len(files)} files into {target}:",
+            *(f"  {file.name}" for file in files),
+            "",
+            "Next, as root:",
+            f"  cp {target}/*.service {target}/*.target /etc/systemd/system/",
+            *(
+                f"  cp {target}/{proxy} /etc/nginx/conf.d/ && nginx -t && systemctl reload nginx"
+                for proxy in proxies
+            ),
+            "  systemctl daemon-reload",
+            f"  systemctl enable --now {' '.join(services[:-1])} {name}",
+            "",
+            f"All of them together: systemctl status|stop|start|restart {name}",
+        ],
+        essential=[target / file.name for file in files],
+    )
+
+
+config_commands = Commands(no_args_is_help=True, help="Settings.")
+
+
+def register_config(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(config_commands, name="config")
+
+
+@config_commands.command("show")
+def show(
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show the settings in force."""
+    from cobblestone.ops.settings_origin import settings_with_origin
+
+    found = settings_with_origin(local_folder(project))
+    rows = [(each.key, each.value, each.origin) if origin else (each.key, each.value) for each in found]
+    columns = ["setting", "value", "from"] if origin else ["setting", "value"]
+    output(json, quiet).table(found, columns, rows)
+
+
+@config_commands.command("check")
+def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Check settings and plan classes; report errors and how to correct them."""
+    from cobblestone.server.core.plan_classes import load_plan_classes
+    from cobblestone.server.core.project import ProjectFolder
+
+    folder = local_folder(project)
+    ProjectFolder(folder).settings()
+    classes = load_plan_classes(folder)
+    output(json, quiet).show(
+        {"ok": True, "plan_classes": sorted(classes)},
+        lines=[f"The settings in {folder} and {len(classes)} plan classes are valid."],
+        essential=["ok"],
+    )

@@ -1,0 +1,343 @@
+"""``cobblestone backup``, ``restore``, ``upgrade``, ``doctor``, and their output, shared by all services."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Common, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.output import Output, error_console, size, when
+from cobblestone.domain.exports import KeysInBackup
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.operation import Check, Diagnosis
+    from cobblestone.service.backup import BackupManifest, Report
+    from cobblestone.service.folder import UpgradedDatabase, UpgradeState
+    from cobblestone.service.settings import Moved
+
+
+TargetArgument = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
+]
+KeysOption = Annotated[
+    KeysInBackup,
+    typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
+]
+RestoredArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
+]
+CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
+
+
+def register_backup(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.command("backup")(backup)
+    root.command("restore")(restore)
+
+
+def backup(
+    target: TargetArgument,
+    project: ProjectOption = None,
+    keys: KeysOption = KeysInBackup.ALL,
+    results: Annotated[
+        bool, typer.Option(help="Include the output of assimilators (the folder results).")
+    ] = True,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Back up a project, running or stopped, and verify the copy."""
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.operation.backup import BackupWish, make_backup, verify_backup
+
+    folder = ProjectFolder(local_folder(project))
+    with progress(quiet or json) as report:
+        made = make_backup(folder, target.absolute(), BackupWish(keys=keys, results=results), report=report)
+        verify_backup(target.absolute(), report=report)
+    show_backup(output(json, quiet), made, target)
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone backup`.")],
+    target: RestoredArgument = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty database for a project that was on PostgreSQL. Default: the one named in "
+            "the backup's settings, if it is empty.",
+            show_default=False,
+        ),
+    ] = "",
+    check: CheckOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Restore a project folder from a backup; every file is verified first."""
+    from cobblestone.server.operation.backup import restore_backup, verify_backup
+
+    check_wish(target, check=check)
+    with progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), report=report)
+        else:
+            found = restore_backup(source.absolute(), target, database=database, report=report)
+    show_restored(output(json, quiet), found, source, target)
+
+
+def check_wish(target: Path | None, *, check: bool) -> None:
+    """Refuse to restore without a target folder, or to check and restore at once."""
+    if check == (target is not None):
+        raise typer.BadParameter("give the folder to restore into, or --check")
+
+
+def show_backup(out: Output, made: BackupManifest, target: Path) -> None:
+    """Print what a backup contains."""
+    if made.keys == KeysInBackup.ALL.value:
+        out.warn("the backup contains secrets: keep it as safe as the server itself.")
+    _show_manifest(out, made, target, "Backed up")
+
+
+def show_restored(out: Output, found: BackupManifest, source: Path, target: Path | None) -> None:
+    """Print what was restored, or only verified (``target`` None)."""
+    _show_manifest(out, found, target or source, "Restored" if target else "Sound:")
+    if target is not None and found.keys != KeysInBackup.ALL.value:
+        out.warn(
+            f"the backup was made with --keys {found.keys}: put the missing files into {target / 'keys'} before you run it."
+        )
+
+
+def _show_manifest(out: Output, manifest: BackupManifest, place: Path, verb: str) -> None:
+    out.show(
+        {
+            "place": str(place),
+            "name": manifest.name,
+            "url": manifest.url,
+            "time": manifest.time,
+            "cobblestone": manifest.cobblestone,
+            "schema": manifest.schema,
+            "keys": manifest.keys,
+            "files": len(manifest.files),
+            "nbytes": manifest.nbytes,
+        },
+        lines=[
+            f"{verb} {manifest.name} ({manifest.url}): {place}",
+            (
+                f"  {len(manifest.files)} files, {size(manifest.nbytes)}, as of {when(manifest.time)};"
+                f" cobblestone {manifest.cobblestone}, schema {manifest.schema}"
+            ),
+        ],
+        essential=[place],
+    )
+
+
+@contextmanager
+def progress(hidden: bool) -> Generator[Report]:
+    """Show a progress bar."""
+    from rich.progress import Progress
+
+    with Progress(console=error_console(), transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda what, part: bar.update(task, description=what, completed=part)
+
+
+ToOption = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="postgresql://USER@HOST/DATABASE",
+        help="An empty PostgreSQL database.",
+        show_default=False,
+    ),
+]
+
+
+def move_and_show(
+    move: Callable[[Callable[[str, int, int], None]], Moved], *, start: str, json: bool, quiet: bool
+) -> None:
+    """Move with a progress bar, which ``move`` updates.  ``start``: the command that starts the service."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cobblestone.cli.output import error_console
+
+    columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = error_console()
+    with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        moved = move(
+            lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
+        )
+    out = output(json, quiet)
+    n_rows = sum(table.rows for table in moved.tables)
+    stripped = sum(table.stripped for table in moved.tables)
+    if stripped:
+        out.warn(f"NUL characters were removed from {stripped} rows: PostgreSQL cannot store them.")
+    out.show(
+        {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
+        lines=[
+            f"Moved {n_rows} rows of {len(moved.tables)} tables, and verified that they are the same.",
+            f"{moved.settings} names the new database.",
+            f"{moved.kept} is unchanged; delete it when you no longer need it.",
+            "",
+            "Next:",
+            f"  {start}",
+        ],
+        essential=[n_rows],
+    )
+
+
+WaitOption = Annotated[
+    float, typer.Option(min=0, max=86400, help="Seconds to wait for older programs to end.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing; show what would be done, and what prevents it.")
+]
+
+
+def register_upgrade(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("upgrade")(upgrade)
+
+
+def upgrade(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    wait: WaitOption = 0,
+    dry_run: DryRunOption = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Upgrade the database to the schema of this version, as far as all running programs support it.
+
+    A server does the same at its start. On PostgreSQL, older processes may run meanwhile: steps that only add are taken at
+    once, those that take something away wait for the end of the last process that needs it. The exit status is 1 if some
+    still run. A SQLite project must be stopped.
+    """
+    from cobblestone.server.core.project import ProjectFolder
+
+    opened = ProjectFolder((folder or local_folder(project)).resolve())
+    upgrade_and_show(opened.upgraded(opened.settings()), dry_run=dry_run, wait=wait, out=output(json, quiet))
+
+
+def upgrade_and_show(of: UpgradedDatabase, *, dry_run: bool, wait: float, out: Output) -> None:
+    """Upgrade the database of a service, and print how far it is."""
+    from cobblestone.service.folder import upgrade_service, upgrade_state
+
+    state = upgrade_state(of) if dry_run else upgrade_service(of, wait=wait)
+    out.show(state, lines=list(_upgrade_lines(state)), essential=[state.schema])
+
+
+def _upgrade_lines(state: UpgradeState) -> Iterator[str]:
+    """Return the lines for people."""
+    yield f"The database has schema {state.schema or 'none'}; this version has {state.wanted}."
+    if state.possible:
+        yield f"Steps possible now: {', '.join(state.possible)}."
+    if state.waiting:
+        yield f"Steps that wait for older programs to end: {', '.join(state.waiting)}."
+    for program in state.programs:
+        yield f"  {program.text}{' is in the way' if program.in_the_way else ''}"
+    if state.kept:
+        yield f"The previous database is kept in {state.kept}."
+
+
+EXIT_UNSOUND = 4
+SHOWN = 10
+
+OnlyOption = Annotated[
+    list[str] | None, typer.Option("--check", metavar="NAME", help="Only this check; may be repeated.")
+]
+
+
+def register_doctor(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("doctor")(doctor)
+
+
+def doctor(
+    check: OnlyOption = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
+    ] = False,
+    *,
+    common: Common,
+) -> None:
+    """Check the integrity of a live project: results, credit, files, keys, versions, disk.
+
+    The exit status is 4 if something is wrong (warnings alone do not count).
+    """
+    with common.connect() as connected:
+        doing = connected.operation
+        examine(
+            doing.checks(),
+            check or [],
+            doing.diagnose,
+            (lambda name: doing.repair(name).repaired) if repair else None,
+            common.out,
+            what="project",
+        )
+
+
+def examine(
+    checks: Sequence[Check],
+    wanted: Sequence[str],
+    diagnose: Callable[[str], Diagnosis],
+    mend: Callable[[str], int] | None,
+    out: Output,
+    *,
+    what: str,
+) -> None:
+    """Run all checks of a service (``what``), or the chosen ones, and repair what can be repaired if ``mend`` is set.
+
+    Raises:
+        BadParameter: there is no such check.
+        Exit: something is wrong.
+    """
+    report: list[dict[str, object]] = []
+    unsound, quiet = False, out.json or out.quiet
+    known = [each.name for each in checks]
+    for name in wanted:
+        if name not in known:
+            raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
+    for each in checks:
+        if wanted and each.name not in wanted:
+            continue
+        with contextlib.nullcontext() if quiet else error_console().status(f"{each.name} …"):
+            found = diagnose(each.name)
+            repaired = 0
+            if found.findings and mend is not None and each.repair:
+                repaired = mend(each.name)
+                before, found = found, diagnose(each.name)
+                if not quiet:
+                    _show_check(each, before)
+        unsound = unsound or bool(found.findings and not each.only_warns)
+        report.append({"check": each, "diagnosis": found, "repaired": repaired})
+        if not quiet:
+            if repaired:
+                typer.echo(f"        repaired {repaired}: {each.repair}")
+            _show_check(each, found)
+    out.show(
+        {"sound": not unsound, "checks": report},
+        lines=["", "Problems were found: see above." if unsound else f"The {what} is sound."],
+        essential=["unsound" if unsound else "sound"],
+    )
+    if unsound:
+        raise typer.Exit(EXIT_UNSOUND)
+
+
+def _show_check(check: Check, found: Diagnosis) -> None:
+    state = "ok" if not found.findings else "warning" if check.only_warns else "WRONG"
+    typer.echo(f"{state:7} {check.name:16} {check.promise}")
+    for item in found.findings[:SHOWN]:
+        typer.echo(f"        {item.target}: {item.text}")
+    hidden = len(found.findings) - SHOWN + found.more
+    if hidden > 0:
+        typer.echo(f"        … and {hidden} more (--json lists {len(found.findings)})")
+    if found.findings:
+        if check.repair:
+            typer.echo(f"        --repair: {check.repair}")
+        typer.echo(f"        {check.advice}")

@@ -1,0 +1,393 @@
+"""``cobblestone manager``: an account manager, one account for all projects."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.services import account_manager_upkeep
+from cobblestone.cli.services.account_manager_upkeep import FolderArgument
+
+if TYPE_CHECKING:
+    from cobblestone.account_manager.model import ManagedProject
+
+commands = Commands(
+    no_args_is_help=True, help="One account for all projects: an account manager for volunteers."
+)
+
+WhichArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Its number or address.")]
+ShareOption = Annotated[
+    float | None, typer.Option(help="Share of all computing, relative to the other projects.")
+]
+SharedKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WEAKKEY",
+        help="Weak key of one account shared by all users. Default: each user gets an account there; "
+        "empty: back to that.",
+    ),
+]
+KeywordsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keyword",
+        metavar="NUMBER[=PART]",
+        help="Keywords of its jobs, with their share (1: all). Replaces earlier ones; repeat it.",
+        show_default=False,
+    ),
+]
+
+
+def register_manager(root: typer.Typer) -> None:
+    """Add the commands."""
+    account_manager_upkeep.register(commands)
+    commands.add_typer(account_manager_upkeep.token_commands, name="token")
+    root.add_typer(commands, name="manager")
+
+
+@commands.command("create")
+def create(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
+    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
+    url: Annotated[str, typer.Option(help="Address that volunteers enter. It cannot be changed later.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8180, or the next free one."),
+    ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty PostgreSQL database, for several processes. Default: SQLite, in the folder.",
+            show_default=False,
+        ),
+    ] = "",
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Create an account manager: settings, keys, database."""
+    from cobblestone.account_manager.core.folder import create_manager
+
+    made = create_manager(folder, name=name, url=url, host=host, port=port, database=database)
+    output(json, quiet).show(
+        {"folder": str(made.folder.root), "url": made.url, "port": made.port},
+        lines=[
+            f"Created an account manager in {made.folder.root} for {made.url}",
+            "The first account created on its pages is the operator's.",
+            "The key keys/url_sign_private signs the addresses of projects. It can be kept on another machine.",
+            "",
+            "Next:",
+            f"  cobblestone manager run {folder}",
+            f"  cobblestone manager add {folder} PROJECT_URL",
+        ],
+        essential=[made.folder.root],
+    )
+
+
+@commands.command("run")
+def run(
+    folder: FolderArgument,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
+    ] = False,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
+    ] = None,
+) -> None:
+    """Run the account manager until Ctrl-C."""
+    from cobblestone.account_manager.core.context import ManagerContext
+    from cobblestone.account_manager.core.folder import ManagerFolder
+    from cobblestone.account_manager.run import check_start, serve
+    from cobblestone.cli.output import print_error
+    from cobblestone.ops.logging import configure_logging
+
+    if check:
+        check_start(folder, replaces=os.getppid())  # a running one asks, which then begins anew
+        return
+    settings = ManagerFolder(folder).settings()
+    configure_logging(level=settings.log.level, json=settings.log.json_lines)
+
+    def ready(ctx: ManagerContext) -> None:
+        print_error(f"{ctx.settings.manager.name} runs at {ctx.master_url} – stop it with Ctrl-C.")
+
+    serve(folder, host=host, port=port, ready=ready)
+
+
+@commands.command("add")
+def add(
+    folder: FolderArgument,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The project's address, as volunteers attach to it.")
+    ],
+    share: ShareOption = 1.0,
+    shared_key: SharedKeyOption = None,
+    keyword: KeywordsOption = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Signature made with `manager sign`, if the private key is kept elsewhere.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Add a project; the account manager may be running."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.store.engine.database import Transaction
+
+    keywords = _keywords(keyword)
+    now = time.time()
+
+    with operation.open_beside(folder) as (opened, store):
+        signed = operation.sign_address(opened, url, signature.read_text("ascii") if signature else "")
+
+        def write(tx: Transaction) -> int:
+            id_ = operation.add_project(
+                tx, url, signature=signed, share=share or 0.0, shared_key=shared_key or "", now=now
+            )
+            if keywords:
+                operation.change_project(tx, id_, keywords=keywords, now=now)
+            return id_
+
+        id_ = store.write(write)
+    output(json, quiet).show({"id": id_, "url": url}, lines=[f"Project {id_}: {url}"], essential=[id_])
+
+
+@commands.command("edit")
+def edit(
+    folder: FolderArgument,
+    project: WhichArgument,
+    share: ShareOption = None,
+    shared_key: SharedKeyOption = None,
+    keyword: KeywordsOption = None,
+    stop: Annotated[
+        bool | None,
+        typer.Option("--stop/--start", help="Send no one there any more; or again.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Change a project: share, keywords, account; stop or start it."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.store.engine.database import Transaction
+
+    keywords = None if keyword is None else _keywords(keyword)
+    now = time.time()
+
+    def write(tx: Transaction) -> ManagedProject:
+        known = operation.find_project(tx, project)
+        return operation.change_project(
+            tx, known.id, share=share, stopped=stop, keywords=keywords, shared_key=shared_key, now=now
+        )
+
+    with operation.open_beside(folder) as (_, store):
+        changed = store.write(write)
+    output(json, quiet).show(
+        {"id": changed.id, "url": changed.url, "share": changed.share, "stopped": changed.stopped},
+        lines=[
+            f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}"
+        ],
+        essential=[changed.id],
+    )
+
+
+@commands.command("projects")
+def list_projects(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """List the projects, with what was counted and why one cannot be used."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import ledger, projects
+
+    with operation.open_beside(folder) as (_, store):
+        found = store.read(
+            lambda db: [(each, ledger.sum_of(db, "project", each.id)) for each in projects.all_projects(db)]
+        )
+    rows = [
+        (str(each.id), each.name, each.url, f"{each.share:g}", f"{counted.credit:.2f}", _state(each))
+        for each, counted in found
+    ]
+    data = [
+        {
+            "id": each.id,
+            "name": each.name,
+            "url": each.url,
+            "share": each.share,
+            "stopped": each.stopped,
+            "problem": each.problem,
+            "credit": counted.credit,
+        }
+        for each, counted in found
+    ]
+    columns = ["id", "name", "address", "share", "credit", "state"]
+    output(json, quiet).table(data, columns, rows, empty="No projects yet.", right=("id", "share", "credit"))
+
+
+def _state(project: ManagedProject) -> str:
+    return "stopped" if project.stopped else project.problem or "good"
+
+
+@commands.command("accounting")
+def accounting(
+    folder: FolderArgument,
+    project: WhichArgument,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The token that the project's operator gave you (`cobblestone token create NAME --scope accounting`).",
+            show_default=False,
+        ),
+    ] = None,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop asking it: its credit is an estimate again.")
+    ] = False,
+    vouch: Annotated[
+        bool | None,
+        typer.Option(
+            "--vouch/--no-vouch",
+            help="Trust its validation, or not: without trust, what it grants counts as a claim only.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Ask a project for granted credit, or stop asking, and show the state of it."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.cli.output import when
+
+    with operation.open_beside(folder) as (_, store):
+        token = "" if stop else operation.read_token(token_file) if token_file else None
+        state, accounts = store.write(
+            lambda tx: operation.change_accounting(tx, project, token=token, vouched=vouch, now=time.time())
+        )
+    asked = "asked" if state.token else "not asked"
+    lines = [
+        f"Project {state.project_id} is {asked} for granted credit, of {accounts} accounts.",
+        "Its validation is trusted."
+        if state.vouched
+        else "Its validation is not trusted, so what it grants counts as a claim only. If you know "
+        "that it validates: --vouch",
+    ]
+    if state.asked_time:
+        lines.append(f"Last report: {when(state.asked_time)}.")
+    if state.problem:
+        lines.append(f"The last request failed: {state.problem}")
+    data = {
+        "project": state.project_id,
+        "asked": bool(state.token),
+        "vouched": state.vouched,
+        "accounts": accounts,
+        "asked_time": state.asked_time,
+        "failures": state.failures,
+        "problem": state.problem,
+    }
+    output(json, quiet).show(data, lines=lines, essential=[asked])
+
+
+@commands.command("keyword")
+def keyword_(
+    folder: FolderArgument,
+    number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
+    name: Annotated[str, typer.Argument(help="Name that users see.")],
+    place: Annotated[
+        bool, typer.Option("--place", help="A place where research is done, not a subject.")
+    ] = False,
+) -> None:
+    """Define a keyword: a subject or place that people can choose to support or reject."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import projects
+
+    kind = "place" if place else "subject"
+    with operation.open_beside(folder) as (_, store):
+        store.write(lambda tx: projects.put_keywords(tx, {number: (kind, name[:100])}))
+
+
+@commands.command("password")
+def password(
+    folder: FolderArgument,
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the account.")],
+) -> None:
+    """Set a new password for a user who forgot it, and print it. Computers stay attached."""
+    import asyncio
+
+    from cobblestone.account_manager.core import operation
+
+    with operation.open_beside(folder) as (_, store):
+        typer.echo(asyncio.run(operation.new_password(store, email)))
+
+
+@commands.command("sign")
+def sign(
+    key: Annotated[Path, typer.Argument(metavar="KEYFILE", help="The private key, keys/url_sign_private.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
+) -> None:
+    """Sign a project's address, on the machine that keeps the private key; prints the signature."""
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.wire.project.pages import canonical_master_url
+    from cobblestone.wire.project.signatures import decode_private_key, sign_bytes
+
+    try:
+        text = key.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"{key} cannot be read: {error.strerror}.") from error
+    typer.echo(sign_bytes(decode_private_key(text), canonical_master_url(url).encode()), nl=False)
+
+
+@commands.command("ledger")
+def ledger_(
+    folder: FolderArgument,
+    repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
+    delete: Annotated[
+        list[int] | None,
+        typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check that all sums agree with the ledger; delete bad entries."""
+    from cobblestone.account_manager.core import operation
+
+    with operation.open_beside(folder) as (_, store):
+        deleted = store.write(lambda tx: operation.delete_entries(tx, delete or []))
+        wrong = store.write(lambda tx: operation.verify_sums(tx, repair=repair))
+    lines = (
+        [f"Deleted {len(deleted)} entries worth {sum(each.amounts.credit for each in deleted):.2f}."]
+        if delete
+        else []
+    )
+    if wrong:
+        verb = "were wrong and have been recomputed" if repair else "are wrong; --repair recomputes them"
+        lines.append(f"The sums of {len(wrong)} days {verb}.")
+    else:
+        lines.append("All sums agree with the ledger.")
+    output(json, quiet).show(
+        {"deleted": [each.id for each in deleted], "wrong_days": wrong, "repaired": repair},
+        lines=lines,
+        essential=wrong,
+    )
+
+
+def _keywords(given: list[str] | None) -> dict[int, float]:
+    """Return the share of jobs by keyword.  Raises ConfigError."""
+    from cobblestone.domain.errors import ConfigError
+
+    found: dict[int, float] = {}
+    for each in given or []:
+        number, _, part = each.partition("=")
+        try:
+            found[int(number)] = float(part) if part else 1.0
+        except ValueError:
+            raise ConfigError(
+                f"--keyword {each}: give a number, optionally with =PART such as 3=0.5."
+            ) from None
+    return found

@@ -1,0 +1,251 @@
+"""``cobblestone manager``: backup, restore, move, upgrade, doctor, and tokens for its API."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.output import when
+from cobblestone.cli.project.access import (
+    DaysOption,
+    ForeverOption,
+    NameArgument,
+    TokenIdArgument,
+    chosen_days,
+    created_lines,
+    state_of,
+)
+from cobblestone.cli.project.upkeep import (
+    CheckOption,
+    DryRunOption,
+    KeysOption,
+    OnlyOption,
+    RestoredArgument,
+    TargetArgument,
+    ToOption,
+    WaitOption,
+    check_wish,
+    examine,
+    move_and_show,
+    progress,
+    show_backup,
+    show_restored,
+    upgrade_and_show,
+)
+from cobblestone.domain.exports import KeysInBackup
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account manager's folder.")]
+
+
+def register(commands: Commands) -> None:
+    """Add the commands to those of an account manager."""
+    for command in (backup, restore, move, upgrade, doctor):
+        commands.command(command.__name__)(command)
+
+
+def backup(
+    folder: FolderArgument,
+    target: TargetArgument,
+    keys: KeysOption = KeysInBackup.ALL,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Back up an account manager, running or stopped, and verify the copy."""
+    from cobblestone.account_manager.core.folder import ManagerFolder
+    from cobblestone.account_manager.upkeep import make_backup
+
+    with progress(quiet or json) as report:
+        made = make_backup(ManagerFolder(folder.resolve()), target.absolute(), keys=keys, report=report)
+    show_backup(output(json, quiet), made, target)
+
+
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
+    ],
+    target: RestoredArgument = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty database for a manager that was on PostgreSQL. Default: the one named in "
+            "the backup's settings.",
+            show_default=False,
+        ),
+    ] = "",
+    check: CheckOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Restore an account manager's folder from a backup; every file is verified first."""
+    from cobblestone.account_manager.upkeep import restore_backup, verify_backup
+
+    check_wish(target, check=check)
+    with progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), report=report)
+        else:
+            found = restore_backup(source.absolute(), target, database=database, report=report)
+    show_restored(output(json, quiet), found, source, target)
+
+
+def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Move a stopped account manager's rows from SQLite to PostgreSQL.
+
+    Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
+    interrupted move goes on when it is called again.
+    """
+    from cobblestone.account_manager.upkeep import move_manager
+
+    move_and_show(
+        lambda progress: move_manager(folder, to, progress=progress),
+        start=f"cobblestone manager run {folder}",
+        json=json,
+        quiet=quiet,
+    )
+
+
+def upgrade(
+    folder: FolderArgument,
+    wait: WaitOption = 0,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Upgrade the database to the schema of this version; starting the account manager does the same."""
+    from cobblestone.account_manager.core.folder import ManagerFolder
+
+    opened = ManagerFolder(folder.resolve())
+    upgrade_and_show(opened.upgraded(opened.settings()), dry_run=dry_run, wait=wait, out=output(json, quiet))
+
+
+def doctor(
+    folder: FolderArgument,
+    check: OnlyOption = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check the integrity of an account manager, running or stopped: sums, rows, keys, signatures, disk.
+
+    The exit status is 4 if something is wrong (warnings alone do not count).
+    """
+    from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.upkeep import CHECKS, Opened
+
+    with operation.open_beside(folder) as (found, store):
+        opened = Opened(found, store)
+
+        def mend(name: str) -> int:
+            mending = CHECKS[name].repair
+            return mending(opened) if mending else 0
+
+        examine(
+            [each.described() for each in CHECKS.values()],
+            check or [],
+            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)).described(),
+            mend if repair else None,
+            output(json, quiet),
+            what="account manager",
+        )
+
+
+token_commands = Commands(no_args_is_help=True, help="Tokens for your programs that use the API.")
+
+
+class ManagerTokenScope(StrEnum):
+    """Scopes of a token; the second includes the first."""
+
+    read = "read"
+    operate = "operate"
+
+
+@token_commands.command("create")
+def create(
+    folder: FolderArgument,
+    name: NameArgument,
+    scope: Annotated[
+        ManagerTokenScope,
+        typer.Option(help="read: look; operate: also pause and resume projects, publish and withdraw news."),
+    ] = ManagerTokenScope.read,
+    days: DaysOption = None,
+    forever: ForeverOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Create a token. Its text is shown only once."""
+    from cobblestone.account_manager.core import operation
+
+    lasting = chosen_days(days, forever=forever)
+    with operation.open_beside(folder) as (_, store):
+        made, text = store.write(
+            lambda tx: operation.create_token(
+                tx, name, operates=scope is ManagerTokenScope.operate, days=lasting, now=time.time()
+            )
+        )
+    scopes = sorted(made.scopes, reverse=True)
+    output(json, quiet).show(
+        {"id": made.id, "name": made.name, "scopes": scopes, "expires": made.expire_time, "token": text},
+        lines=created_lines(made.id, made.name, made.expire_time, [*scopes], text),
+        essential=[text],
+    )
+
+
+@token_commands.command("list")
+def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """List tokens, with the last use of each."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import accounts
+
+    with operation.open_beside(folder) as (_, store):
+        found = store.read(accounts.list_tokens)
+    now = time.time()
+    data = [
+        {
+            "id": each.id,
+            "name": each.name,
+            "scopes": sorted(each.scopes, reverse=True),
+            "created": each.create_time,
+            "expires": each.expire_time,
+            "revoked": each.revoke_time,
+            "used": each.used_time,
+            "usable": each.usable(now),
+        }
+        for each in found
+    ]
+    rows = [
+        (
+            each.id,
+            each.name,
+            ", ".join(sorted(each.scopes, reverse=True)),
+            state_of(usable=each.usable(now), revoked=each.revoke_time),
+            when(each.create_time),
+            when(each.expire_time) if each.expire_time else "never",
+            when(each.used_time) if each.used_time else "never",
+        )
+        for each in found
+    ]
+    columns = ["id", "name", "allows", "state", "made", "expires", "used last"]
+    output(json, quiet).table(data, columns, rows, empty="No tokens yet.")
+
+
+@token_commands.command("revoke")
+def revoke(
+    folder: FolderArgument, token_id: TokenIdArgument, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Revoke a token."""
+    from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import accounts
+
+    with operation.open_beside(folder) as (_, store):
+        revoked = store.write(lambda tx: accounts.revoke_token(tx, token_id, now=time.time()))
+    output(json, quiet).show(
+        {"id": revoked.id, "name": revoked.name, "revoked": revoked.revoke_time},
+        lines=[f"Token {revoked.id} ({revoked.name}) is revoked."],
+        essential=[revoked.id],
+    )

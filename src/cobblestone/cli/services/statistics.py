@@ -1,0 +1,180 @@
+"""``cobblestone statistics``: a site with the figures of many projects."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.output import when
+from cobblestone.cli.project.upkeep import (
+    CheckOption,
+    OnlyOption,
+    RestoredArgument,
+    TargetArgument,
+    check_wish,
+    examine,
+    progress,
+    show_backup,
+    show_restored,
+)
+from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.exports import KeysInBackup
+
+commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.", show_default=False)]
+
+
+def register_statistics(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="statistics")
+
+
+@commands.command("create")
+def create(folder: Folder) -> None:
+    """Create the folder of a new site, with a settings file to fill in."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.statistics.folder import create_site
+
+    path = create_site(folder)
+    print_error(f"Write the list of projects to {path}, then: cobblestone statistics run {folder}")
+
+
+@commands.command("run")
+def run(
+    folder: Folder,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check that it could run: settings, secret, libraries.")
+    ] = False,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
+    ] = None,
+) -> None:
+    """Collect the exports of all listed projects, and serve the pages, until Ctrl-C."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.ops.logging import configure_logging
+
+    _check_extra()
+    from cobblestone.statistics.run import check_start, serve
+    from cobblestone.statistics.web.site import StatisticsContext
+
+    if check:
+        check_start(folder)
+        return
+    configure_logging(level="info", json=False)
+
+    def ready(ctx: StatisticsContext) -> None:
+        n_projects = len(ctx.settings.project)
+        print_error(f"Statistics of {n_projects} projects at {ctx.master_url} – stop it with Ctrl-C.")
+
+    serve(folder, host=host, port=port, ready=ready)
+
+
+@commands.command("status")
+def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Show the collection status of each project."""
+    from cobblestone.statistics.folder import SiteFolder, load_settings
+
+    site = SiteFolder(folder)
+    states = [(source, site.project(source.name).read_state()) for source in load_settings(folder).project]
+    rows = [
+        (
+            source.name,
+            state.counts.users or "",
+            state.counts.hosts or "",
+            when(state.exported or None),
+            when(state.tried or None),
+            state.problem or ("good" if state.collected else "not collected yet"),
+        )
+        for source, state in states
+    ]
+    output(json, quiet).table(
+        [{"name": source.name, "url": source.url, "state": state} for source, state in states],
+        ["project", "users", "hosts", "exported", "tried", ""],
+        rows,
+        empty="The list of projects is empty.",
+        right=("users", "hosts"),
+    )
+
+
+@commands.command("backup")
+def backup(
+    folder: Folder,
+    target: TargetArgument,
+    keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Back up a site, running or stopped, and verify the copy: rows, history, settings."""
+    from cobblestone.statistics.backup import make_backup
+    from cobblestone.statistics.folder import SiteFolder
+
+    wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
+    with progress(quiet or json) as report:
+        made = make_backup(SiteFolder(folder.resolve()), target.absolute(), keys=wish, report=report)
+    show_backup(output(json, quiet), made, target)
+
+
+@commands.command("restore")
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
+    ],
+    target: RestoredArgument = None,
+    check: CheckOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Restore a site's folder from a backup; every file is verified first."""
+    from cobblestone.statistics.backup import restore_backup, verify_backup
+
+    check_wish(target, check=check)
+    with progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), report=report)
+        else:
+            found = restore_backup(source.absolute(), target, report=report)
+    show_restored(output(json, quiet), found, source, target)
+
+
+@commands.command("doctor")
+def doctor(
+    folder: Folder,
+    check: OnlyOption = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check the integrity of a site, running or stopped: rows, history, pages, disk.
+
+    The exit status is 4 if something is wrong (warnings alone do not count).
+    """
+    _check_extra()
+    from cobblestone.statistics.doctor import CHECKS, open_for_doctor
+
+    site = open_for_doctor(folder)
+
+    def mend(name: str) -> int:
+        mending = CHECKS[name].repair
+        return mending(site) if mending else 0
+
+    examine(
+        [each.described() for each in CHECKS.values()],
+        check or [],
+        lambda name: CHECKS[name].look(site).described(),
+        mend if repair else None,
+        output(json, quiet),
+        what="site",
+    )
+
+
+def _check_extra() -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
+        raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")

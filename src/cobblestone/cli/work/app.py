@@ -1,0 +1,336 @@
+"""``cobblestone app``: apps and their versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.output import Output, duration, size, when
+from cobblestone.cli.work import app_options as o
+from cobblestone.cli.work import version
+from cobblestone.cli.work.app_try import try_app
+from cobblestone.cli.work.program_options import ProgramOptions, complete
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cobblestone.api_schema.apps import App, DeadlineProposal, Version
+
+commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
+commands.add_typer(version.commands, name="version")
+commands.command("try")(try_app)
+
+
+def register_app(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="app")
+
+
+@commands.command("create")
+def create(
+    name: o.NewNameArgument,
+    program: ProgramOptions,
+    form: o.FormOptions,
+    checks: o.CheckOptions,
+    *,
+    limits: o.AppLimitOptions,
+    credit: o.CreditOptions,
+    common: Common,
+) -> None:
+    """Create an app from a program, with its first version."""
+    program = complete(program, is_new=True, say=common.out.say)
+    wanted = o.spec(name, program, form, checks, limits, credit)
+    with common.connect() as connected:
+        created = connected.create_app(wanted)
+    show_created(common.out, created, bool(wanted.command))
+
+
+def show_created(out: Output, app: App, has_command: bool) -> None:
+    """Print a new app and the next steps."""
+    lines = [f"Created the app {app.name}."]
+    if has_command:
+        lines += _version_lines(app.versions[-1], [version.platform for version in app.versions])
+        first, every = (" inputs/FIRST", " inputs/*") if app.inputs or "{inputs}" in app.command else ("", "")
+        lines += ["", "Next:", f"  cobblestone app try {app.name}{first}    # one job here"]
+        lines += [f"  cobblestone submit {app.name}{every}"]
+    else:
+        lines += [
+            "",
+            "Next, for each platform:",
+            f"  cobblestone app version add {app.name} --platform x86_64-pc-linux-gnu --main FILE",
+        ]
+    out.show(app, lines=lines, essential=[app.name])
+
+
+def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
+    names = ", ".join(f"{file.open_name} ({size(file.nbytes)})" for file in added.files)
+    lines = [f"Version {added.number} for {', '.join(platforms)}: {names}."]
+    return lines + version.unsigned_lines(added)
+
+
+@commands.command("update")
+def update(
+    name: o.NameArgument,
+    program: ProgramOptions,
+    checks: o.CheckOptions,
+    deprecated: Annotated[
+        bool | None,
+        typer.Option(
+            "--deprecated/--no-deprecated", help="Stop or resume sending its jobs.", show_default=False
+        ),
+    ] = None,
+    *,
+    limits: o.AppLimitOptions,
+    credit: o.CreditOptions,
+    rollout: o.RolloutOption = None,
+    common: Common,
+) -> None:
+    """Change an app. With --files, --wasm or --command it gets a new version; list all files of the new version."""
+    from cobblestone.api_schema.apps import AppChanges
+
+    out = common.out
+    program = complete(program, is_new=False, say=out.say)
+    with common.connect() as connected:
+        changes = o.changes(
+            program,
+            checks,
+            limits,
+            credit,
+            deprecated=deprecated,
+            functions=connected.functions(name, checks.function_files or []),
+        )
+        lines: list[str] = []
+        if (
+            program.files
+            or program.command
+            or program.wasm
+            or program.container
+            or program.outputs
+            or program.stdout is not None
+        ):
+            added = connected.update_app(
+                name,
+                program.files or [],
+                command=program.command,
+                outputs=program.outputs,
+                stdout=program.stdout,
+                wasm=program.wasm,
+                requirements=program.requirements,
+                bundle=program.bundle,
+                bundle_python=program.bundle_python,
+                container=program.container,
+                browsers=program.in_browsers,
+                installed=program.installed or [],
+                platforms=program.platforms or [],
+                plan_class=program.plan_class,
+                rollout=o.parts(rollout),
+            )
+            in_use = connected.app(name).versions
+            lines += _version_lines(added, [each.platform for each in in_use if each.number == added.number])
+        elif changes == AppChanges():
+            raise typer.BadParameter("nothing to change: give --files, or an option to change")
+        changed = connected.change_app(name, changes)
+    out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
+
+
+@commands.command("list")
+def list_apps(
+    common: Common,
+) -> None:
+    """List apps."""
+    with common.connect() as connected:
+        found = connected.apps()
+    rows = [
+        (
+            app.name,
+            app.title,
+            "deprecated" if app.deprecated else _sendable(app),
+            ", ".join(
+                f"{v.platform} {v.number}{f' ({v.plan_class})' if v.plan_class else ''}" for v in app.versions
+            ),
+            app.rules.min_quorum,
+            app.comparison.kind,
+            when(app.created),
+        )
+        for app in found
+    ]
+    common.out.table(
+        found,
+        ["name", "title", "state", "versions", "quorum", "compared", "created"],
+        rows,
+        empty="No apps yet. Create one with: cobblestone app create NAME --command …",
+    )
+
+
+def _sendable(app: App) -> str:
+    if not app.versions:
+        return "no version"
+    return "ready" if any(each.signed for each in app.versions) else "unsigned"
+
+
+@commands.command("show")
+def show(
+    name: o.NameArgument,
+    common: Common,
+) -> None:
+    """Describe an app."""
+    with common.connect() as connected:
+        app = connected.app(name)
+    common.out.show(app, lines=app_lines(app), essential=[app.name])
+
+
+def app_lines(app: App) -> list[str]:
+    """Return the description of an app for people."""
+    from cobblestone.sdk.packing.app_package import brings_container
+    from cobblestone.sdk.packing.wasm_package import runs_modules
+
+    limits, rules = app.limits, app.rules
+    lines = [
+        f"{app.name}: {app.title} ({'deprecated' if app.deprecated else _sendable(app)})",
+        f"  command      {' '.join(app.command) or '(native program)'}",
+        f"  inputs       {', '.join(slot.name for slot in app.inputs) or '-'}",
+        f"  outputs      {', '.join(f'{spec.name} (up to {size(spec.max_nbytes)})' for spec in app.outputs)}",
+        f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
+        f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
+        f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
+        f"  credit       {app.credit.system} {app.credit.function}".rstrip(),
+        f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, aborted beyond {limits.rsc_fpops_bound:.3g}",
+        (
+            f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"
+            f" {limits.delay_bound / 3600:g} h to the deadline"
+        ),
+    ]
+    if app.versions and all(runs_modules(each) for each in app.versions):
+        lines.append(
+            "  results      the same bit by bit on every system (WebAssembly): no need for similar computers (--homogeneous)"
+        )
+    if brings_container(app.versions):
+        lines.append(
+            "  runs         in a container: on Linux computers whose clients report Podman or Docker"
+        )
+    for each in app.versions:
+        state = "signed" if each.signed else "unsigned"
+        names = ", ".join(file.open_name for file in each.files)
+        lines.append(f"  version      {each.number} {each.platform} {each.plan_class} {state}: {names}")
+    return lines
+
+
+@commands.command("deprecate")
+def deprecate(
+    name: o.NameArgument,
+    common: Common,
+) -> None:
+    """Deprecate an app: send no more of its jobs, and accept none."""
+    from cobblestone.api_schema.apps import AppChanges
+
+    with common.connect() as connected:
+        changed = connected.change_app(name, AppChanges(deprecated=True))
+    common.out.show(
+        changed,
+        lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
+        essential=[name],
+    )
+
+
+@commands.command("deadline")
+def deadline(
+    name: o.NameArgument,
+    apply: Annotated[bool, typer.Option("--apply", help="Use it for jobs submitted from now on.")] = False,
+    *,
+    common: Common,
+) -> None:
+    """Propose a deadline for jobs, based on how long this app's jobs took."""
+    from cobblestone.api_schema.apps import AppChanges, LimitsBody
+    from cobblestone.domain.errors import ConfigError
+
+    with common.connect() as connected:
+        found = connected.propose_deadline(name)
+        if apply and found.proposed is None:
+            raise ConfigError(f"{name} has {found.n} good results; 20 are needed for a proposal.")
+        if apply:
+            connected.change_app(name, AppChanges(limits=LimitsBody(delay_bound=found.proposed)))
+    common.out.show(found, lines=deadline_lines(found, applied=apply), essential=[found.proposed or ""])
+
+
+def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
+    """Return a proposed deadline for people."""
+    now = f"Jobs of {found.app} have a deadline of {duration(found.delay_bound)}."
+    if found.proposed is None or found.run_time is None or found.turnaround is None:
+        return [now, f"It has {found.n} good results; a proposal needs 20."]
+    took = (
+        f"Of its {found.n} newest good results 95 % took at most {duration(found.run_time)} to compute, and"
+        f" at most {duration(found.turnaround)} to come back."
+    )
+    if applied:
+        return [took, f"Jobs submitted from now on get {duration(found.proposed)}."]
+    if found.proposed == found.delay_bound:
+        return [now, took, "That fits."]
+    return [
+        now,
+        took,
+        f"Proposed: {duration(found.proposed)}. Set it with: cobblestone app deadline {found.app} --apply",
+    ]
+
+
+@commands.command("dispatch")
+def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
+    """Show or change who gets the jobs of an app, and how many."""
+    import msgspec
+
+    from cobblestone.api_schema.apps import AppChanges
+
+    changes = wanted.changes()
+    with common.connect() as connected:
+        app = connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
+    lines = [
+        f"{name}:",
+        *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
+    ]
+    lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
+    lines.append(f"  {'show outputs':24} {_rule_text(app.show_outputs)}")
+    lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
+    common.out.show(app, lines=lines, essential=[app.name])
+
+
+def _rule_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(f"{speed:.3g} FLOPS" for speed in value) or "-"  # pyright: ignore[reportUnknownVariableType]  # numbers
+    return str(value) if value else "-"
+
+
+@commands.command("runtime")
+def runtime() -> None:
+    """Print the launcher, which is also the runtime module, to try a program without a client."""
+    import sys
+
+    from cobblestone.launcher import launcher_bytes
+
+    sys.stdout.buffer.write(launcher_bytes())
+
+
+@commands.command("plan-classes")
+def plan_classes(
+    common: Common,
+) -> None:
+    """List plan classes and how many of the known hosts each would match."""
+    with common.connect() as connected:
+        found = connected.plan_classes()
+    rows = [
+        (
+            each.name,
+            each.gpu_type or "CPU",
+            f"would match {each.hosts_matched} of {each.hosts_known} hosts",
+            ", ".join(f"{code}: {count}" for code, count in each.refusals.items()) or "-",
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["name", "runs on", "hosts", "why not"],
+        rows,
+        empty="No plan classes.",
+    )

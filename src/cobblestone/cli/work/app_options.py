@@ -1,0 +1,417 @@
+"""Options of commands about apps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cobblestone.cli.options import app_names, given
+from cobblestone.cli.work.program_options import ProgramOptions
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
+    from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
+
+NewNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.", show_default=False)]
+NameArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the app.", show_default=False, autocompletion=app_names),
+]
+RolloutOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Growing parts of the computers, in per cent, that the new version reaches step by "
+        "step, such as 1,10,50,100. Default: all at once.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormOptions:
+    """Options that are fixed when an app is created."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME",
+            help="Name by which a native program opens an input. Inputs of a command follow from the "
+            "command.",
+            show_default=False,
+        ),
+    ] = None
+    optional_outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--optional-output", metavar="NAME", help="An output that may be missing.", show_default=False
+        ),
+    ] = None
+    max_output: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of each output.")] = "50MB"
+    gzip_outputs: Annotated[
+        bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
+    ] = False
+    input_template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.xml", help="BOINC input template of a native program.", show_default=False
+        ),
+    ] = None
+    output_template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.xml", help="BOINC output template of a native program.", show_default=False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Options for how answers are checked and assimilated."""
+
+    quorum: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, help="Computers that must agree on each job. Default 1.", show_default=False
+        ),
+    ] = None
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise.",
+            show_default=False,
+        ),
+    ] = None
+    assimilate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="Called with each agreed answer; or folder:PATH to have answers written there.",
+            show_default=False,
+        ),
+    ] = None
+    function_files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--function-files",
+            metavar="FILE…",
+            help="Further files that your functions import.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppLimitOptions:
+    """Options for the requirements and limits of a job."""
+
+    flops_est: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Floating-point operations of one job, estimated. Default 3.6e12.", show_default=False
+        ),
+    ] = None
+    flops_bound: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Jobs that need more are aborted. Default 240 × the estimate.", show_default=False
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.", show_default=False),
+    ] = None
+    disk: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.", show_default=False),
+    ] = None
+    delay_bound: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Deadline of a job, e.g. 36h. Default 7d.", show_default=False),
+    ] = None
+
+    def body(self) -> LimitsBody:
+        """Return the options as an API body; raises ConfigError."""
+        from cobblestone.api_schema.apps import LimitsBody
+        from cobblestone.sdk.app_definition import parse_seconds, parse_size
+
+        return LimitsBody(
+            rsc_fpops_est=self.flops_est,
+            rsc_fpops_bound=self.flops_bound,
+            rsc_memory_bound=None if self.memory is None else parse_size(self.memory),
+            rsc_disk_bound=None if self.disk is None else parse_size(self.disk),
+            delay_bound=None if self.delay_bound is None else parse_seconds(self.delay_bound),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditOptions:
+    """Options for the credit of a job."""
+
+    credit: Annotated[
+        str | None,
+        typer.Option(
+            "--credit",
+            metavar="SYSTEM",
+            help="Credit system; see `cobblestone credit systems`. Default creditnew-deployed.",
+            show_default=False,
+        ),
+    ] = None
+    credit_per_job: Annotated[
+        float | None,
+        typer.Option(min=0, help="With --credit fixed: credit of each job.", show_default=False),
+    ] = None
+    partial_credit: Annotated[
+        bool | None,
+        typer.Option(
+            "--partial-credit/--no-partial-credit",
+            help="Trickle messages of running jobs grant provisional credit.",
+            show_default=False,
+        ),
+    ] = None
+    host_scale_check: Annotated[
+        bool | None,
+        typer.Option(
+            "--host-scale-check/--no-host-scale-check",
+            help="Use only credit scales of proven hosts (against cherry-picking).",
+            show_default=False,
+        ),
+    ] = None
+    credit_per_cpu_second: Annotated[
+        float | None,
+        typer.Option(
+            "--credit-per-cpu-second",
+            min=0,
+            help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
+            show_default=False,
+        ),
+    ] = None
+    credit_function: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="With --credit assigned: called with each result; returns its credit.",
+            show_default=False,
+        ),
+    ] = None
+
+    def body(self) -> CreditBody:
+        """Return the options as an API body."""
+        from cobblestone.api_schema.apps import CreditBody
+
+        return CreditBody(
+            system=self.credit,
+            per_job=self.credit_per_job,
+            partial=self.partial_credit,
+            host_scale_check=self.host_scale_check,
+            per_cpu_second=self.credit_per_cpu_second,
+            function=self.credit_function,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchOptions:
+    """Options for who gets the jobs of an app, and how many."""
+
+    adaptive: Annotated[
+        bool | None,
+        typer.Option(
+            "--adaptive/--no-adaptive",
+            help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
+            show_default=False,
+        ),
+    ] = None
+    redundancy: Annotated[
+        Literal["none", "fine", "coarse"] | None,
+        typer.Option(
+            "--homogeneous",
+            help="Send results of a job to similar computers: none, fine or coarse.",
+            show_default=False,
+        ),
+    ] = None
+    one_version: Annotated[
+        bool | None,
+        typer.Option(
+            "--one-version/--any-version",
+            help="All results of a job use one app version.",
+            show_default=False,
+        ),
+    ] = None
+    locality: Annotated[
+        bool | None,
+        typer.Option(
+            "--locality/--no-locality",
+            help="Send jobs first to computers that have one of their sticky files.",
+            show_default=False,
+        ),
+    ] = None
+    size_classes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=21,
+            help="Number of speed classes of computers; large jobs go to fast ones.",
+            show_default=False,
+        ),
+    ] = None
+    always: Annotated[
+        bool | None,
+        typer.Option(
+            "--always/--not-always",
+            help="One job on every computer at all times: it needs hardly any computing.",
+            show_default=False,
+        ),
+    ] = None
+    beta: Annotated[
+        bool | None,
+        typer.Option(
+            "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
+        ),
+    ] = None
+    show_outputs: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-outputs/--no-show-outputs",
+            help="Volunteers may download the answers that their computers found.",
+            show_default=False,
+        ),
+    ] = None
+    min_version: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Versions below this are not used (100 x major + minor).", show_default=False
+        ),
+    ] = None
+    max_on_host: Annotated[
+        int | None,
+        typer.Option(min=0, help="Most jobs on a computer at a time; 0: no limit.", show_default=False),
+    ] = None
+    max_per_cpu: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs for the CPU at a time, per CPU.", show_default=False)
+    ] = None
+    max_per_gpu: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs for GPUs at a time, per GPU.", show_default=False)
+    ] = None
+    max_per_reply: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: no limit.", show_default=False)
+    ] = None
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Download speed that a computer must have, in bytes per second.",
+            show_default=False,
+        ),
+    ] = None
+    first_day: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Jobs per processor for a computer that has not returned any yet.", show_default=False
+        ),
+    ] = None
+
+    def changes(self) -> AppChanges:
+        """Return the changes as an API body; raises ConfigError."""
+        from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
+        from cobblestone.sdk.app_definition import parse_size
+
+        rules = DispatchBody(
+            adaptive=self.adaptive,
+            homogeneous_redundancy=self.redundancy,
+            homogeneous_app_version=self.one_version,
+            locality=self.locality,
+            size_class_count=self.size_classes,
+            non_cpu_intensive=self.always,
+            min_version=self.min_version,
+            max_jobs_on_host=self.max_on_host,
+            max_jobs_in_progress=self.max_per_cpu,
+            max_gpu_jobs_in_progress=self.max_per_gpu,
+            max_jobs_per_rpc=self.max_per_reply,
+            max_jobs_per_day_init=self.first_day,
+        )
+        limits = None
+        if self.bandwidth is not None:
+            limits = LimitsBody(
+                rsc_bandwidth_bound=0 if self.bandwidth == "0" else parse_size(self.bandwidth)
+            )
+        return AppChanges(
+            dispatch=None if rules == DispatchBody() else rules,
+            limits=limits,
+            beta=self.beta,
+            show_outputs=self.show_outputs,
+        )
+
+
+def spec(
+    name: str,
+    program: ProgramOptions,
+    form: FormOptions,
+    checks: CheckOptions,
+    limits: AppLimitOptions,
+    credit: CreditOptions,
+) -> AppSpec:
+    """Return the description of a new app; raises ConfigError."""
+    from cobblestone.sdk.app_definition import AppSpec, parse_size
+
+    members = given(program, form, checks)
+    for source in ("source", "python", "program"):  # by now they are a module, or a command with files
+        members.pop(source, None)
+    if program.command is None:
+        if program.files or program.stdout or program.wasm or program.portable or program.container:
+            raise typer.BadParameter(
+                "--files, --wasm, --container and --stdout need --command. For a native program:"
+                " cobblestone app version add NAME"
+            )
+    elif form.inputs:
+        raise typer.BadParameter(
+            "--input is for native programs; write {input} or {input:NAME} into --command"
+        )
+    elif form.input_template or form.output_template:
+        raise typer.BadParameter(
+            "templates are for native programs; inputs and outputs follow from --command"
+        )
+    max_output_bytes = int(parse_size(members.pop("max_output")))
+    return AppSpec(
+        name=name, max_output_bytes=max_output_bytes, limits=limits.body(), credit=credit.body(), **members
+    )
+
+
+def changes(
+    program: ProgramOptions,
+    checks: CheckOptions,
+    limits: AppLimitOptions,
+    credit: CreditOptions,
+    *,
+    deprecated: bool | None,
+    functions: ProjectFunctions,
+) -> AppChanges:
+    """Return the changes to an app; raises ConfigError."""
+    from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
+
+    if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):
+        raise typer.BadParameter(
+            "--function-files needs --assimilate, --compare python:… or --credit-function"
+        )
+    bounds, worth = limits.body(), functions.credit(credit.body())
+    return AppChanges(
+        title=program.title,
+        deprecated=deprecated,
+        rules=None if checks.quorum is None else RulesBody(min_quorum=checks.quorum),
+        comparison=None if checks.compare is None else functions.comparison(checks.compare),
+        assimilator=None if checks.assimilate is None else functions.assimilator(checks.assimilate),
+        limits=None if bounds == LimitsBody() else bounds,
+        credit=None if worth == CreditBody() else worth,
+    )
+
+
+def parts(text: str | None) -> list[float]:
+    """Return parts of the computers from a list of percentages with commas."""
+    try:
+        return [float(part) / 100 for part in text.split(",")] if text else []
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,10,50,100") from error

@@ -1,0 +1,422 @@
+"""``cobblestone submit`` and ``batch``: jobs for an app, and their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, Common, batch_ids
+from cobblestone.cli.output import Output, error_console, when
+from cobblestone.cli.work import app_options as o
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.apps import App
+    from cobblestone.sdk import Batch, BatchStatus
+
+
+EXIT_JOBS_FAILED = 3
+
+batch_commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
+BatchArgument = Annotated[
+    int,
+    typer.Argument(metavar="ID", help="Number of the batch.", show_default=False, autocompletion=batch_ids),
+]
+
+
+def register_batch(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(batch_commands, name="batch")
+
+
+def status_lines(status: BatchStatus) -> list[str]:
+    """Return a batch's state as lines for people; the first line names it."""
+    open_ = status.njobs - status.n_success - status.n_error
+    return [
+        f"Batch {status.id} ({status.name}, app {status.app}): {status.state}, {status.fraction_done:.0%}",
+        (
+            f"  jobs {status.njobs}: {status.n_success} done, {status.n_error} failed or cancelled,"
+            f" {status.running} on computers now, {open_ - status.running} waiting"
+        ),
+        *(f"  {note}" for note in status.notes),
+    ]
+
+
+@batch_commands.command("status")
+def show_status(
+    batch_id: BatchArgument,
+    common: Common,
+) -> None:
+    """Show the progress of a batch."""
+    with common.connect() as connected:
+        status = connected.batch(batch_id).status()
+    common.out.show(
+        status,
+        lines=[
+            *status_lines(status),
+            f"  submitted {when(status.created)}, completed {when(status.completed)}",
+        ],
+        essential=[status.state],
+    )
+
+
+@batch_commands.command("list")
+def list_batches(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
+    *,
+    common: Common,
+) -> None:
+    """List batches, newest first."""
+    with common.connect() as connected:
+        found = connected.batches(limit=limit)
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.app,
+            each.state,
+            each.njobs,
+            each.n_success,
+            each.n_error,
+            when(each.created),
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "app", "state", "jobs", "done", "failed", "submitted"],
+        rows,
+        empty="No batches yet. Submit one with: cobblestone submit APP inputs/*",
+        right=("id", "jobs", "done", "failed"),
+    )
+
+
+@batch_commands.command("jobs")
+def list_jobs(
+    batch_id: BatchArgument,
+    common: Common,
+) -> None:
+    """List the jobs of a batch, and why some failed."""
+    with common.connect() as connected:
+        found = list(connected.batch(batch_id).jobs())
+    rows = [
+        (
+            each.id,
+            each.name or "-",
+            each.workunit,
+            each.status,
+            "; ".join(given.file_name or given.name for given in each.inputs) or "-",
+            " ".join(f"{name}={value}" for name, value in each.args.items()) or "-",
+            each.host or "-",
+            each.error or ", ".join(o.name for o in each.outputs),
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "workunit", "status", "inputs", "arguments", "host", "outputs or error"],
+        rows,
+        empty="The batch has no jobs.",
+    )
+
+
+@batch_commands.command("results")
+def results(
+    batch_id: BatchArgument,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the outputs to this folder, with one folder per job, and jobs.csv, which lists them.",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Most seconds to wait.", show_default=False)
+    ] = None,
+    *,
+    common: Common,
+) -> None:
+    """Fetch the answers of a batch: those available now, or with --wait all.
+
+    The exit status is 3 if some jobs have no answer.
+    """
+    from cobblestone.sdk.api.batch import AnswerFolder
+
+    out = common.out
+    with common.connect() as connected:
+        batch = connected.batch(batch_id)
+        if wait:
+            finish(out, batch, to, timeout=timeout)
+            return
+        saved: list[Path] = []
+        found = list(batch.finished())
+        answers = None if to is None else AnswerFolder(to)
+        for result in found:
+            if answers is not None:
+                saved += answers.save(result)
+        _report(out, batch, batch.status(), [result.error for result in found if result.error], saved, to)
+
+
+def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None) -> None:
+    """Wait for a batch with a progress bar, writing outputs as they arrive; exits with the command's status."""
+    from cobblestone.sdk.api.batch import AnswerFolder, batch_progress
+
+    answers = None if to is None else AnswerFolder(to)
+    saved: list[Path] = []
+    errors: list[str] = []
+    with batch_progress() as bar:
+        total = batch.status().njobs
+        task = bar.add_task(batch.name, total=total, failed=0)
+        told: set[str] = set()
+
+        def tell() -> None:
+            """Explain why nothing arrives: a failed job may wait for a volunteer who does not exist."""
+            for note in batch.status().notes:
+                if note not in told:
+                    told.add(note)
+                    bar.console.print(f"Note: {note}", markup=False, highlight=False)
+
+        for result in batch.results(timeout, waiting=tell):
+            if not result.succeeded:
+                errors.append(f"{result.name}: {result.error}")
+            if answers is not None:
+                saved += answers.save(result)
+            bar.update(task, advance=1, failed=len(errors))
+    _report(out, batch, batch.status(), errors, saved, to)
+
+
+def _report(
+    out: Output, batch: Batch, status: BatchStatus, errors: list[str], saved: list[Path], to: Path | None
+) -> None:
+    lines = status_lines(status)
+    lines += [f"  {error}" for error in errors[:20]]
+    if len(errors) > 20:
+        lines.append(f"  … and {len(errors) - 20} more: cobblestone batch jobs {batch.id}")
+    if status.state == "retired":
+        lines.append("The batch is retired: its outputs are deleted.")
+    elif to is not None:
+        lines.append(f"Wrote {len(saved)} {'file' if len(saved) == 1 else 'files'} to {to}.")
+    elif status.n_success:
+        lines.append(f"Write the outputs to a folder: cobblestone batch results {batch.id} --to DIR")
+    out.show(
+        {"batch": status, "errors": errors, "files": [str(path) for path in saved]},
+        lines=lines,
+        essential=saved,
+    )
+    if status.n_error:
+        error_console().file.flush()
+        raise typer.Exit(EXIT_JOBS_FAILED)
+
+
+@batch_commands.command("cancel")
+def cancel(
+    batch_id: BatchArgument,
+    common: Common,
+) -> None:
+    """Cancel the unfinished jobs of a batch; existing answers stay."""
+    with common.connect() as connected:
+        status = connected.batch(batch_id).cancel()
+    common.out.show(status, lines=status_lines(status), essential=[status.state])
+
+
+@batch_commands.command("retry")
+def retry(
+    batch_id: BatchArgument,
+    common: Common,
+) -> None:
+    """Submit the failed or cancelled jobs again, as a new batch."""
+    with common.connect() as connected:
+        status = connected.batch(batch_id).retry().status()
+    common.out.show(status, lines=status_lines(status), essential=[status.id])
+
+
+@batch_commands.command("retire")
+def retire(
+    batch_id: BatchArgument,
+    common: Common,
+) -> None:
+    """Retire a finished batch: the project deletes its outputs."""
+    with common.connect() as connected:
+        status = connected.batch(batch_id).retire()
+    common.out.show(status, lines=status_lines(status), essential=[status.state])
+
+
+def register_submit(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("submit")(submit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """Options that restrict who gets the jobs."""
+
+    for_host: Annotated[
+        int | None,
+        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
+    ] = None
+    for_user: Annotated[
+        int | None,
+        typer.Option(
+            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
+        ),
+    ] = None
+    for_team: Annotated[
+        int | None,
+        typer.Option(
+            "--for-team",
+            metavar="ID",
+            min=1,
+            help="Only for computers of this team's members.",
+            show_default=False,
+        ),
+    ] = None
+
+    def body(self) -> dict[str, int]:
+        """Return the options as an API body."""
+        given = {"host": self.for_host, "user": self.for_user, "team": self.for_team}
+        return {kind: number for kind, number in given.items() if number is not None}
+
+
+def submit(
+    name: o.NameArgument,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="INPUT", help="Input files: one job for each.", show_default=False),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Jobs as .csv (columns: inputs and arguments) or .jsonl, instead of input files.",
+            show_default=False,
+        ),
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.", show_default=False
+        ),
+    ] = None,
+    together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
+    batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",
+    priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
+    *,
+    target: TargetOptions,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.", show_default=False),
+    ] = None,
+    common: Common,
+) -> None:
+    """Submit jobs: one for each input file, or those of a list.
+
+    Values of --arg hold for all jobs; a list of jobs can have its own.
+    """
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TransferSpeedColumn,
+    )
+
+    from cobblestone.cli.output import error_console
+
+    args = read_arguments(arg or [])
+    out = common.out
+    with common.connect() as connected:
+        items = _items(connected.app(name), inputs or [], jobs, together=together)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+        )
+        with Progress(*columns, console=error_console(), transient=True) as bar:
+            task = bar.add_task("Reading the input files …", total=None)
+
+            def sending(sent: int, total: int) -> None:
+                doing = "Uploading …" if sent < total else "The server is checking and storing …"
+                bar.update(task, completed=sent, total=total, description=doing)
+
+            batch = connected.submit(
+                name,
+                items,
+                args=args,
+                name=batch_name,
+                priority=priority,
+                target=target.body(),
+                progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
+                sending=sending,
+            )
+        status = batch.status()
+        if wait or to is not None:
+            out.say(f"Batch {batch.id}: {status.njobs} jobs.")
+            finish(out, batch, to, timeout=None)
+            return
+        out.show(status, lines=_submitted(status, name, running=connected.running), essential=[batch.id])
+
+
+def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
+    """Return the lines about what was submitted, and the next steps."""
+    if running:
+        following = f"Answers: cobblestone batch results {status.id} --wait --to DIR"
+    else:
+        following = "The project is not running; its jobs wait. Start it with: cobblestone run"
+    first = f"Submitted batch {status.id}: {status.njobs} jobs of {app}."
+    return [first, *status_lines(status)[1:], "", following]
+
+
+def read_arguments(given: list[str]) -> dict[str, str]:
+    """Return the values of ``--arg``."""
+    found: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"--arg {text!r}: write NAME=VALUE")
+        if key in found:
+            raise typer.BadParameter(f"--arg {key} is given twice")
+        found[key] = value
+    return found
+
+
+def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -> Iterable[object]:
+    """Return what to submit; errors are found before anything is sent."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.api.jobs import Job, read_jobs
+
+    names = [slot.name for slot in app.inputs]
+    if jobs is not None:
+        if inputs:
+            raise typer.BadParameter("give input files, or --jobs, not both")
+        found = list(read_jobs(jobs, input_names=names))
+        if not found:
+            raise JobError(f"{jobs} has no jobs.")
+        return found
+    missing = [path for path in inputs if not path.is_file()]
+    if missing:
+        what = "is a folder: write its files, e.g. DIR/*" if missing[0].is_dir() else "does not exist"
+        raise JobError(f"The input file {missing[0]} {what}.")
+    if not inputs:
+        if names:
+            raise JobError(
+                f"Jobs of {app.name} need {len(names)} input file{'s' if len(names) > 1 else ''} ({', '.join(names)})."
+                f" Example: cobblestone submit {app.name} inputs/*"
+            )
+        return [Job()]
+    if together:
+        return [Job(inputs=list(inputs))]
+    if len(names) > 1:
+        raise JobError(
+            f"A job of {app.name} has {len(names)} input files ({', '.join(names)}), so a plain list is ambiguous. Write"
+            f" the jobs to a table with these columns and give it with --jobs; or use --together for one job."
+        )
+    return inputs

@@ -1,0 +1,238 @@
+"""Options for the program of an app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """The program and its outputs."""
+
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a'
+            " native program: add its executables with `app version add`.",
+            show_default=False,
+        ),
+    ] = None
+    files: FilesOption = None
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            metavar="FILE",
+            help="A program of any kind: cobblestone finds the best way to run it on volunteers' "
+            "computers, gives the reason, and uses it if nothing more is needed.",
+            show_default=False,
+        ),
+    ] = None
+    wasm: Annotated[
+        Path | None,
+        typer.Option(
+            "--wasm",
+            metavar="FILE.wasm",
+            help="A WebAssembly module for the command, the same on Windows, macOS and Linux; the "
+            "command's first word is its name.",
+            show_default=False,
+        ),
+    ] = None
+    source: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--source",
+            metavar="FILE.c",
+            help="C or C++ source, compiled to such a module; repeat it for more files.",
+            show_default=False,
+        ),
+    ] = None
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python",
+            metavar="FILE.py",
+            help='A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}".',
+            show_default=False,
+        ),
+    ] = None
+    portable: Annotated[
+        bool,
+        typer.Option(
+            "--portable",
+            help="Include Python as WebAssembly: the program runs on every Windows, macOS and Linux "
+            "computer, but more slowly.",
+        ),
+    ] = False
+    requirements: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.txt",
+            help="Pure Python packages to include with a portable program.",
+            show_default=False,
+        ),
+    ] = None
+    in_browsers: Annotated[
+        bool,
+        typer.Option(
+            "--browser",
+            help="Also compute it in visitors' browsers, on the project's page /compute; for "
+            "WebAssembly or a bundle, and a quorum of 2 or more.",
+        ),
+    ] = False
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="FILE.txt",
+            help="Packages, also compiled ones, to include with a bundled Python: for Windows, macOS "
+            "and Linux.",
+            show_default=False,
+        ),
+    ] = None
+    bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of the bundled Python.")] = (
+        "3.12"
+    )
+    container: Annotated[
+        Path | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE.tar",
+            help="An image, saved by podman or docker, in which the command runs: for Linux "
+            "computers that have podman or docker.",
+            show_default=False,
+        ),
+    ] = None
+    installed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--installed",
+            metavar="MODULE",
+            help="A Python module that all your volunteers' computers have, so it is not included.",
+            show_default=False,
+        ),
+    ] = None
+    title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
+    platforms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--platform",
+            help="Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
+            show_default=False,
+        ),
+    ] = None
+    plan_class: Annotated[
+        str, typer.Option(help="Requirements of a command: a class of plan_classes.toml.")
+    ] = ""
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            metavar="NAME",
+            help="An output file that the program writes. Not needed for those named in the command.",
+            show_default=False,
+        ),
+    ] = None
+    stdout: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Save what the program prints as this output.", show_default=False),
+    ] = None
+
+
+def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None]) -> ProgramOptions:
+    """Return the options with the module built and all that the app needs downloaded: minutes the first time.
+
+    Raises:
+        JobError, ConfigError: it cannot be compiled or run, or something cannot be fetched.
+    """
+    if sum(map(bool, (program.program, program.wasm, program.source, program.python))) > 1:
+        raise typer.BadParameter("--program, --wasm, --source and --python exclude each other")
+    if program.program is not None:
+        program = _chosen(program, program.program, say)
+    elif is_new:
+        _hint(program, say)
+    if program.python is not None:
+        program = replace(
+            program,
+            files=[program.python, *(program.files or [])],
+            command=program.command
+            or (f"python3 {program.python.name} {{input}} {{output}}" if is_new else None),
+        )
+    if program.bundle and (program.portable or program.wasm or program.source):
+        raise typer.BadParameter(
+            "--bundle is for a command that runs Python: without --portable, --wasm and --source"
+        )
+    if program.container and (program.bundle or program.portable or program.wasm or program.source):
+        raise typer.BadParameter(
+            "--container includes all that the command needs: without --bundle, --portable, "
+            "--wasm and --source"
+        )
+    if program.requirements and not program.portable and is_new:
+        raise typer.BadParameter("--requirements needs --portable")
+    if program.source or program.wasm or program.portable:
+        from cobblestone.sdk.packing.wasm_package import compile_source, prepare
+
+        if program.source:
+            program = replace(program, wasm=compile_source(program.source, say=say))
+        prepare(program.wasm, program.platforms or [], say=say)
+    return program
+
+
+def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> ProgramOptions:
+    """Return the options of the best way to run a program.  Raises JobError if it needs more than the program."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.packing.program_advice import Way, advise
+
+    advice = advise(path)
+    command = program.command or f"{path.stem} {{input}} {{output}}"
+    if advice.way is Way.PORTABLE and not advice.packages:
+        chosen = replace(program, program=None, python=path, portable=True)
+    elif advice.way is Way.SOURCE:
+        chosen = replace(program, program=None, source=[path], command=command)
+    elif advice.way is Way.MODULE and path.suffix == ".wasm":
+        chosen = replace(program, program=None, wasm=path, command=command)
+    elif advice.way is Way.COMMAND:
+        files = [path, *(program.files or [])]
+        start = f"python3 {path.name}" if path.suffix == ".py" else f"./{path.name}"
+        command = program.command or f"{start} {{input}} {{output}}"
+        chosen = replace(program, program=None, files=files, command=command)
+    else:
+        raise JobError(f"The program alone is not enough. {advice.text}")
+    say(advice.reason)
+    return chosen
+
+
+def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
+    """Suggest what would reach more computers than a Python command."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.packing.program_advice import Way, advise
+
+    words = (program.command or "").split()
+    scripts = [file for file in program.files or [] if file.name in words[1:2]]
+    if (
+        program.portable
+        or program.installed
+        or program.bundle
+        or program.container
+        or not scripts
+        or words[0] not in ("python3", "python")
+    ):
+        return
+    try:
+        advice = advise(scripts[0])
+    except JobError:  # said where files are read
+        return
+    if advice.way is Way.PORTABLE:
+        say(f"Computers without Python, such as most with Windows, get no jobs of this app. {advice.reason}")

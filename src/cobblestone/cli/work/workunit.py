@@ -1,0 +1,238 @@
+"""``cobblestone workunit`` and ``trickle``: single jobs, and messages of running jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.output import size, when
+from cobblestone.domain.work import JobState
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.batches import Task, WorkunitDetails
+
+
+workunit_commands = Commands(no_args_is_help=True, help="Single workunits.")
+WorkunitArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID",
+        min=1,
+        help="Number of the workunit; see `workunit list` and `cobblestone find`.",
+        show_default=False,
+    ),
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.", show_default=False)
+]
+
+
+def register_workunit(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(workunit_commands, name="workunit")
+
+
+@workunit_commands.command("list")
+def list_workunits(
+    app: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of an app.", show_default=False)
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
+    ] = None,
+    status: Annotated[
+        JobState | None, typer.Option(help="Only those with this status.", show_default=False)
+    ] = None,
+    *,
+    page: PageOptions,
+    common: Common,
+) -> None:
+    """List workunits, newest first; a filter by app or status searches the newest 20,000."""
+    with common.connect() as connected:
+        found = connected.operation.workunits(
+            limit=page.limit, before=page.before, app=app, batch=batch, status=status
+        )
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.label or "-",
+            each.app,
+            each.batch,
+            each.status,
+            each.priority,
+            when(each.created),
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "job", "app", "batch", "status", "priority", "made"],
+        rows,
+        empty="No workunits.",
+        right=("id", "batch", "priority"),
+    )
+
+
+@workunit_commands.command("show")
+def show(
+    workunit: NameArgument,
+    common: Common,
+) -> None:
+    """Describe a workunit: limits, rules, and the state of its results."""
+    with common.connect() as connected:
+        found = connected.operation.workunit(workunit)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+def _lines(found: WorkunitDetails) -> list[str]:
+    return [
+        f"Workunit {found.id} ({found.name}{f', job {found.label}' if found.label else ''}), app {found.app}: {found.status}",
+        f"  batch        {found.batch or '-'}, created {when(found.created)}, priority {found.priority}",
+        f"  inputs       {', '.join(found.inputs) or '-'}",
+        f"  quorum       {found.min_quorum} of {found.target_nresults}",
+        (
+            f"  at most      {found.max_total_results} results, {found.max_error_results} failed,"
+            f" {found.max_success_results} successful ones"
+        ),
+        f"  estimate     {found.rsc_fpops_est:.3g} FLOPs, aborted beyond {found.rsc_fpops_bound:.3g}",
+        (
+            f"  bounds       {size(found.rsc_memory_bound)} memory, {size(found.rsc_disk_bound)} disk,"
+            f" {found.delay_bound / 3600:g} h to the deadline"
+        ),
+        *(_task_line(each, found.canonical_result) for each in found.tasks),
+        f"What happens to it: cobblestone explain workunit {found.id}",
+    ]
+
+
+def _task_line(task: Task, canonical: int | None) -> str:
+    where = f" on host {task.computer}" if task.computer else ""
+    state = f"{task.state or 'not sent'}{', canonical' if task.id == canonical else ''}"
+    ended = f", reported {when(task.reported)}" if task.reported else ""
+    failed = f". {task.exit_meaning}" if task.exit_status else ""
+    return f"  result       {task.id} {task.name}{where}: {state}{ended}{failed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """Editable rules of an unfinished workunit."""
+
+    priority: Annotated[
+        int | None, typer.Option(help="Higher priorities are sent first.", show_default=False)
+    ] = None
+    max_error_results: Annotated[
+        int | None, typer.Option(min=0, help="Most failed results.", show_default=False)
+    ] = None
+    max_total_results: Annotated[
+        int | None, typer.Option(min=1, help="Most results in total.", show_default=False)
+    ] = None
+    max_success_results: Annotated[
+        int | None, typer.Option(min=1, help="Most successful results without agreement.", show_default=False)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkunitLimits:
+    """Editable limits of an unfinished workunit."""
+
+    rsc_fpops_bound: Annotated[
+        float | None,
+        typer.Option("--fpops-bound", help="Operations after which it is aborted.", show_default=False),
+    ] = None
+    rsc_memory_bound: Annotated[
+        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.", show_default=False)
+    ] = None
+    rsc_disk_bound: Annotated[
+        float | None, typer.Option("--disk-bound", help="Disk bound in bytes.", show_default=False)
+    ] = None
+    delay_bound: Annotated[
+        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.", show_default=False)
+    ] = None
+
+
+@workunit_commands.command("edit")
+def edit(
+    workunit: NameArgument,
+    rules: RuleOptions,
+    limits: WorkunitLimits,
+    common: Common,
+) -> None:
+    """Change an unfinished workunit, for results sent from now on."""
+    from cobblestone.api_schema.apps import LimitsBody
+    from cobblestone.api_schema.batches import WorkunitChanges
+
+    changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
+    if changes == WorkunitChanges():
+        raise typer.BadParameter("give what to change, such as --priority or --delay-bound")
+    with common.connect() as connected:
+        found = connected.operation.change_workunit(workunit, changes)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+@workunit_commands.command("cancel")
+def cancel(
+    workunit_id: WorkunitArgument,
+    common: Common,
+) -> None:
+    """Cancel a workunit; hosts that compute it are told at their next contact."""
+    with common.connect() as connected:
+        done = connected.operation.cancel_workunit(workunit_id)
+    common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
+
+
+@workunit_commands.command("retry")
+def retry(
+    workunit_id: WorkunitArgument,
+    common: Common,
+) -> None:
+    """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
+    with common.connect() as connected:
+        done = connected.operation.retry_workunit(workunit_id)
+    if done.new_batch is None:
+        line = f"Workunit {workunit_id} continues: it may fail as many times again."
+    else:
+        line = f"Workunit {workunit_id} is retried as batch {done.new_batch}."
+    common.out.show(done, lines=[line], essential=[done.new_batch or workunit_id])
+
+
+trickle_commands = Commands(no_args_is_help=True, help="Messages of running jobs, in both directions.")
+
+
+def register_trickle(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(trickle_commands, name="trickle")
+
+
+@trickle_commands.command("list")
+def list_trickles(
+    after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
+    *,
+    common: Common,
+) -> None:
+    """List messages from running jobs, oldest first."""
+    with common.connect() as connected:
+        found = connected.admin.trickles(after=after)
+    common.out.table(
+        found,
+        ("number", "result", "variety", "received", "text"),
+        [(each.id, each.result, each.variety, when(each.received), each.text) for each in found],
+        empty="No job has sent any message.",
+        right=("number",),
+    )
+
+
+@trickle_commands.command("send")
+def send(
+    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
+    common: Common,
+) -> None:
+    """Send a message to a running job: its program gets it from receive_trickles()."""
+    with common.connect() as connected:
+        made = connected.admin.send_trickle(result, text)
+    common.out.show(
+        made, lines=[f"Message {made.id} is sent at the computer's next contact."], essential=[made.id]
+    )

@@ -1,0 +1,104 @@
+"""Events for the decision core: changes in jobs, and possible changes while the client was not running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cobblestone.client.projects.scheduler_reply import describe_job, missing_files
+from cobblestone.client.records.decisions import job_id, job_place
+from cobblestone.client.records.measurements import known_times
+from cobblestone.client.records.state import ClientDatabase
+from cobblestone.policy.client.core.events import (
+    AvailabilityKnown,
+    DevicesChanged,
+    DownloadStalled,
+    Event,
+    HostOn,
+    JobFailed,
+    JobFinished,
+    JobsFound,
+    PreferencesChanged,
+    ProjectAttached,
+    TaskStopped,
+)
+from cobblestone.policy.client.core.state import CoreState, Phase
+from cobblestone.policy.client.core.values import JobDescription
+from cobblestone.wire.client.records import ClientJobState, ProjectContent
+
+if TYPE_CHECKING:
+    from cobblestone.client.daemon.daemon import Client
+
+
+_CHANGEABLE = ("cpus", "gpus", "exact_fraction", "report_immediately")
+
+
+def changed_descriptions(state: ClientDatabase, core: CoreState) -> tuple[JobDescription, ...]:
+    """Return the jobs whose descriptions in the core differ from those that the volunteer's files give now."""
+    found: list[JobDescription] = []
+    for content in state.contents.values():
+        for job in content.jobs.values():
+            known = core.by_id.get(job_id(job.project, job.name))
+            if known is None:
+                continue
+            now = describe_job(content, job)
+            if any(getattr(now, name) != getattr(known, name) for name in _CHANGEABLE):
+                found.append(now)
+    return tuple(found)
+
+
+def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> list[DownloadStalled]:
+    """Return which jobs wait for files that do not arrive, or no longer do: they are no work for devices."""
+    found: list[DownloadStalled] = []
+    for known in core.jobs:
+        if known.phase is not Phase.DOWNLOADING:
+            continue
+        project, name = job_place(known.id)
+        content = state.contents.get(project)
+        job = content.jobs.get(name) if content else None
+        if content is None or job is None:
+            continue
+        stalled = any(
+            file.num_retries > 0 and file.next_request_time > now for file in missing_files(content, job)
+        )
+        if stalled != known.stalled:
+            found.append(DownloadStalled(now, known.id, stalled))
+    return found
+
+
+def events_at_start(client: Client) -> list[Event]:
+    """Return the events after a restart: processes are gone; everything else is as the core remembers it, or is sent again."""
+    now, conditions = client.clock(), client.conditions
+    core = client.decisions.core.state
+    events: list[Event] = [HostOn(now)]
+    times = known_times(client.state.notes.time_stats)
+    if times is not None and not client.decisions.restored:
+        events.append(AvailabilityKnown(now, times))
+    events += [
+        PreferencesChanged(now, conditions.scheduling()),
+        DevicesChanged(now, conditions.devices()),
+    ]
+    known = {job.id for job in (*core.jobs, *core.finished)}
+    for content in client.state.contents.values():
+        events.append(ProjectAttached(now, conditions.describe_project(content)))
+        events += _unknown_jobs(content, known, now)
+    events += [
+        TaskStopped(now, job.id)
+        for job in core.jobs
+        if job.phase in (Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING)
+    ]
+    return events
+
+
+def _unknown_jobs(content: ProjectContent, known: set[str], now: float) -> list[Event]:
+    jobs = [job for job in content.jobs.values() if job_id(job.project, job.name) not in known]
+    if not jobs:
+        return []
+    events: list[Event] = [JobsFound(now, tuple(describe_job(content, job) for job in jobs))]
+    for job in jobs:
+        if job.completed_time:
+            kind = (
+                JobFinished if job.state in (ClientJobState.UPLOADING, ClientJobState.UPLOADED) else JobFailed
+            )
+            uploading = job.state is ClientJobState.UPLOADING
+            events.append(kind(now, job_id(job.project, job.name), job.final_elapsed_time, uploading))
+    return events

@@ -1,0 +1,324 @@
+"""Contacts with projects: attaching, scheduler requests for the core, and answers to questions about stored files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cobblestone.client.projects.scheduler_reply import take_reply
+from cobblestone.client.projects.scheduler_request import make_request
+from cobblestone.client.projects.web import ProjectNotReached, contact_scheduler, fetch_schedulers
+from cobblestone.client.records.decisions import job_place
+from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound, RemoteProtocolError
+from cobblestone.ops.files import write_private
+from cobblestone.policy.client.core.events import (
+    ContactAsked,
+    ContactFailed,
+    ContactProject,
+    ProjectAttached,
+    ProjectDetached,
+)
+from cobblestone.policy.storage import answer_of
+from cobblestone.wire.client.objects import write_account_file
+from cobblestone.wire.client.records import (
+    FileAnswer,
+    FileStatus,
+    JobRecord,
+    ProjectContent,
+    ProjectRecord,
+    RpcReason,
+)
+from cobblestone.wire.project.pages import canonical_master_url
+from cobblestone.wire.scheduler.reply import FileChallenge
+from cobblestone.wire.scheduler.request_writer import write_scheduler_request
+
+if TYPE_CHECKING:
+    from cobblestone.client.daemon.daemon import Client
+
+
+def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChallenge) -> FileAnswer | None:
+    """Answer a question from the file in the project's folder; None if there is no such file, or it is not a kept one.
+
+    Only files that the project sent us are read, and no links: the answer must not tell a project anything about other files.
+    """
+    file = content.files.get(challenge.file_name)
+    if (
+        file is None
+        or not file.keep
+        or file.own
+        or file.status not in (FileStatus.PRESENT, FileStatus.UPLOADED)
+    ):
+        return None
+    try:
+        descriptor = os.open(folder / challenge.file_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            found = os.pread(descriptor, challenge.length, challenge.offset)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return FileAnswer(
+        file_name=challenge.file_name, nonce=challenge.nonce, answer=answer_of(challenge.nonce, found)
+    )
+
+
+MASTER_AGAIN_AFTER = 10
+"""Failed contacts after which the front page is read again: the scheduler may have moved."""
+REASONS = {
+    "user": RpcReason.USER,
+    "trickle": RpcReason.TRICKLE_UP,
+    "account_manager": RpcReason.ACCOUNT_MANAGER,
+    "project": RpcReason.PROJECT,
+}
+ABORTED_BY_USER = 203
+DETACHED = "the project was removed"
+
+
+class Contacts:
+    """Attaches, detaches and contacts projects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._state = client.state
+        self._journal = client.journal
+
+    # -- belonging to projects ----------------------------------------------------------------------------
+
+    def attach(
+        self, url: str, authenticator: str, *, name: str = "", email: str = "", by_manager: bool = False
+    ) -> ProjectContent:
+        """Attach to a project.
+
+        Raises:
+            Conflict: the client does so already.
+            RemoteProtocolError: the address or the key cannot be one.
+        """
+        master_url = canonical_master_url(url)
+        if not authenticator or not all("!" <= c <= "~" for c in authenticator) or len(authenticator) > 255:
+            raise RemoteProtocolError("The account key is missing or invalid.")
+        if self.find(master_url) is not None:
+            raise Conflict("Already attached to project")
+        folder = self._client.folders.project(master_url)
+        project = ProjectRecord(
+            master_url=master_url,
+            authenticator=authenticator,
+            project_name=name,
+            email_addr=email,
+            attached_via_acct_mgr=by_manager,
+            project_dir=str(folder),
+            sched_rpc_pending=RpcReason.INIT,
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        content = ProjectContent(project=project)
+        self._state.contents[master_url] = content
+        for problem in self._client.conditions.read_own_apps(content):
+            self._journal.alert(problem, master_url)
+        self._state.put_project(project)
+        self.write_account(project)
+        self._journal.say(
+            "Attached to the project" + (" by the account manager" if by_manager else ""), master_url
+        )
+        now = self._client.clock()
+        self._client.post(
+            ProjectAttached(now, self._client.conditions.describe_project(content)),
+            ContactAsked(now, master_url, "account_manager" if by_manager else "user"),
+        )
+        return content
+
+    def find(self, url: str) -> ProjectContent | None:
+        """Return the project with that address; http and https are the same place."""
+        with contextlib.suppress(RemoteProtocolError):
+            wanted = canonical_master_url(url).partition("://")[2]
+            return next((c for u, c in self._state.contents.items() if u.partition("://")[2] == wanted), None)
+        return None
+
+    def get(self, url: str) -> ProjectContent:
+        """Return the project with that address.  Raises NotFound."""
+        found = self.find(url)
+        if found is None:
+            raise NotFound("No such project")
+        return found
+
+    async def detach(self, content: ProjectContent) -> None:
+        """Detach from a project: end its jobs, forget its state, remove its files."""
+        url = content.project.master_url
+        self._client.transfers.forget(url)
+        await self._client.jobs.end_all(content, ABORTED_BY_USER, DETACHED)
+        self._client.drain()
+        if url not in self._state.contents:
+            return
+        self._journal.say("Detached from the project", url)
+        self._state.drop_project(url)
+        self._client.post(ProjectDetached(self._client.clock(), url))
+        self._client.drain()
+        self._client.folders.account_file(url).unlink(missing_ok=True)
+        await asyncio.to_thread(shutil.rmtree, self._client.folders.project(url), True)
+
+    async def reset(self, content: ProjectContent) -> None:
+        """Reset a project: remove jobs and files, and keep the account."""
+        project = content.project
+        await self.detach(content)
+        fresh = self.attach(
+            project.master_url, project.authenticator, name=project.project_name, email=project.email_addr
+        )
+        fresh.project.attached_via_acct_mgr = project.attached_via_acct_mgr
+        fresh.project.resource_share, fresh.project.share_from_manager = (
+            project.resource_share,
+            project.share_from_manager,
+        )
+        fresh.project.host, fresh.project.user = project.host, project.user
+        fresh.project.rpc_seqno, fresh.project.code_sign_key = project.rpc_seqno, project.code_sign_key
+        fresh.project.credit = project.credit
+
+    def write_account(self, project: ProjectRecord) -> None:
+        """Write the account file with which BOINC's client would attach to the project."""
+        text = f'<?xml version="1.0"?>\n{write_account_file(project)}'
+        write_private(self._client.folders.account_file(project.master_url), text.encode())
+
+    def ask(self, content: ProjectContent, why: str = "user") -> None:
+        """Request a contact."""
+        content.project.sched_rpc_pending = REASONS[why]
+        self._client.post(ContactAsked(self._client.clock(), content.project.master_url, why))
+
+    # -- contacts -----------------------------------------------------------------------------------------
+
+    async def contact(self, wanted: ContactProject) -> None:
+        """Carry out a contact; report the outcome to the core."""
+        content = self._state.contents.get(wanted.project)
+        if content is None:
+            return
+        project = content.project
+        if project.scheduler_rpc_in_progress:
+            return
+        project.scheduler_rpc_in_progress = True
+        try:
+            await self._contact(content, wanted)
+        except (
+            Exception
+        ) as error:  # a full disk, too: the core contacts nobody until it hears how this contact went
+            if self._attached(content):
+                self._failed(project, error)
+            if not isinstance(error, CobblestoneError):
+                raise
+        finally:
+            project.scheduler_rpc_in_progress = False
+
+    def _failed(self, project: ProjectRecord, error: Exception) -> None:
+        project.nrpc_failures += 1
+        project.master_url_fetch_pending |= project.nrpc_failures % MASTER_AGAIN_AFTER == 0
+        self._state.put_project(project)
+        self._journal.say(f"The contact failed: {error}", project.master_url)
+        contact = self._client.decisions.core.state.contact
+        if contact is not None and contact.project == project.master_url:
+            self._client.post(ContactFailed(self._client.clock(), project.master_url))
+
+    def _attached(self, content: ProjectContent) -> bool:
+        """Return whether the project is still attached, and was not detached and attached again during a contact."""
+        return self._state.contents.get(content.project.master_url) is content
+
+    async def _contact(self, content: ProjectContent, wanted: ContactProject) -> None:
+        project, client = content.project, self._client
+        if project.master_url_fetch_pending or not project.scheduler_urls:
+            try:
+                project.scheduler_urls = await fetch_schedulers(client.http, project.master_url)
+            except ProjectNotReached:
+                project.master_fetch_failures += 1
+                raise
+            project.master_url_fetch_pending, project.master_fetch_failures = False, 0
+        if not self._attached(content):
+            return
+        project.rpc_seqno += 1
+        self._state.put_project(project)
+        self._state.flush()  # a number is never used twice
+        self._announce(content, wanted)
+        body = write_scheduler_request(make_request(self._state, content, wanted, client.facts()))
+        read, _ = await contact_scheduler(client.http, project.scheduler_urls, body, client.rng)
+        if not self._attached(content):
+            return
+        now = client.clock()
+        project.nrpc_failures, project.last_rpc_time = 0, now
+        project.sched_rpc_pending = RpcReason.NONE
+        taken = take_reply(self._state, self._journal, content, read, reported=wanted.report, now=now)
+        challenge = read.reply.file_challenge
+        project.file_answer = (
+            answer_challenge(content, client.folders.project(project.master_url), challenge)
+            if challenge
+            else None
+        )
+        self._state.put_project(project)
+        reported = [content.jobs[name] for _, name in map(job_place, wanted.report) if name in content.jobs]
+        done = [job for job in reported if job.got_server_ack]
+        for job in done:
+            self._remember(content, job, now)
+        client.jobs.forget(content, done)
+        if taken.description_changed:
+            client.post(ProjectAttached(now, client.conditions.describe_project(content)))
+        client.post(taken.event)
+        client.drain()
+        client.conditions.take_preferences(taken.preferences, project)
+        if taken.moved_to:
+            self._journal.say(f"The project says that its address is {taken.moved_to}", project.master_url)
+        self.write_account(project)
+        client.jobs.fetch_missing(content)
+        for name, text in taken.trickle_downs:
+            if client.jobs.runner is not None:
+                client.jobs.runner.deliver_trickle(name, text)
+        client.transfers.poll()
+        if project.detach_when_done and not content.jobs:
+            client.background(self.detach(content))
+
+    def _remember(self, content: ProjectContent, job: JobRecord, now: float) -> None:
+        """Write a reported job to the history."""
+        workunit, version = content.workunits.get(job.result.wu_name), content.version_of(job)
+        fpops = workunit.rsc_fpops_est if workunit else 0.0
+        self._state.add_history(
+            job,
+            app=workunit.app_name if workunit else "",
+            reported=now,
+            outcome=job.state.name.lower(),
+            estimate=fpops / version.flops if version and version.flops else 0.0,
+            fpops=fpops,
+        )
+
+    def _announce(self, content: ProjectContent, wanted: ContactProject) -> None:
+        parts: list[str] = []
+        if wanted.report:
+            parts.append(f"reporting {len(wanted.report)} task{'s' if len(wanted.report) > 1 else ''}")
+        asked = [
+            f"{r.seconds:.0f} s for {device or 'CPU'}"
+            for device, r in wanted.requests.items()
+            if r.seconds > 0
+        ]
+        parts.append(f"requesting new tasks: {', '.join(asked)}" if asked else "not requesting tasks")
+        url = content.project.master_url
+        self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
+
+    def look(self, now: float) -> None:
+        """Detach from projects that are now idle, and show the core's figures."""
+        core = self._client.decisions.core.state
+        for known in core.projects:
+            content = self._state.contents.get(known.description.id)
+            if content is None:
+                continue
+            project = content.project
+            project.min_rpc_time = known.not_before
+            project.next_rpc_time = known.contact_by if known.contact_by < 1e12 else 0.0
+            project.backoff_time = {device: end for device, (_, end) in known.backoffs.items()}
+            project.backoff_interval = {device: length for device, (length, _) in known.backoffs.items()}
+            if project.detach_when_done and not content.jobs and now - project.last_rpc_time > 60:
+                self._client.background(self.detach(content))
+
+    async def measure_disk(self) -> None:
+        """Measure the disk usage of projects."""
+        client = self._client
+        for content in list(self._state.contents.values()):
+            folder = client.folders.project(content.project.master_url)
+            content.project.disk_usage = await asyncio.to_thread(client.folders.used_by, folder)
+        await client.conditions.measure_disk()

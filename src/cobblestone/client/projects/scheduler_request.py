@@ -1,0 +1,219 @@
+"""Builds the scheduler request of one contact from the client's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cobblestone.client.records.decisions import job_place
+from cobblestone.client.records.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
+from cobblestone.client.records.state import ClientDatabase
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.policy.client.core.values import CPU, ResourceRequest
+from cobblestone.wire.client.records import (
+    ClientJobState,
+    FileAnswer,
+    FileRecord,
+    FileStatus,
+    JobRecord,
+    ProjectContent,
+)
+from cobblestone.wire.project.preferences import GlobalPreferences
+from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage, HostInfo, TimeStats
+from cobblestone.wire.scheduler.job import AppVersionBlock
+from cobblestone.wire.scheduler.request import (
+    ClientAppVersion,
+    InProgressResult,
+    MsgFromHost,
+    OtherResult,
+    ReportedFile,
+    ReportedResult,
+    SchedulerRequest,
+    StickyFile,
+)
+
+NOTHING = ResourceRequest(0.0)
+LEAST_REQUEST = 1.0
+"""Seconds; the first contact of a new host asks for so much, to be given something to start with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedHost:
+    """The description of this computer for projects."""
+
+    host: HostInfo
+    coprocs: tuple[CoprocRequest, ...]
+    platforms: tuple[str, ...]
+    preferences: str  #: the ``<global_preferences>`` in force
+    stored_preferences: str = ""  #: those that a project or account manager gave
+    used_by_all: float = 0.0
+    time_stats: TimeStats = TimeStats()
+    sandboxed: bool = False
+    several_clients: bool = False  #: there may be more than one client on this computer
+
+
+def make_request(
+    state: ClientDatabase, content: ProjectContent, contact: ContactProject, facts: ReportedHost
+) -> SchedulerRequest:
+    """Return the request of one contact."""
+    project = content.project
+    reported = [content.jobs[name] for name in map(_name, contact.report) if name in content.jobs]
+    others = [job for job in content.jobs.values() if not job.ready_to_report]
+    versions = _versions(content, others)
+    cpu = contact.requests.get(CPU, NOTHING)
+    shares = [c.project.resource_share for c in state.contents.values()]
+    runnable = [c.project.resource_share for c in state.contents.values() if not c.project.suspended_via_gui]
+    return SchedulerRequest(
+        authenticator=project.authenticator,
+        hostid=project.host.id,
+        rpc_seqno=project.rpc_seqno,
+        client_version=VERSION_NUMBER,
+        client_version_text=VERSION_TEXT,
+        resource_share_fraction=_part(project.resource_share, shares),
+        rrs_fraction=_part(project.resource_share, runnable),
+        prrs_fraction=_part(project.resource_share, runnable),
+        duration_correction_factor=contact.correction,
+        allow_multiple_clients=facts.several_clients,
+        sandbox=facts.sandboxed,
+        work_req_seconds=max((each.seconds for each in contact.requests.values()), default=0.0),
+        cpu_req_secs=cpu.seconds,
+        cpu_req_instances=cpu.instances,
+        cpu_estimated_delay=cpu.delay,
+        client_cap_plan_class=True,
+        client_cap_file_challenge=True,
+        platforms=("anonymous", *facts.platforms) if project.anonymous_platform else facts.platforms,
+        code_sign_key=project.code_sign_key,
+        working_global_preferences=GlobalPreferences(text=facts.preferences) if facts.preferences else None,
+        global_preferences=GlobalPreferences(text=facts.stored_preferences)
+        if facts.stored_preferences
+        else None,
+        cross_project_id=project.user.cross_project_id,
+        time_stats=facts.time_stats,
+        net_stats=state.notes.net_stats,
+        host_info=facts.host,
+        disk_usage=DiskUsage(
+            d_boinc_used_total=facts.used_by_all,
+            d_boinc_used_project=project.disk_usage,
+            d_project_share=project.disk_share,
+        ),
+        coprocs=tuple(_coproc(each, contact.requests) for each in facts.coprocs),
+        results=tuple(_report(content, job) for job in reported),
+        trickles=tuple(
+            MsgFromHost(result_name=job, time=time, variety=variety, text=text)
+            for _, job, time, variety, text in state.trickles(project.master_url)
+        ),
+        sticky_files=tuple(
+            _sticky_file(file, project.file_answer)
+            for file in content.files.values()
+            if file.keep and file.status in (FileStatus.PRESENT, FileStatus.UPLOADED)
+        ),
+        app_versions=tuple(map(_version, versions)),
+        other_results=tuple(_other(content, job, versions) for job in others),
+        other_results_listed=True,
+        in_progress_results=_in_progress(contact),
+        client_brand=BRAND,
+    )
+
+
+def _name(identity: str) -> str:
+    return job_place(identity)[1]
+
+
+def _sticky_file(file: FileRecord, answer: FileAnswer | None) -> StickyFile:
+    if answer is None or answer.file_name != file.name:
+        return StickyFile(name=file.name, nbytes=file.nbytes, status=1)
+    return StickyFile(name=file.name, nbytes=file.nbytes, status=1, nonce=answer.nonce, answer=answer.answer)
+
+
+def _part(share: float, shares: Sequence[float]) -> float:
+    total = sum(shares)
+    return share / total if total > 0 else 1.0
+
+
+def _coproc(coproc: CoprocRequest, requests: Mapping[str, ResourceRequest]) -> CoprocRequest:
+    wanted = requests.get(coproc.type, NOTHING)
+    return replace(
+        coproc, req_secs=wanted.seconds, req_instances=wanted.instances, estimated_delay=wanted.delay
+    )
+
+
+def _versions(content: ProjectContent, jobs: Sequence[JobRecord]) -> list[AppVersionBlock]:
+    if content.project.anonymous_platform:
+        return list(content.versions)
+    used = [version for job in jobs if (version := content.version_of(job)) is not None]
+    return list(dict.fromkeys(used))
+
+
+def _version(version: AppVersionBlock) -> ClientAppVersion:
+    return ClientAppVersion(
+        app_name=version.app_name,
+        version_num=version.version_num,
+        platform=version.platform,
+        plan_class=version.plan_class,
+        avg_ncpus=version.avg_ncpus,
+        flops=version.flops,
+        api_version=version.api_version,
+        coproc_type=version.coproc_type,
+        coproc_count=version.coproc_count,
+    )
+
+
+def _other(content: ProjectContent, job: JobRecord, versions: Sequence[AppVersionBlock]) -> OtherResult:
+    version = content.version_of(job)
+    index = versions.index(version) if version in versions else -1
+    return OtherResult(name=job.name, app_version=index, plan_class=job.result.plan_class)
+
+
+def _in_progress(contact: ContactProject) -> tuple[InProgressResult, ...]:
+    return tuple(
+        InProgressResult(
+            name=_name(each.job),
+            report_deadline=each.report_deadline,
+            time_remaining=max(0.0, each.remaining),
+            avg_ncpus=each.cpus,
+        )
+        for each in contact.workload or ()
+    )
+
+
+def _report(content: ProjectContent, job: JobRecord) -> ReportedResult:
+    version = content.version_of(job)
+    number = job.result.version_num or (version.version_num if version else 0)
+    return ReportedResult(
+        name=job.name,
+        final_cpu_time=job.final_cpu_time,
+        final_elapsed_time=job.final_elapsed_time,
+        exit_status=job.exit_status,
+        exit_status_present=True,
+        state=int(job.state),
+        platform=job.result.platform,
+        version_num=number,
+        app_version_num=number,
+        plan_class=job.result.plan_class,
+        final_peak_working_set_size=job.final_peak_working_set_size,
+        final_peak_swap_size=job.final_peak_swap_size,
+        final_peak_disk_usage=job.final_peak_disk_usage,
+        intops_cumulative=job.intops_cumulative,
+        stderr=job.stderr,
+        error_message=job.error_message,
+        files=tuple(_reported_files(content, job)) if job.state is not ClientJobState.ABORTED else (),
+    )
+
+
+def _reported_files(content: ProjectContent, job: JobRecord) -> list[ReportedFile]:
+    found: list[ReportedFile] = []
+    for ref in job.result.file_refs:
+        file = content.files.get(ref.file_name)
+        if file is None or file.upload is None or (file.status is FileStatus.ABSENT and not file.error):
+            continue
+        found.append(
+            ReportedFile(
+                name=file.name,
+                nbytes=file.nbytes,
+                max_nbytes=float(file.upload.max_nbytes),
+                md5_cksum=file.md5_cksum,
+                upload_url=file.upload.upload_url,
+                error_msg=file.error,
+            )
+        )
+    return found

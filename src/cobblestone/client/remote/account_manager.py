@@ -1,0 +1,274 @@
+"""The client's account manager: the standard protocol, plain and dynamic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cobblestone.client.projects.web import ProjectNotReached, read_bounded
+from cobblestone.client.records.app_versions import version_in_force
+from cobblestone.client.records.identity import VERSION_TEXT, platforms
+from cobblestone.client.records.state import ManagerAttachment
+from cobblestone.client.remote.control import IN_PROGRESS, Errand
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.wire.client.account_manager import (
+    ManagedAccount,
+    ManagerReply,
+    ManagerRequest,
+    ProjectReport,
+    parse_manager_reply,
+    write_manager_request,
+)
+from cobblestone.wire.client.records import ProjectContent
+from cobblestone.wire.project.account import md5_hex
+from cobblestone.wire.project.pages import canonical_master_url
+from cobblestone.wire.text.tree import MAX_BYTES
+
+if TYPE_CHECKING:
+    from cobblestone.client.daemon.daemon import Client
+
+BAD_PASSWORD = -206
+STARVED_FIRST = 600.0
+STARVED_LONGEST = 86400.0
+BACKOFF_FIRST, BACKOFF_LONGEST = 600.0, 86400.0
+
+
+def manager_request(client: Client, *, url: str, login: str = "", password: str = "") -> None:
+    """Contact an account manager; with a name and a password, a new one.  The outcome is ``client.manager_errand``."""
+    client.manager_errand = errand = Errand()
+    base = canonical_master_url(url)
+    known = client.state.notes.manager
+    if known is None or known.url != base or login:
+        hashed = password[5:] if password.startswith("hash:") else md5_hex(password + login.lower())
+        known = ManagerAttachment(url=base, login=login, password_hash=hashed)
+    client.background(_run_errand(client, known, errand))
+
+
+def leave_manager(client: Client) -> None:
+    """Detach from the account manager; its projects stay, as the volunteer's own."""
+    client.state.notes.manager = None
+    client.state.keep_notes()
+    client.manager_errand = Errand(0)
+    for content in client.state.contents.values():
+        content.project.attached_via_acct_mgr = content.project.share_from_manager = False
+        content.project.no_rsc_ams = ()
+        client.state.put_project(content.project)
+    client.journal.say("No longer using an account manager")
+    client.describe_projects()
+
+
+class Starvation:
+    """Detects that a device has been idle, which a dynamic account manager wants to know."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._patience = STARVED_FIRST
+
+    def look(self, *, starving: bool, now: float) -> bool:
+        """Return whether to report it now: after ten minutes, then after twice as long each time."""
+        if not starving:
+            self._since, self._patience = None, STARVED_FIRST
+            return False
+        if self._since is None:
+            self._since = now
+        if now - self._since < self._patience:
+            return False
+        self._since, self._patience = now, min(2 * self._patience, STARVED_LONGEST)
+        return True
+
+
+def look_after_manager(client: Client, now: float) -> None:
+    """Contact the account manager when it is due, or when a device is idle."""
+    manager = client.state.notes.manager
+    if manager is None or client.manager_errand.error == IN_PROGRESS:
+        return
+    starving = manager.dynamic and client.starvation.look(starving=_starves(client), now=now)
+    if starving:
+        client.journal.say("A device has had no work for a while: telling the account manager")
+    if starving or now >= manager.next_rpc_time:
+        manager_request(client, url=manager.url)
+
+
+def _starves(client: Client) -> bool:
+    permission = client.conditions.permission()
+    if permission.cpu or permission.network:
+        return False
+    running = sum(
+        version.avg_ncpus
+        for content in client.state.contents.values()
+        for job in content.jobs.values()
+        if not job.completed_time and (version := version_in_force(content, job)) is not None
+    )
+    return running < (permission.ncpus or client.conditions.devices().ncpus)
+
+
+async def _run_errand(client: Client, account: ManagerAttachment, errand: Errand) -> None:
+    try:
+        await _contact(client, account, errand)
+    finally:
+        errand.done.set()
+
+
+async def _contact(client: Client, account: ManagerAttachment, errand: Errand) -> None:
+    now = client.clock()
+    url = f"{account.url}rpc.php"
+    try:
+        body = write_manager_request(_request(client, account))
+        request = client.http.build_request("POST", url, content=body)
+        reply = parse_manager_reply(await read_bounded(client.http, request, MAX_BYTES))
+    except (ProjectNotReached, CobblestoneError) as error:
+        _failed(client, account, str(error), now)
+        errand.text, errand.error = str(error), -113
+        return
+    for text in reply.messages:
+        client.journal.say(text)
+    if reply.error_num:
+        account.bad_password = reply.error_num == BAD_PASSWORD
+        _failed(client, account, reply.error_msg or f"error {reply.error_num}", now)
+        errand.text, errand.error = reply.error_msg, reply.error_num
+        return
+    problem = _take(client, account, reply, now)
+    errand.text, errand.error = problem, -1 if problem else 0
+
+
+def _failed(client: Client, account: ManagerAttachment, words: str, now: float) -> None:
+    client.journal.alert(f"The account manager {account.name or account.url} could not be used: {words}")
+    if client.state.notes.manager is account:
+        wait = min(BACKOFF_FIRST * 2.0 ** min(account.failures, 20), BACKOFF_LONGEST) * client.rng.uniform(
+            0.5, 1.0
+        )
+        account.failures += 1
+        account.next_rpc_time = now + wait
+        client.state.keep_notes()
+
+
+# -- the request ----------------------------------------------------------------------------------------
+
+
+def _request(client: Client, account: ManagerAttachment) -> ManagerRequest:
+    facts = client.facts()
+    return ManagerRequest(
+        authenticator=account.authenticator,
+        name=account.login,
+        password_hash=account.password_hash,
+        host_cpid=facts.host.host_cpid,
+        domain_name=facts.host.domain_name,
+        client_version=VERSION_TEXT,
+        run_mode={1: "always", 2: "auto", 3: "never"}[client.state.notes.run_mode.now(client.clock())],
+        platforms=platforms(),
+        previous_host_cpid=account.previous_host_cpid,
+        projects=tuple(
+            _project(client, content, dynamic=account.dynamic) for content in client.state.contents.values()
+        ),
+        working_preferences=facts.preferences,
+        stored_preferences=facts.stored_preferences,
+        host=facts.host,
+        coprocs=facts.coprocs,
+        opaque=account.opaque,
+        time_stats=facts.time_stats,
+        net_stats=client.state.notes.net_stats,
+        with_results=bool(account.send_tasks),
+        contents=tuple(client.state.contents.values()) if account.send_tasks else (),
+    )
+
+
+def _project(client: Client, content: ProjectContent, *, dynamic: bool) -> ProjectReport:
+    project = content.project
+    waiting = [job for job in content.jobs.values() if not job.completed_time]
+    none = tuple(device or "CPU" for device, length in project.backoff_interval.items() if length > 0)
+    return ProjectReport(
+        project=project,
+        not_started_duration=sum(job.estimated_remaining for job in waiting if not job.task.started),
+        in_progress_duration=sum(job.estimated_remaining for job in waiting if job.task.started),
+        dynamic=dynamic,
+        no_work=none if dynamic else (),
+    )
+
+
+# -- the reply ------------------------------------------------------------------------------------------
+
+
+def _take(client: Client, account: ManagerAttachment, reply: ManagerReply, now: float) -> str:
+    """Carry out a reply; return its error, or the empty text."""
+    from cobblestone.wire.project.signatures import same_key
+
+    if not reply.signing_key:
+        problem = "its answer contains no signing key"
+    elif account.signing_key and not same_key(account.signing_key, reply.signing_key):
+        problem = "its signing key has changed, which must never happen: it may be another server"
+    else:
+        problem = ""
+    if problem:
+        _failed(client, account, problem, now)
+        return problem
+    account.signing_key, account.name = reply.signing_key, reply.name
+    account.authenticator = reply.authenticator or account.authenticator
+    account.opaque = reply.opaque
+    account.dynamic, account.bad_password, account.failures = reply.dynamic, False, 0
+    account.user_name, account.team_name = reply.user_name, reply.team_name
+    account.send_tasks, account.no_project_notices = reply.send_tasks, reply.no_project_notices
+    account.feeds = reply.feeds
+    account.previous_host_cpid = client.facts().host.host_cpid
+    account.next_rpc_time = now + reply.repeat_sec
+    client.state.notes.manager = account
+    client.state.keep_notes()
+    for wanted in reply.accounts:
+        _obey(client, account, wanted)
+    if reply.global_preferences:
+        client.conditions.take_preferences(
+            reply.global_preferences, None, manager=account.url, always=account.dynamic
+        )
+    client.journal.say(f"Contact with the account manager {account.name} succeeded")
+    client.describe_projects()
+    client.save()
+    return ""
+
+
+def _obey(client: Client, account: ManagerAttachment, wanted: ManagedAccount) -> None:
+    content = client.contacts.find(wanted.url)
+    try:
+        if content is None:
+            content = _attach(client, account, wanted)
+            if content is None:
+                return
+    except CobblestoneError as error:
+        client.journal.say(f"The account manager wants {wanted.url}, which cannot be attached: {error}")
+        return
+    project = content.project
+    if wanted.detach:
+        client.background(client.contacts.detach(content))
+        return
+    project.attached_via_acct_mgr = True
+    if wanted.authenticator and ("_" in project.authenticator) <= ("_" in wanted.authenticator):
+        project.authenticator = wanted.authenticator
+    project.dont_request_more_work = wanted.dont_request_more_work
+    project.detach_when_done = wanted.detach_when_done
+    if wanted.suspend is not None:
+        project.suspended_via_gui = wanted.suspend
+    project.share_from_manager = wanted.resource_share is not None
+    if wanted.resource_share is not None:
+        project.resource_share = wanted.resource_share
+    project.no_rsc_ams = tuple("" if name == "CPU" else name for name in wanted.no_resources)
+    client.state.put_project(project)
+    if wanted.abort_not_started:
+        for job in [job for job in content.jobs.values() if not job.task.started and not job.completed_time]:
+            client.control.abort_job(project.master_url, job.name)
+    if wanted.update:
+        client.contacts.ask(content, "account_manager")
+
+
+def _attach(client: Client, account: ManagerAttachment, wanted: ManagedAccount) -> ProjectContent | None:
+    """Attach to a new project, whose address must be signed by the account manager."""
+    from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
+
+    if wanted.detach or not wanted.authenticator:
+        return None
+    key = decode_public_key(account.signing_key)
+    if not verify_bytes(key, wanted.url.encode(), wanted.url_signature):
+        client.journal.alert(
+            f"The account manager wants {wanted.url}, but has not signed its address: it was refused"
+        )
+        return None
+    content = client.contacts.attach(wanted.url, wanted.authenticator, by_manager=True)
+    content.project.credit = wanted.credit
+    content.project.njobs_success, content.project.njobs_error = wanted.njobs_success, wanted.njobs_error
+    return content

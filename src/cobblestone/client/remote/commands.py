@@ -1,0 +1,462 @@
+"""Queries and commands of the JSON interface, with plain data as answers; the command line uses nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cobblestone.client.records.app_versions import version_in_force
+from cobblestone.client.records.decisions import job_id, reasons_as_data
+from cobblestone.client.records.identity import VERSION_TEXT
+from cobblestone.client.records.measurements import timeline_as_data
+from cobblestone.client.remote.account_manager import leave_manager, manager_request
+from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, Errand
+from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
+from cobblestone.policy.client.core.state import Phase
+from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
+from cobblestone.wire.project.account import passwd_hash
+
+if TYPE_CHECKING:
+    from cobblestone.client.daemon.daemon import Client
+
+ERRAND_SECONDS = 60.0
+MAX_HISTORY = 10_000
+_MODES = {"always": ALWAYS, "auto": AUTO, "never": NEVER}
+_MODE_NAMES = {number: name for name, number in _MODES.items()}
+_PHASES = {
+    Phase.RUNNING: "running",
+    Phase.IN_MEMORY: "waiting in memory",
+    Phase.QUITTING: "leaving memory",
+}
+
+
+class Arguments:
+    """The arguments of a command."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text.  Raises ConfigError if it is missing or of another type."""
+        value = self._values.get(name, default)
+        if not isinstance(value, str) or len(value) > 4096:
+            raise ConfigError(f"{name} is missing, or is not a text.")
+        return value
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """Return a number from 0.  Raises ConfigError for anything else."""
+        value = self._values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+            raise ConfigError(f"{name} is not a number from 0.")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return whether it was given as true."""
+        return self._values.get(name) is True
+
+
+Command = Callable[["Client", Arguments], Awaitable[object]]
+
+
+# -- looking --------------------------------------------------------------------------------------------
+
+
+async def status(client: Client, given: Arguments) -> object:
+    """Return a summary of the state."""
+    client.jobs.readings()
+    permission = client.conditions.permission()
+    jobs = [job for content in client.state.contents.values() for job in content.jobs.values()]
+    modes = client.conditions.modes()
+    used, allowed = client.conditions.disk()
+    host = client.facts().host
+    return {
+        "version": VERSION_TEXT,
+        "data_directory": str(client.folders.root),
+        "host_name": host.domain_name,
+        "policy": client.decisions.core.policy.name,
+        "up_since": client.started,
+        "modes": {name: _MODE_NAMES.get(mode.mode, "auto") for name, mode in modes.items()},
+        "suspended": {"cpu": permission.cpu, "gpu": permission.gpu, "network": permission.network},
+        "cpus": {"of_computer": host.p_ncpus, "allowed": permission.ncpus or host.p_ncpus},
+        "tasks": {
+            "running": sum(bool(job.task.pid and job.task.scheduled) for job in jobs),
+            "waiting": sum(
+                not job.completed_time and not (job.task.pid and job.task.scheduled) for job in jobs
+            ),
+            "ready_to_report": sum(job.ready_to_report for job in jobs),
+        },
+        "projects": len(client.state.contents),
+        "transfers": sum(1 for _ in client.transfers.listed()),
+        "disk": {"used": used, "allowed": allowed},
+        "sandbox": client.conditions.sandbox_report(),
+        "bounds": [each.as_json() for each in client.conditions.sandbox.bounds],
+        "because": client.conditions.sentences(),
+    }
+
+
+async def tasks(client: Client, given: Arguments) -> object:
+    """All jobs."""
+    client.jobs.readings()
+    client.show()
+    phases = {job.id: job.phase for job in client.decisions.core.state.jobs}
+    return [
+        task_as_data(client, content, job, phases.get(job_id(job.project, job.name)))
+        for content in client.state.contents.values()
+        for job in content.jobs.values()
+    ]
+
+
+def task_as_data(
+    client: Client, content: ProjectContent, job: JobRecord, phase: Phase | None
+) -> dict[str, Any]:
+    """Return a job as plain data."""
+    workunit, version = content.workunits.get(job.result.wu_name), version_in_force(content, job)
+    task = job.task
+    app = content.apps.get(workunit.app_name) if workunit else None
+    fraction = 1.0 if job.completed_time else task.fraction_done
+    return {
+        "name": job.name,
+        "project": job.project,
+        "project_name": content.project.project_name,
+        "app": (app.user_friendly_name or app.name) if app else "",
+        "plan_class": job.result.plan_class,
+        "state": _state_words(job, phase),
+        "fraction_done": round(fraction, 6),
+        "elapsed": round(task.elapsed_time or job.final_elapsed_time, 3),
+        "cpu_time": round(task.current_cpu_time or job.final_cpu_time, 3),
+        "remaining": 0.0 if job.completed_time else round(job.estimated_remaining, 1),
+        "deadline": job.result.report_deadline,
+        "received": job.received_time,
+        "cpus": version.avg_ncpus if version else 1.0,
+        "gpu": version.coproc_type if version else "",
+        "gpus": version.coproc_count if version else 0.0,
+        "memory": task.working_set_size_smoothed,
+        "slot": task.slot if task.slot >= 0 else None,
+        "pid": task.pid or None,
+        "exit_status": job.exit_status if job.completed_time else None,
+        "message": job.error_message,
+        "suspended": job.suspended_via_gui,
+    }
+
+
+def _state_words(job: JobRecord, phase: Phase | None) -> str:
+    if job.ready_to_report:
+        failed = job.state in (ClientJobState.COMPUTE_ERROR, ClientJobState.ABORTED) or job.exit_status
+        return "failed, to be reported" if failed else "finished, to be reported"
+    if job.state is ClientJobState.UPLOADING:
+        return "uploading"
+    if job.state in (ClientJobState.NEW, ClientJobState.DOWNLOADING):
+        return "downloading"
+    if job.suspended_via_gui:
+        return "suspended by you"
+    if phase is None:
+        return "waiting"
+    return _PHASES.get(phase, "waiting")
+
+
+async def projects(client: Client, given: Arguments) -> object:
+    """All projects."""
+    client.contacts.look(client.clock())
+    return [
+        {
+            "url": p.master_url,
+            "name": p.project_name,
+            "user": p.user.name,
+            "team": p.user.team_name,
+            "share": p.resource_share,
+            "user_credit": p.user.total_credit,
+            "user_average": p.user.expavg_credit,
+            "host_credit": p.host.total_credit,
+            "host_average": p.host.expavg_credit,
+            "estimated_credit": p.credit.cpu_ec + p.credit.gpu_ec,
+            "jobs_done": p.njobs_success,
+            "jobs_failed": p.njobs_error,
+            "suspended": p.suspended_via_gui,
+            "no_new_work": p.dont_request_more_work,
+            "detach_when_done": p.detach_when_done,
+            "by_manager": p.attached_via_acct_mgr,
+            "ended": p.ended,
+            "host_id": p.host.id,
+            "disk": p.disk_usage,
+            "last_contact": p.last_rpc_time or None,
+            "next_contact_after": p.min_rpc_time or None,
+            "failures": p.nrpc_failures,
+            "tasks": len(content.jobs),
+        }
+        for content in client.state.contents.values()
+        for p in [content.project]
+    ]
+
+
+async def log(client: Client, given: Arguments) -> object:
+    """Return the event log after a number."""
+    found = client.journal.since(int(given.number("after")))
+    return found[-int(given.number("last", 2000)) :]
+
+
+async def notices(client: Client, given: Arguments) -> object:
+    """Return the notices for the user."""
+    return list(client.journal.notices)
+
+
+async def transfers(client: Client, given: Arguments) -> object:
+    """All file transfers."""
+    return [
+        {
+            "file": file.name,
+            "project": file.project,
+            "direction": "up" if file.upload else "down",
+            "bytes": progress.bytes if progress else file.last_bytes_xferred,
+            "size": file.nbytes or (file.download.nbytes if file.download else 0),
+            "running": progress is not None,
+            "tries": file.num_retries,
+            "next_try": max(file.next_request_time, backoff) or None,
+        }
+        for file, progress, backoff in client.transfers.listed()
+    ]
+
+
+async def history(client: Client, given: Arguments) -> object:
+    """Jobs that were reported."""
+    limit = min(int(given.number("last", 100)), MAX_HISTORY)
+    return client.state.history(given.number("since"), limit)
+
+
+async def credit(client: Client, given: Arguments) -> object:
+    """Return credit by day: granted by projects, and estimated by us."""
+    since = client.clock() - given.number("days", 30) * 86400
+    return {
+        "granted": {url: client.state.credit_days(url, since) for url in client.state.contents},
+        "estimated": [
+            {
+                "project": project,
+                "day": day * 86400,
+                "device": device or "CPU",
+                "credit": amount,
+                "seconds": seconds,
+            }
+            for project, day, device, amount, seconds in client.state.estimated(int(since // 86400))
+        ],
+    }
+
+
+async def timeline(client: Client, given: Arguments) -> object:
+    """Return the runs within this many hours, and the policy's forecast."""
+    return await timeline_as_data(client, given.number("hours", 6.0))
+
+
+async def why(client: Client, given: Arguments) -> object:
+    """Return why a task runs or waits, why a project is asked or not, and which preference limits the CPUs."""
+    about = given.text("about", "")
+    core = client.decisions.core
+    if not about:
+        of_projects: dict[str, Any] = {
+            url: reasons_as_data(core.why_project(url)) for url in client.state.contents
+        }
+        return {"allowed": client.conditions.sentences(), "projects": of_projects}
+    content = client.contacts.find(about)
+    if content is not None:
+        return {
+            "project": content.project.master_url,
+            "reasons": reasons_as_data(core.why_project(content.project.master_url)),
+        }
+    content, job = client.control.find_job(about)
+    if job.completed_time:
+        sentence = "It has been computed; " + _state_words(job, None)
+        computed: dict[str, Any] = {"code": "computed", "values": {}, "sentence": sentence}
+        return {"task": job.name, "reasons": [computed]}
+    return {"task": job.name, "reasons": reasons_as_data(core.why_job(job_id(job.project, job.name)))}
+
+
+async def prefs(client: Client, given: Arguments) -> object:
+    """Return the preferences in force, and their origin."""
+    return client.conditions.preferences_as_data()
+
+
+# -- doing ----------------------------------------------------------------------------------------------
+
+
+async def _finished(errand: Errand) -> Errand:
+    try:
+        async with asyncio.timeout(ERRAND_SECONDS):
+            await errand.done.wait()
+    except TimeoutError:
+        raise ConfigError("There was no answer within a minute; the event log says more.") from None
+    if errand.error not in (0, IN_PROGRESS):
+        raise CobblestoneError(errand.text or f"Error {errand.error}")
+    return errand
+
+
+async def attach(client: Client, given: Arguments) -> object:
+    """Attach to a project: by key, or by e-mail and password, with a new account if a name is given."""
+    url, key = given.text("url"), given.text("key", "")
+    config = (await _finished(client.control.ask_config(url))).result
+    master = config.master_url or url
+    if config.account_manager:
+        raise ConfigError(f"{config.name} is an account manager: use cobblestone client manager {url}")
+    email = given.text("email", "").lower()
+    if not key:
+        if not email:
+            raise ConfigError("Give the key of your account, or its e-mail address and password.")
+        hashed = passwd_hash(given.text("password", ""), email)
+        base = config.web_rpc_url_base or master
+        name = given.text("name", "")
+        if name:
+            consent = given.flag("agreed") or not config.terms_of_use
+            if not consent:
+                raise ConfigError(
+                    f"Please read the terms of use first, then say that you agree:\n{config.terms_of_use}"
+                )
+            errand = client.control.create_account(
+                base, email, hashed, name, "", consent=bool(config.terms_of_use)
+            )
+        else:
+            errand = client.control.look_up_account(base, email, hashed)
+        key = (await _finished(errand)).result
+    client.control.attach(master, key, config.name, email)
+    return {"url": master, "name": config.name}
+
+
+def _project_flags(**flags: bool) -> Command:
+    async def change(client: Client, given: Arguments) -> object:
+        client.control.change_project(given.text("project"), **flags)
+        return {}
+
+    return change
+
+
+async def detach(client: Client, given: Arguments) -> object:
+    """Detach from a project."""
+    client.control.detach(given.text("project"))
+    return {}
+
+
+async def reset(client: Client, given: Arguments) -> object:
+    """Reset a project."""
+    client.control.reset(given.text("project"))
+    return {}
+
+
+async def update(client: Client, given: Arguments) -> object:
+    """Contact a project soon."""
+    client.control.update(given.text("project"))
+    return {}
+
+
+async def _suspend(client: Client, given: Arguments, *, suspended: bool) -> object:
+    about = given.text("what")
+    if client.contacts.find(about) is not None:
+        client.control.change_project(about, suspended_via_gui=suspended)
+        return {}
+    device, _, number = about.partition(":")
+    if number.isdecimal() and len(number) < 4:
+        client.control.suspend_gpu(device, int(number), suspended=suspended)
+        return {}
+    content, job = client.control.find_job(about)
+    client.control.suspend_job(content.project.master_url, job.name, suspended=suspended)
+    return {}
+
+
+async def suspend(client: Client, given: Arguments) -> object:
+    """Suspend a project, a task or a GPU (``NVIDIA:0``)."""
+    return await _suspend(client, given, suspended=True)
+
+
+async def resume(client: Client, given: Arguments) -> object:
+    """Resume a project, a task or a GPU."""
+    return await _suspend(client, given, suspended=False)
+
+
+async def abort(client: Client, given: Arguments) -> object:
+    """Abort a task."""
+    content, job = client.control.find_job(given.text("task"))
+    client.control.abort_job(content.project.master_url, job.name)
+    return {}
+
+
+async def mode(client: Client, given: Arguments) -> object:
+    """Set the mode of computing, GPU use or network."""
+    which, wanted = given.text("which"), _MODES.get(given.text("mode"))
+    if which not in ("run", "gpu", "network") or wanted is None:
+        raise ConfigError("The mode is set for run, gpu or network, to always, auto or never.")
+    client.control.set_mode(which, wanted, given.number("seconds"))
+    return {}
+
+
+async def read_preferences(client: Client, given: Arguments) -> object:
+    """Read preference and configuration files again."""
+    client.control.read_preferences()
+    return {}
+
+
+async def benchmark(client: Client, given: Arguments) -> object:
+    """Measure the processors again."""
+    client.control.run_benchmarks()
+    return {}
+
+
+async def manager(client: Client, given: Arguments) -> object:
+    """Attach to an account manager, or detach from it (without an address)."""
+    url = given.text("url", "")
+    if not url:
+        if client.state.notes.manager is None:
+            raise NotFound("No account manager is in use.")
+        leave_manager(client)
+        return {}
+    manager_request(client, url=url, login=given.text("login", ""), password=given.text("password", ""))
+    await _finished(client.manager_errand)
+    known = client.state.notes.manager
+    return {"name": known.name if known else "", "projects": len(client.state.contents)}
+
+
+async def quit_client(client: Client, given: Arguments) -> object:
+    """Stop the client; jobs save their work."""
+    client.control.quit()
+    return {}
+
+
+READING = frozenset(
+    (
+        "status",
+        "tasks",
+        "projects",
+        "log",
+        "notices",
+        "transfers",
+        "history",
+        "credit",
+        "timeline",
+        "why",
+        "prefs",
+        "follow",
+    )
+)
+COMMANDS: dict[str, Command] = {
+    "status": status,
+    "tasks": tasks,
+    "projects": projects,
+    "log": log,
+    "notices": notices,
+    "transfers": transfers,
+    "history": history,
+    "credit": credit,
+    "timeline": timeline,
+    "why": why,
+    "prefs": prefs,
+    "attach": attach,
+    "detach": detach,
+    "reset": reset,
+    "update": update,
+    "suspend": suspend,
+    "resume": resume,
+    "abort": abort,
+    "no_new_work": _project_flags(dont_request_more_work=True),
+    "new_work": _project_flags(dont_request_more_work=False),
+    "detach_when_done": _project_flags(detach_when_done=True),
+    "mode": mode,
+    "read_preferences": read_preferences,
+    "benchmark": benchmark,
+    "manager": manager,
+    "quit": quit_client,
+}

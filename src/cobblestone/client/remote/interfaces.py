@@ -1,0 +1,399 @@
+"""The control interfaces of the client: GUI RPC on TCP, JSON on a WebSocket, and the page for browsers.
+
+The JSON interface: one WebSocket, questions and commands as JSON objects, and what happens as it happens.
+
+A peer sends ``{"id": 1, "do": "tasks", "with": {...}}`` and gets ``{"id": 1, "ok": true, "result": ...}`` or
+``{"id": 1, "ok": false, "error": "a sentence"}``.  After ``{"do": "follow"}`` every line of the event log comes by itself, as
+``{"message": {...}}``.  Who has the control token may do everything, who has the reading token may look.
+The page that shows all of it in a browser is a peer like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+import secrets
+import socket
+import ssl
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from cobblestone.client.remote.access import ACCESS_FILE, Access, known_access
+from cobblestone.client.remote.commands import COMMANDS, READING, Arguments
+from cobblestone.client.remote.gui_rpc_operations import Operations
+from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.ops.files import write_private
+from cobblestone.wire.client.gui_rpc import (
+    GuiRpcCall,
+    GuiRpcConnection,
+    GuiRpcReply,
+    write_error,
+    write_reply,
+)
+
+if TYPE_CHECKING:
+    from websockets.asyncio.server import Server, ServerConnection
+    from websockets.http11 import Request, Response
+
+    from cobblestone.client.daemon.daemon import Client
+    from cobblestone.wire.client.gui_rpc import LoggedMessage
+
+
+PORT = 31416
+MAX_GUI_RPC_CONNECTIONS = 200
+MAX_FROM_ELSEWHERE = 50
+IDLE_SECONDS = 600.0
+FIRST_REQUEST_SECONDS = 30.0
+PIECE = 16 * 1024
+REMOTE_HOSTS = "remote_hosts.cfg"
+
+
+class GuiRpcServer:
+    """Listens on a port; every connection is one small task, and their number is limited."""
+
+    def __init__(self, client: Client, *, port: int = PORT, remote: bool = False) -> None:
+        self._client = client
+        self._operations = Operations(client)
+        self._port = port
+        self._remote = remote
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._complained = 0.0
+
+    @property
+    def port(self) -> int:
+        """Return the port that it listens on."""
+        return self._port
+
+    async def start(self) -> None:
+        """Listen.  Raises ConfigError if the port is in use."""
+        self._client.folders.password()  # managers look for its file
+        host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only when the volunteer allows it
+        try:
+            # As many are accepted at a time, before those that are too many are closed: with more of them a crowd would take all
+            # the files that an ordinary user's program may have open (1024).
+            self._server = await asyncio.start_server(
+                self._accept, host, self._port, limit=PIECE, backlog=MAX_GUI_RPC_CONNECTIONS
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"Port {self._port} cannot be listened on: {error.strerror}."
+                " Is another client running? Give this one --gui-port N."
+            ) from error
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening, and end all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = str((writer.get_extra_info("peername") or ("",))[0])
+        local = _is_local(peer)
+        limit = MAX_GUI_RPC_CONNECTIONS if local else MAX_FROM_ELSEWHERE
+        if len(self._connections) >= limit or not (local or self._may_connect(peer)):
+            self._complain(peer, len(self._connections) >= limit)
+            writer.close()
+            return
+        task = asyncio.create_task(self._serve(reader, writer, local=local))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    def _may_connect(self, peer: str) -> bool:
+        """Return whether ``remote_hosts.cfg`` names the peer; not needed if remote control is allowed to all."""
+        if self._remote:
+            return True
+        path = self._client.folders.root / REMOTE_HOSTS
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                name = line.strip()
+                if name and name[0] not in "#;" and peer in _addresses(name):
+                    return True
+        return False
+
+    def _complain(self, peer: str, full: bool) -> None:
+        now = self._client.clock()
+        if now - self._complained > 600:
+            self._complained = now
+            why = "too many connections" if full else "it is not allowed to control this client"
+            self._client.journal.say(f"GUI RPC connection from {peer} refused: {why}")
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, local: bool
+    ) -> None:
+        connection = GuiRpcConnection(
+            password=self._client.folders.password(),
+            local=local,
+            nonce=f"{secrets.randbits(64)}.{secrets.randbits(32)}",
+        )
+        patience = FIRST_REQUEST_SECONDS
+        try:
+            while True:
+                async with asyncio.timeout(patience):
+                    data = await reader.read(PIECE)
+                if not data:
+                    return
+                for found in connection.receive_data(data):
+                    patience = IDLE_SECONDS
+                    answer = found if isinstance(found, GuiRpcReply) else GuiRpcReply(self._answer(found))
+                    writer.write(answer.data)
+                    await writer.drain()
+                    if answer.close:
+                        return
+        except (TimeoutError, OSError, RemoteProtocolError, asyncio.IncompleteReadError):
+            return
+        finally:
+            with contextlib.suppress(OSError):
+                writer.close()
+
+    def _answer(self, call: GuiRpcCall) -> bytes:
+        try:
+            return write_reply(self._operations.carry_out(call))
+        except CobblestoneError as error:
+            return write_reply(write_error(str(error)))
+
+
+def _is_local(peer: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(peer).is_loopback
+    return False
+
+
+def _addresses(name: str) -> set[str]:
+    with contextlib.suppress(OSError):
+        return {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    return set()
+
+
+PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+#: Nothing from elsewhere, no frame around it, and no address of ours (the token stands in it) for others.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Connection": "close",
+}
+
+
+@cache
+def page_part(path: str) -> Response:
+    """Return the answer with one of the files of `PAGE`."""
+    from websockets.datastructures import Headers
+    from websockets.http11 import Response
+
+    name, kind = PAGE[path]
+    body = (Path(__file__).parent / "page" / name).read_bytes()
+    own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+    return Response(HTTPStatus.OK, "OK", Headers({**HEADERS, **own}), body)
+
+
+MAX_MESSAGE = 256 * 1024
+MAX_JSON_CONNECTIONS = 100
+MAX_WAITING = 1000
+"""Lines of the event log that wait for a slow peer; more, and it is let go."""
+
+
+class JsonInterface:
+    """Listens for WebSockets."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        port: int = 0,
+        remote: bool = False,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        self._client = client
+        self._remote = remote
+        self._listening: socket.socket | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._server: Server | None = None
+        self._tls = _tls(certificate, key) if certificate else None
+        if remote and self._tls is None:
+            raise ConfigError("Control from other computers needs TLS: give --tls-certificate and --tls-key.")
+        known = known_access(client.folders.root)
+        self.access = Access(
+            port=port or (known.port if known else 0),
+            control_token=known.control_token if known else secrets.token_urlsafe(24),
+            reading_token=known.reading_token if known else secrets.token_urlsafe(24),
+            tls=self._tls is not None,
+        )
+
+    async def start(self) -> None:
+        """Listen.  A port that is in use is replaced by another, unless it was requested."""
+        host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only on demand, and with TLS
+        try:
+            listening = socket.create_server((host, self.access.port), backlog=MAX_JSON_CONNECTIONS)
+        except OSError:
+            listening = socket.create_server((host, 0), backlog=MAX_JSON_CONNECTIONS)
+        listening.setblocking(False)
+        self._listening = listening
+        # what serves WebSockets is loaded when somebody calls: most clients are never asked over this interface
+        asyncio.get_running_loop().add_reader(listening, self._first_call, listening)
+        self.access.port = listening.getsockname()[1]
+        write_private(self._client.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
+
+    def _first_call(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(listening)
+        self._opening = asyncio.create_task(self._open(listening))
+
+    async def _open(self, listening: socket.socket) -> None:
+        from websockets.asyncio.server import serve
+
+        self._server = await serve(
+            self._serve,
+            sock=listening,
+            process_request=self._http,
+            max_size=MAX_MESSAGE,
+            ssl=self._tls,
+            compression=None,
+            server_header=None,
+            open_timeout=10,
+        )
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._opening is not None:
+            await self._opening
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+        elif self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+
+    def _rights(self, token: str) -> bool | None:
+        """Return True: full access; False: read-only; None: no access."""
+        given = token.encode()
+        if hmac.compare_digest(given, self.access.control_token.encode()):
+            return True
+        if hmac.compare_digest(given, self.access.reading_token.encode()):
+            return False
+        return None
+
+    def _http(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Accept a WebSocket only with a token, and not from pages of other sites."""
+        try:
+            path, origin = urlsplit(request.path), request.headers.get("Origin")
+            origin_host = None if origin is None else urlsplit(origin).netloc
+        except ValueError as error:
+            return connection.respond(HTTPStatus.BAD_REQUEST, f"This is not a valid address: {error}.\n")
+        if path.path in PAGE:
+            return page_part(path.path)
+        if path.path != "/ws":
+            return connection.respond(HTTPStatus.NOT_FOUND, "The JSON interface is at /ws, the page at /.\n")
+        token = (parse_qs(path.query).get("token") or [""])[0]
+        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if self._rights(header or token) is None:
+            return connection.respond(
+                HTTPStatus.UNAUTHORIZED, "A token is needed: see control.json in the data directory.\n"
+            )
+        if origin_host is not None and origin_host != request.headers.get("Host"):
+            return connection.respond(
+                HTTPStatus.FORBIDDEN, "Pages of other sites must not control this client.\n"
+            )
+        if self._server is not None and len(self._server.connections) > MAX_JSON_CONNECTIONS:
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.\n")
+        return None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        request = connection.request
+        path = urlsplit(request.path if request else "")
+        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip() if request else ""
+        may_control = self._rights(header or (parse_qs(path.query).get("token") or [""])[0])
+        follower = Follower(connection.send)
+        try:
+            async for text in connection:
+                await connection.send(await self._answer(text, bool(may_control), follower))
+        except ConnectionClosed:
+            return
+        finally:
+            follower.stop(self._client.journal.listeners)
+
+    async def _answer(self, text: str | bytes, may_control: bool, follower: Follower) -> str:
+        number: Any = None  # whatever the peer numbers its questions with
+        try:
+            question = msgspec.json.decode(text, type=dict[str, Any])
+            number = question.get("id")
+            name = str(question.get("do", ""))
+            if name == "follow":
+                follower.start(self._client.journal.listeners)
+                return _reply(number, {})
+            command = COMMANDS.get(name)
+            if command is None:
+                raise ConfigError(f"Unknown command {name!r}; known: {', '.join(sorted(COMMANDS))}.")
+            if name not in READING and not may_control:
+                raise ConfigError("This token only allows reading.")
+            return _reply(number, await command(self._client, Arguments(question.get("with") or {})))
+        except msgspec.DecodeError as error:
+            return _refusal(number, f"This is not a JSON object: {error}")
+        except CobblestoneError as error:
+            return _refusal(number, str(error))
+
+
+class Follower:
+    """Sends the lines of the event log to one peer."""
+
+    def __init__(self, send: Callable[[str], Any]) -> None:
+        self._send = send
+        self._waiting: asyncio.Queue[LoggedMessage] = asyncio.Queue(MAX_WAITING)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, listeners: list[Callable[[LoggedMessage], None]]) -> None:
+        """Start."""
+        if self._task is None:
+            listeners.append(self._heard)
+            self._task = asyncio.create_task(self._pass_on())
+
+    def stop(self, listeners: list[Callable[[LoggedMessage], None]]) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            listeners.remove(self._heard)
+
+    def _heard(self, message: LoggedMessage) -> None:
+        with contextlib.suppress(asyncio.QueueFull):
+            self._waiting.put_nowait(message)
+
+    async def _pass_on(self) -> None:
+        while True:
+            message = await self._waiting.get()
+            await self._send(msgspec.json.encode({"message": message}).decode())
+
+
+def _reply(number: object, result: object) -> str:
+    return msgspec.json.encode({"id": number, "ok": True, "result": result}).decode()
+
+
+def _refusal(number: object, sentence: str) -> str:
+    return msgspec.json.encode({"id": number, "ok": False, "error": sentence}).decode()
+
+
+def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"The TLS certificate {certificate} cannot be used: {error}") from error
+    return context

@@ -1,0 +1,286 @@
+"""Tasks on this computer: what the end of a process means, the CPU throttle, and the volunteer's ``app_config.xml``.
+
+What the end of a job's process means: finished, failed, to be started again, or later.
+
+The rules are those of the family's client (``client/app_control.cpp``; facts), with three differences, each in favour of the
+work done: a finish file counts as success although the process lingers and has to be killed; a kill by the system for want of
+memory is a memory error at once, not an endless row of restarts; and a job that is killed again and again without a checkpoint
+in between is given up.
+
+CPU throttle: computing only a part of the time, second by second.
+
+Source: BOINC's ``cpu_usage_limit``: a level rises by the limit each second; at 100 % the jobs run for that
+second and the level falls by 100 %, below it they stop.
+
+The volunteer's ``app_config.xml``, applied to what a project says of an app version.
+
+It is applied anew to the project's own figures each time, so that a line taken out of the file is undone at once.
+Source: BOINC's ``client/app_config.cpp`` (facts): a command line takes the place of the project's, 0 is as good as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from cobblestone.domain.computing import AppConfig, AppLimits, VersionUsage
+from cobblestone.domain.values import changed, value
+
+MAX_PREMATURE_ENDS = 100
+"""Ends without a finish file and without a checkpoint in between; one more is an error."""
+MAX_DEFERRAL = 86_400.0
+DEFAULT_DEFERRAL = 300.0
+
+EXIT_ABORTED_BY_CLIENT = 194
+EXIT_DISK_LIMIT = 196
+EXIT_TIME_LIMIT = 197
+EXIT_MEMORY_LIMIT = 198
+EXIT_ABORTED_BY_PROJECT = 202
+EXIT_ABORTED_BY_USER = 203
+ERR_NOT_STARTED = -148
+ERR_FILE_TOO_BIG = -131
+ERR_FILE_MISSING = -161
+ERR_TOO_MANY_EXITS = -226
+
+#: Signals that people and systems send to stop a program: HUP, INT, QUIT, KILL, TERM, STOP.  Others are crashes.
+STOP_SIGNALS = frozenset({1, 2, 3, 9, 15, 19})
+
+_MEANINGS = {
+    0: "success",
+    ERR_NOT_STARTED: "the program could not be started",
+    ERR_FILE_TOO_BIG: "an output file is larger than the project allows",
+    ERR_FILE_MISSING: "an output file is missing",
+    ERR_TOO_MANY_EXITS: "the program ended too often without finishing",
+    126: "the program is not executable",
+    127: "the program, or the interpreter that it names, is not on this computer",
+    192: "the program could not write its checkpoint",
+    193: "the program was ended by a signal",
+    EXIT_ABORTED_BY_CLIENT: "stopped by the client",
+    195: "a program started by the job failed",
+    EXIT_DISK_LIMIT: "the job used more disk space than allowed",
+    EXIT_TIME_LIMIT: "the job ran longer than allowed",
+    EXIT_MEMORY_LIMIT: "the job used more memory than allowed",
+    199: "the client was stopping",
+    200: "the job had not started by its deadline",
+    201: "the graphics processor that the job needs is missing",
+    EXIT_ABORTED_BY_PROJECT: "cancelled by the project",
+    EXIT_ABORTED_BY_USER: "aborted by the user",
+    204: "the program failed for a reason that it does not know",
+    205: "the program ran out of memory",
+    206: "the program could not prepare its work",
+    207: "the job has no parts to compute",
+    208: "a part of the job failed",
+    209: "the job was overdue for too long",
+}
+SIZE_SIGNAL = 25
+_SIGNALS = {
+    4: "illegal instruction",
+    6: "it stopped itself",
+    7: "bad memory access",
+    8: "arithmetic error",
+    11: "bad memory access",
+}
+
+
+class Ending(Enum):
+    """What is to become of the task."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    STOPPED = "stopped"  #: on our order; to be started again from its checkpoint when its turn comes
+    RESTART = "restart"  #: it ended too early; to be started again from its checkpoint
+    POSTPONED = "postponed"  #: it asked for a pause
+
+
+@value(kw_only=True)
+class FinishFile:
+    """``boinc_finish_called``: the job says that it has done all."""
+
+    status: int = 0
+    message: str = ""
+    as_notice: bool = False
+
+
+@value(kw_only=True)
+class TemporaryExit:
+    """``boinc_temporary_exit``: the job wants to be started again later."""
+
+    seconds: float = DEFAULT_DEFERRAL
+    reason: str = ""
+    as_notice: bool = False
+
+
+@value(kw_only=True)
+class AbortOrder:
+    """Our order to end a job for good."""
+
+    exit_status: int = EXIT_ABORTED_BY_USER
+    text: str = ""
+
+
+@value(kw_only=True)
+class ProcessEnd:
+    """All that is known when a job's process has ended."""
+
+    exit_code: int = 0  #: meaningful when ``signal`` is 0
+    signal: int = 0
+    codes_hide_signals: bool = False
+    """The process ran under a program that reports the end by signal n as exit code 128 + n."""
+    finish: FinishFile | None = None
+    temporary: TemporaryExit | None = None
+    quit_ordered: bool = False
+    abort: AbortOrder | None = None
+    killed_while_lingering: bool = False  #: we killed it because it stayed after its finish file
+    out_of_memory: bool = False  #: the system killed one of its processes at its memory limit
+
+
+@value(kw_only=True)
+class ExitVerdict:
+    """What the end means."""
+
+    ending: Ending
+    exit_status: int = 0
+    text: str = ""
+    delay_seconds: float = 0.0
+    as_notice: bool = False
+    counts_as_premature: bool = False
+
+
+def judge_exit(end: ProcessEnd, *, premature_ends: int = 0) -> ExitVerdict:
+    """Decide what becomes of the task; every combination has an answer.
+
+    ``premature_ends`` counts those since its last checkpoint, without this one.
+    """
+    if end.abort is not None:
+        return ExitVerdict(ending=Ending.ABORTED, exit_status=end.abort.exit_status, text=end.abort.text)
+    signal, code = _split(end)
+    finished = end.finish is not None and end.finish.status == 0
+    if finished and (end.killed_while_lingering or (signal == 0 and code == 0)):
+        return _finished(end.finish)
+    if end.temporary is not None:
+        return _postponed(end.temporary, premature_ends)
+    if end.out_of_memory and not end.quit_ordered:
+        text = "the system ended the job at its memory limit"
+        return ExitVerdict(ending=Ending.FAILED, exit_status=EXIT_MEMORY_LIMIT, text=text)
+    if end.quit_ordered:
+        return ExitVerdict(ending=Ending.STOPPED)
+    if end.finish is not None and not finished:
+        return _failed_with(end.finish.status)
+    if signal:
+        return _ended_by(signal, premature_ends)
+    if code == 0:
+        return _too_early("ended with exit status 0 but without a finish file", premature_ends)
+    return _failed_with(code)
+
+
+def _split(end: ProcessEnd) -> tuple[int, int]:
+    hidden = end.exit_code - 128
+    if end.codes_hide_signals and not end.signal and hidden in (*STOP_SIGNALS, SIZE_SIGNAL):
+        return hidden, 0
+    return end.signal, end.exit_code
+
+
+def _finished(finish: FinishFile | None) -> ExitVerdict:
+    message = finish.message if finish else ""
+    return ExitVerdict(
+        ending=Ending.FINISHED, text=message, as_notice=bool(finish and finish.as_notice and message)
+    )
+
+
+def _postponed(exit_: TemporaryExit, premature_ends: int) -> ExitVerdict:
+    if premature_ends >= MAX_PREMATURE_ENDS:
+        return _too_early(f"asked for a pause: {exit_.reason}", premature_ends)
+    seconds = exit_.seconds if 0.0 <= exit_.seconds <= MAX_DEFERRAL else DEFAULT_DEFERRAL
+    return ExitVerdict(
+        ending=Ending.POSTPONED,
+        text=exit_.reason,
+        delay_seconds=seconds,
+        as_notice=exit_.as_notice,
+        counts_as_premature=True,
+    )
+
+
+def _too_early(what: str, premature_ends: int) -> ExitVerdict:
+    if premature_ends < MAX_PREMATURE_ENDS:
+        return ExitVerdict(ending=Ending.RESTART, text=f"the program {what}", counts_as_premature=True)
+    text = f"the program {what}, for the {premature_ends + 1}th time without a checkpoint in between"
+    return ExitVerdict(ending=Ending.FAILED, exit_status=ERR_TOO_MANY_EXITS, text=text)
+
+
+def _ended_by(signal: int, premature_ends: int) -> ExitVerdict:
+    if signal in STOP_SIGNALS:
+        return _too_early(f"was ended by signal {signal}", premature_ends)
+    if signal == SIZE_SIGNAL:
+        text = "process got signal 25: it wrote a file larger than its disk bound"
+        return ExitVerdict(ending=Ending.FAILED, exit_status=EXIT_DISK_LIMIT, text=text)
+    detail = f" ({_SIGNALS[signal]})" if signal in _SIGNALS else ""
+    return ExitVerdict(ending=Ending.FAILED, exit_status=signal, text=f"process got signal {signal}{detail}")
+
+
+def _failed_with(code: int) -> ExitVerdict:
+    # The form of the sentence, with the code as hexadecimal and as a negative number, is what servers and people know.
+    text = f"process exited with code {code} (0x{code & 0xFFFFFFFF:x}, {code - 256 if code > 0 else code})"
+    meaning = _MEANINGS.get(code)
+    return ExitVerdict(ending=Ending.FAILED, exit_status=code, text=f"{text}: {meaning}" if meaning else text)
+
+
+FULL = 100.0
+
+
+def throttle_second(level: float, *, limit_percent: float) -> tuple[bool, float]:
+    """Return whether jobs run during the next second, and the level after it.
+
+    ``limit_percent`` is the wanted part of the time, 0 to 100; start with a level of 0.  Over ``n`` seconds the
+    jobs run for ``n * limit_percent / 100``, rounded down.
+    """
+    limit = min(FULL, max(0.0, limit_percent))
+    level += limit
+    if level >= FULL:
+        return True, level - FULL
+    return False, level
+
+
+_NO_LIMITS = AppLimits()
+
+
+def override_usage(usage: VersionUsage, config: AppConfig) -> VersionUsage:
+    """Return what the version uses by the volunteer's will; ``usage`` is what the project says."""
+    limits = config.apps.get(usage.app_name)
+    if limits and usage.gpu_usage > 0 and limits.gpu_usage > 0 and limits.cpu_usage > 0:
+        usage = changed(usage, gpu_usage=limits.gpu_usage, avg_ncpus=limits.cpu_usage)
+    for each in config.versions:
+        if (each.app_name, each.plan_class) == (usage.app_name, usage.plan_class):
+            usage = changed(
+                usage,
+                cmdline=each.cmdline or usage.cmdline,
+                avg_ncpus=each.avg_ncpus or usage.avg_ncpus,
+                gpu_usage=(each.ngpus or usage.gpu_usage) if usage.gpu_usage else 0.0,
+            )
+    return usage
+
+
+def limits_of(config: AppConfig, app: str) -> AppLimits:
+    """Return what the file says of an app."""
+    return config.apps.get(app, _NO_LIMITS)
+
+
+def unmatched_entries(
+    config: AppConfig, apps: Collection[str], versions: Collection[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Sentences about entries for what the project does not have; ``versions`` are names of apps with their plan classes.
+
+    Of a project that has named no app yet, and of an app that has no version here yet, nothing can be said.
+    """
+    if not apps:
+        return ()
+    named = {*config.apps, *(each.app_name for each in config.versions)}
+    known = ", ".join(sorted(apps))
+    problems = [f"the project has no app {name!r}; it has: {known}" for name in sorted(named - set(apps))]
+    here = {app for app, _ in versions}
+    problems += [
+        f"the app {each.app_name!r} has no version of the plan class {each.plan_class!r} here"
+        for each in config.versions
+        if each.app_name in here and (each.app_name, each.plan_class) not in versions
+    ]
+    return tuple(problems)

@@ -1,0 +1,393 @@
+"""Today's family at work: recent estimated credit, device round robin, fetch with hysteresis (CS4 and WF4)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.events import from_plain
+from cobblestone.policy.client.core.protocol import Changes
+from cobblestone.policy.client.core.reasons import Why, named, why
+from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
+from cobblestone.policy.client.core.values import ResourceRequest, rpc_backoff
+from cobblestone.policy.client.estimates import VersionHistory, remaining_elapsed, update_dcf
+from cobblestone.policy.client.published.run_list import stands_recent
+from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
+from cobblestone.policy.client.recent import state as report_times
+from cobblestone.policy.client.recent.concurrency import MemoryWatch, version_key
+from cobblestone.policy.client.recent.rec import RecMemory
+from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
+from cobblestone.policy.client.recent.run_list import NO_CPU, RunList, make_device_run_list
+from cobblestone.policy.client.recent.state import (
+    as_told,
+    back_off_types,
+    fetch_project,
+    gpu_available,
+    instances_being_left,
+    mark_endangered,
+    note_reasons,
+    project_limits,
+    queue_projects,
+    run_as_listed,
+    usable_devices,
+)
+from cobblestone.policy.client.recent.work_fetch import (
+    MIN_BUFFER,
+    DeviceFetchProject,
+    FetchSettings,
+    plan_device_fetch,
+)
+
+#: Jobs of a project that are given up in a day at most.
+GIVEN_UP_A_DAY = 10
+DAY = 86400.0
+
+
+@dataclass(slots=True)
+class RecentMemory(RecMemory):
+    """What the policy remembers."""
+
+    dcf: list[float] = field(default_factory=list[float])
+    versions: dict[str, VersionHistory] = field(default_factory=dict[str, VersionHistory])
+    """By project, app and version: how its jobs compare with their estimates."""
+    memory_of: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: ... largest working set of a job, bytes
+    given_up: list[list[float]] = field(default_factory=list[list[float]])  #: per project, when, within a day
+
+
+class Recent:
+    """The family of today's clients.  ``availability``: a number, or None to learn it from statistics."""
+
+    remembers: ClassVar[type[RecentMemory]] = RecentMemory  #: a derived policy's is wider
+    memory: RecentMemory
+    state: CoreState
+    reports_all = False
+
+    def __init__(
+        self, choice: PolicyChoice, rng: random.Random, *, availability: float | None = None
+    ) -> None:
+        self.choice = choice
+        self.rng = rng
+        self.availability = availability
+        self.outlook: RoundRobinOutlook | None = None
+        self.run_list: RunList[ClientJob] = RunList()
+
+    @property
+    def name(self) -> str:
+        """The name to make it by."""
+        return f"recent {self.choice}"
+
+    def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
+        """Work for a client."""
+        self.state = state
+        self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
+        self.refit()
+        if memory is None:  # else they are as they were stored
+            self.watch.expect_all(state.jobs)
+
+    # -- what it is told ----------------------------------------------------------------------------------------------
+
+    def refit(self) -> None:
+        """Look anew at projects, preferences and devices."""
+        state, memory = self.state, self.memory
+        prefs = state.preferences
+        self.low = max(MIN_BUFFER, prefs.buffer_min)
+        self.total = self.low + max(0.0, prefs.buffer_additional)
+        self.watch = MemoryWatch(state, memory.memory_of)
+        self.devices = usable_devices(state)
+        self.limits = project_limits(state)
+        more = len(state.projects) - len(memory.recs)
+        memory.recs += [0.0] * more
+        memory.dcf += [1.0] * more
+        memory.given_up += [[] for _ in range(more)]
+        self.outlook = None
+
+    def detached(self, project: int) -> None:
+        """Forget a project."""
+        memory = self.memory
+        del memory.recs[project], memory.dcf[project], memory.given_up[project]
+
+    def passed(self, seconds: float) -> None:
+        """Count computing time."""
+        self.memory.computed += seconds
+
+    def off(self, seconds: float) -> None:
+        """Nothing to do: the statistics are the state's."""
+
+    def before(self, *, deciding: bool) -> None:
+        """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
+        self.watch.measure()
+        if deciding:
+            self.memory.credit(self.state, self.devices)
+
+    def pressing(self) -> bool:
+        """Tell whether the tasks have outgrown the memory that they may use."""
+        return self.watch.pressing()
+
+    def outdated(self, project: int | None = None) -> None:
+        """Look ahead anew at the next question."""
+        self.outlook = None
+
+    def arrived(self, job: ClientJob) -> None:
+        """Estimate a job that has come."""
+        job.cutoff = job.report_deadline - self.low
+        job.remaining = job.raw * self._correction_of(job)
+        self.watch.expect(job)
+
+    def _correction_of(self, job: ClientJob) -> float:
+        """Return what the project's estimate of a job is to be multiplied with."""
+        if self.choice.job_completion == 1:
+            return 1.0
+        history = self.memory.versions.get(version_key(self.state, job))
+        known = None if history is None else history.correction
+        return self.correction(job.project) if known is None else known
+
+    def ended(self, job: ClientJob, elapsed: float) -> None:
+        """Learn from a job."""
+        if self.choice.job_completion == 1 or job.failed:
+            return
+        memory, key = self.memory, version_key(self.state, job)
+        memory.dcf[job.project] = update_dcf(memory.dcf[job.project], actual=elapsed, raw_estimate=job.raw)
+        memory.versions[key] = memory.versions.get(key, VersionHistory()).after_job(
+            actual=elapsed, estimate=job.raw
+        )
+
+    def preempted(self, job: ClientJob) -> None:
+        """Nothing to do."""
+
+    def replied(
+        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
+    ) -> None:
+        """Back off from device types for which there was nothing."""
+        back_off_types(self.state, project, requests, jobs, rng=self.rng)
+
+    def unreachable(self, project: int) -> None:
+        """Wait before the next contact."""
+        row = self.state.projects[project]
+        row.not_before = self.state.now + rpc_backoff(row.failures, rng=self.rng)
+        row.failures += 1
+
+    # -- what it expects ----------------------------------------------------------------------------------------------
+
+    def available(self) -> float:
+        """Return the part of the time in which the host is expected to compute."""
+        if self.availability is not None:
+            return self.availability
+        state = self.state
+        return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle)
+
+    def _gpu_available(self) -> float:
+        return gpu_available(self.state) if self.availability is None else self.availability
+
+    def correction(self, project: int) -> float:
+        """Return the project's duration correction factor, as it is told: 1 if it does not want one."""
+        if self.state.projects[project].description.dont_use_dcf:
+            return 1.0
+        return self.memory.dcf[project]
+
+    def workload(self) -> list[ClientJob] | None:
+        """Return all jobs, their remaining times up to date, if the server's check (WS2) wants them."""
+        if self.choice.work_send != 2:
+            return None
+        self.refresh()
+        return self.state.jobs
+
+    def refresh(self) -> None:
+        """Bring remaining times up to date."""
+        corrections: dict[tuple[int, str, str], float] = {}
+        for job in self.state.jobs:
+            version = (job.project, job.app_name, job.version)
+            correction = corrections.get(version)
+            if correction is None:
+                correction = corrections[version] = self._correction_of(job)
+            if not job.done and not job.fraction_done:
+                job.remaining = job.raw * correction
+                continue
+            job.remaining = remaining_elapsed(
+                estimate=job.raw * correction,
+                elapsed=job.done,
+                fraction_done=job.fraction_done,
+                elapsed_at_fraction=job.fraction_at,
+                exact_fraction=job.exact_fraction,
+            )
+
+    def look_ahead(self) -> RoundRobinOutlook:
+        """Simulate, unless nothing has happened since."""
+        if self.outlook is None:
+            self.refresh()
+            state = self.state
+            queue = [job for job in state.jobs if job.queued and not job.always_runs]
+            self.outlook = simulate_devices(
+                queue,
+                queue_projects(state, self.memory.recs, self.limits),
+                self.devices,
+                now=state.now,
+                buffer_total=self.total,
+                cpu_available=self.available(),
+                gpu_available=self._gpu_available(),
+                half_life=state.preferences.rec_half_life,
+                ram_bytes=self.watch.ram,
+            )
+            mark_endangered(state, queue, self.outlook)
+        return self.outlook
+
+    # -- what runs ----------------------------------------------------------------------------------------------------
+
+    def unmeetable(self) -> Sequence[tuple[ClientJob, Why]]:
+        """Return the jobs to give up, if the volunteer allows it.
+
+        A job is given up if it would be late even if it ran alone from now on, by the estimate of its own app version (which
+        must have finished a job), and less than half of it is done; at most ten of a project a day.
+        """
+        state = self.state
+        if not state.may_give_up:
+            return ()
+        self.refresh()
+        now = state.now
+        found: list[tuple[ClientJob, Why]] = []
+        for job in state.jobs:
+            late_by = now + job.remaining - job.report_deadline
+            if late_by <= 0.0 or job.done > job.remaining or job.always_runs:
+                continue
+            given = self.memory.given_up[job.project]
+            given[:] = [at for at in given if now - at < DAY]
+            known = self.memory.versions.get(version_key(self.state, job)) or now > job.report_deadline
+            if known and len(given) < GIVEN_UP_A_DAY:
+                given.append(now)
+                found.append((job, why("give_up.alone", hours=late_by / 3600.0)))
+        return found
+
+    def schedule(self) -> list[ClientJob]:
+        """Return the jobs that ought to run."""
+        outlook = self.look_ahead()
+        state = self.state
+        waiting = [job for job in state.jobs if job.runnable]
+        runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
+        self.watch.expect_all([job for job in runnable if job.start_order])
+        late = {i for i, job in enumerate(runnable) if job.edf}
+        self.run_list = make_device_run_list(
+            runnable,
+            queue_projects(state, self.memory.recs, self.limits),
+            self.devices,
+            RoundRobinOutlook(outlook.devices, late, outlook.misses, outlook.limit_shortfalls),
+            now=state.now,
+            slice_seconds=state.slice,
+            ram_bytes=self.watch.ram,
+            available=self.available(),
+            blocked=instances_being_left(state) if self.devices.gpus else {},
+        )
+        for job in waiting:
+            if id(job) not in self.run_list.instances and not job.must_quit:
+                job.why = (self.run_list.waiting.get(id(job), NO_CPU),)
+        return self.run_list.jobs
+
+    def reason(self, job: ClientJob) -> Why:
+        """Return why a job is on the run list."""
+        if job.always_runs:
+            return why("run.always", job=job.id)
+        if job.edf:
+            hours = (job.report_deadline - self.state.now) / 3600.0
+            return why("run.edf", job=job.id, hours=hours, left=job.remaining / 3600.0)
+        return why("run.rec", job=job.id, rec=self.memory.recs[job.project])
+
+    def list_stands(self) -> float:
+        """Return until when no job can come near its deadline; 0 where there is more to look at."""
+        return stands_recent(self.state, self._correction_of, self.available())
+
+    def enforce_due(self) -> bool:
+        """Only after a new run list."""
+        return False
+
+    def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
+        """Run the list as it is; a task whose GPU instances have changed is stopped and started again."""
+        return run_as_listed(self.state.running, wanted, self.run_list.instances)
+
+    # -- work fetch ---------------------------------------------------------------------------------------------------
+
+    def fetch(self) -> PlannedFetch:
+        """Return whom to ask for work, and when to look again."""
+        state = self.state
+        now = state.now
+        outlook = self.look_ahead()
+        prefs = state.preferences
+        plan = plan_device_fetch(
+            [self._fetch_project(i) for i in range(len(state.projects))],
+            outlook,
+            devices=self.devices,
+            settings=FetchSettings(
+                buffer_min=self.low, buffer_total=self.total, minimal=prefs.fetch_minimal_work
+            ),
+        )
+        supplied = {kind for p in state.projects if p.open for kind in p.description.supplies}
+        saturated = min([d.saturated for k, d in outlook.devices.items() if k in supplied], default=self.low)
+        wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
+        state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
+        reasons = named(plan.reasons, [p.description.id for p in state.projects])
+        note_reasons(state, reasons)
+        others = {i: as_told(requests, outlook) for i, requests in plan.others.items()}
+        return PlannedFetch(plan.project, as_told(plan.requests, outlook), others, reasons)
+
+    def _fetch_project(self, i: int) -> DeviceFetchProject:
+        state = self.state
+        return fetch_project(
+            state,
+            i,
+            supplies=frozenset(state.projects[i].description.supplies),
+            rec=self.memory.recs[i],
+            dcf=self.correction(i),
+            devices=self.devices,
+            limits=self.limits[i],
+        )
+
+    # -- contacts -----------------------------------------------------------------------------------------------------
+
+    def requests(self, project: int, planned: Mapping[str, ResourceRequest]) -> Mapping[str, ResourceRequest]:
+        """Return the requests as planned."""
+        return planned
+
+    def report_at(self, job: ClientJob) -> float:
+        """Return when a finished job alone is reason enough for a contact."""
+        return report_times.report_time(self.state, job)
+
+    def report_due(self, job: ClientJob) -> Why | None:
+        """Return why it is, None if it is not."""
+        state = self.state
+        return report_times.why_report(
+            state, state.projects[job.project], job, report_times.ready_to_report(state)
+        )
+
+    def contact_wait(self) -> float:
+        """Return 0: contacts never wait."""
+        return 0.0
+
+    def next_wake(self) -> float:
+        """Return when a report becomes due since a suspension comes, or a new upload is no longer one."""
+        state = self.state
+        now = state.now
+        times = [
+            report_times.earliest_report(state, job)
+            for job in state.finished
+            if job.phase is Phase.REPORTABLE
+            and state.may_contact(now)
+            and state.projects[job.project].not_before <= now
+        ]
+        young = report_times.YOUNG_UPLOAD
+        times += [p.upload_since + young for p in state.projects if now - p.upload_since < young]
+        return min((at for at in times if at > now), default=NEVER)
+
+    def least_wait(self) -> float:
+        """Return a second."""
+        return 1.0
+
+
+def from_name(name: str, rng: random.Random) -> Recent:
+    """Make the policy of a name such as ``recent`` or ``recent CS4_WF4_WS1_JC1``.
+
+    Raises :class:`ConfigError` for what is no policy.
+    """
+    text = name.split(maxsplit=1)[1] if " " in name else "CS4_WF4_WS1_JC2"
+    return Recent(PolicyChoice.parse(text), rng)

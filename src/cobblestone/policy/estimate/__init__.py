@@ -1,1 +1,0 @@
-"""How fast a host is expected to be, and how long a job will take there."""

@@ -1,1 +1,0 @@
-"""The kinds of comparison rules, a module each, and their registry."""

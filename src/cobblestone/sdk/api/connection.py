@@ -1,0 +1,565 @@
+"""Find the project and send it requests over HTTP, with retries; and the errors that can occur.
+
+What can go wrong between a program and a project.
+
+::
+
+    CobblestoneError
+    ├── ConfigError            a setting, folder or argument is wrong
+    ├── JobError               a job description is wrong
+    │   └── JobFailed          a job has no answer
+    ├── Unreachable            the project does not answer
+    ├── NotRunning             its server is not running, so nothing would ever finish
+    └── RequestRefused         the project refused a request
+        ├── NotFoundError      there is no such thing
+        ├── ConflictError      it exists already, or its state does not allow this
+        └── BusyError          the project cannot do this now
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pkgutil
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+import httpx
+import msgspec
+from anyio.from_thread import start_blocking_portal
+
+from cobblestone.api_schema.values import ErrorReply, Problem
+from cobblestone.domain.errors import Busy, CobblestoneError, ConfigError, Conflict, JobError, NotFound
+from cobblestone.ops.environment import PROJECT_VARIABLE, TOKEN_VARIABLE, connection_defaults, person
+from cobblestone.ops.settings import FILE_NAME, load_settings
+
+
+class RequestRefused(CobblestoneError):
+    """The project refused a request.  The text says why, and what to do.
+
+    Attributes:
+        status: HTTP status.
+        code: Stable, for programs.
+        hint: What to do; it is also the end of the text.
+        member: What of the request is wrong, as the text names it in backquotes; empty: the whole, or something else.
+
+    >>> try:
+    ...     project.submit("echo", [])
+    ... except RequestRefused as error:
+    ...     print(error.status, error.code)
+    422 no_jobs
+    """
+
+    def __init__(self, message: str, *, status: int, code: str, hint: str = "", member: str = "") -> None:
+        super().__init__(f"{message} {hint}".strip())
+        self.member = member
+        self.status = status
+        self.code = code
+        self.hint = hint
+
+
+class NotFoundError(RequestRefused, NotFound):
+    """There is no such app, batch, job … in the project.
+
+    >>> try:
+    ...     project.app("ecco")
+    ... except NotFoundError as error:
+    ...     print(error)
+    There is no app called 'ecco'. Known: echo.
+    """
+
+    def __init__(self, message: str, *, status: int = 404, code: str = "not_found", hint: str = "") -> None:
+        super().__init__(message, status=status, code=code, hint=hint)
+
+
+class ConflictError(RequestRefused, Conflict):
+    """The object already exists, or its state does not allow this.
+
+    >>> try:
+    ...     project.create_app("echo", "cat {input}", stdout="output")
+    ... except ConflictError as error:
+    ...     print(error)
+    There is already an app called echo. Change it with: cobblestone app update echo --files …
+    """
+
+    def __init__(self, message: str, *, status: int = 409, code: str = "conflict", hint: str = "") -> None:
+        super().__init__(message, status=status, code=code, hint=hint)
+
+
+class BusyError(RequestRefused, Busy):
+    """The project cannot do this now: it is overloaded, or another process holds its folder.  Try again."""
+
+    def __init__(self, message: str, *, status: int = 503, code: str = "busy", hint: str = "") -> None:
+        super().__init__(message, status=status, code=code, hint=hint)
+
+
+class Unreachable(CobblestoneError):
+    """The project does not answer."""
+
+
+class NotRunning(CobblestoneError):
+    """The project's server is not running, so no job would ever finish.  Start it with: cobblestone run"""
+
+
+class JobFailed(JobError):
+    """A job has no answer.
+
+    Attributes:
+        job_name: As it was submitted.
+        stderr: The end of what the program wrote to its error output.
+
+    >>> result = next(project.submit("echo", [cobblestone.Job(inputs=[b"1"], name="bad")]).results())
+    >>> try:
+    ...     result.json()
+    ... except JobFailed as error:
+    ...     print(error.job_name, bool(error.stderr))
+    bad True
+    """
+
+    def __init__(self, message: str, *, job_name: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.job_name = job_name
+        self.stderr = stderr
+
+
+# The SDK speaks HTTP and does not know the server; where both are installed, the server announces itself by this name.
+_SERVER = "cobblestone.server.in_process:InProcessServer"
+
+
+class InProcessServer(Protocol):
+    """The functions that the server offers for use in this process."""
+
+    url: str
+    app: Any  # an ASGI application: its type needs the server's framework
+
+    async def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class InProcessTransport(httpx.BaseTransport):
+    """Runs a project's web application in a thread of this process, as long as the transport is open."""
+
+    def __init__(self, server: InProcessServer) -> None:
+        self._exit = contextlib.ExitStack()
+        self._exit.callback(server.close)
+        self.url = server.url
+        self._portal = self._exit.enter_context(start_blocking_portal("asyncio"))
+        self._inner = httpx.ASGITransport(server.app)
+        self._portal.call(server.start)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request and read the whole answer."""
+        return self._portal.call(
+            cast("Callable[[httpx.Request], Awaitable[httpx.Response]]", self._send), request
+        )
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        outgoing = httpx.Request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            content=_pieces(cast("Iterable[bytes]", request.stream)),
+        )
+        answer = await self._inner.handle_async_request(outgoing)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+
+    def close(self) -> None:
+        """Close the project."""
+        self._exit.close()
+
+
+def open_in_process(folder: Path) -> InProcessTransport:
+    """Open the project in ``folder``; raises what the server raises, e.g. Busy."""
+    make = cast("Callable[[Path], InProcessServer]", pkgutil.resolve_name(_SERVER))
+    return InProcessTransport(make(folder))
+
+
+async def _pieces(stream: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in stream:
+        yield piece
+
+
+_RUN_FILE = "server.json"
+_TOKEN_FILE = Path("keys", "admin.token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectAddress:
+    """The location of a project."""
+
+    urls: tuple[str, ...] = ()  #: addresses of its server, to be tried in this order; empty: not running
+    token: str = ""
+    folder: Path | None = None  #: when it lies on this machine
+
+
+def locate(given: str | Path | None = None, token: str | None = None) -> ProjectAddress:
+    """Find a project.
+
+    ``given`` is an address (``http…``) or a folder; None: the variable COBBLESTONE_PROJECT, else the current folder,
+    one above it, or the only project in it.
+
+    Raises:
+        ConfigError: there is no project there, or a remote one was given without a token.
+    """
+    defaults = connection_defaults()
+    wanted = str(given) if given is not None else defaults.project
+    if wanted.startswith(("http://", "https://")):
+        key = token or defaults.token
+        if not key:
+            raise ConfigError(
+                f"A token is needed for {wanted}. Give it with --token (token=… in Python) or in {TOKEN_VARIABLE}."
+                " The operator makes one with: cobblestone token create NAME"
+            )
+        return ProjectAddress(urls=(wanted.rstrip("/"),), token=key)
+    folder = Path(wanted).expanduser().absolute() if wanted else find_folder()
+    return _local(folder, token or "")
+
+
+def find_folder(start: Path | None = None) -> Path:
+    """Return the project folder that contains ``start`` (by default the current folder), or the only one inside it.
+
+    Raises:
+        ConfigError: there is none, or several.
+    """
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder
+    below = sorted(path.parent for path in here.glob(f"*/{FILE_NAME}"))
+    if len(below) == 1:
+        return below[0]
+    if below:
+        names = ", ".join(folder.name for folder in below)
+        raise ConfigError(
+            f"There are several projects here: {names}. Choose one, for instance -p {below[0].name}"
+        )
+    raise ConfigError(
+        f"No project here: neither {here} nor a folder above it has a {FILE_NAME}. Choose one:"
+        f" --project FOLDER or ADDRESS, or the variable {PROJECT_VARIABLE}; or create one: cobblestone project create DIR"
+    )
+
+
+def _local(folder: Path, token: str) -> ProjectAddress:
+    settings = load_settings(folder)
+    key = token or _admin_token(folder)
+    try:
+        running = json.loads((folder / _RUN_FILE).read_text(encoding="utf-8"))
+        url, process = str(running["url"]), int(running["pid"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return ProjectAddress(token=key, folder=folder)
+    if not _alive(process):
+        return ProjectAddress(token=key, folder=folder)
+    host = "127.0.0.1" if settings.server.host in ("0.0.0.0", "::") else settings.server.host  # noqa: S104  # compared
+    direct = f"http://{f'[{host}]' if ':' in host else host}:{settings.server.port}"
+    path = "/" + "/".join(url.rstrip("/").split("/")[3:])
+    urls = dict.fromkeys((f"{direct}{path}".rstrip("/"), url.rstrip("/")))
+    return ProjectAddress(urls=tuple(urls), token=key, folder=folder)
+
+
+def _admin_token(folder: Path) -> str:
+    path = folder / _TOKEN_FILE
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error}). Use the project as its owner, or by its address with a token of your own."
+        ) from error
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+T = TypeVar("T")
+
+API = "/api/v1"
+ATTEMPTS = 6
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+TIMEOUT_SECONDS = 60.0
+HELD_SECONDS = 10.0
+"""How long to wait for a folder that another process holds without saying where it listens."""
+LOCAL_NAMES = ("127.", "localhost", "[::1]")
+PIECE_NBYTES = 1 << 18
+"""Of a file that is sent at once."""
+_AGAIN = (429, 502, 503, 504)
+
+
+class Connection:
+    """Sends requests to one project.  Can be used by several threads."""
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        *,
+        in_process: bool = False,
+        folder: Path | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.folder = folder  #: the project's, when it lies on this machine
+        self._client = client
+        self._sleep = sleep
+        self.in_process = in_process  #: whether the server is not running, and we stand in for it
+
+    def close(self) -> None:
+        """Close the connection (and, in process, the project)."""
+        self._client.close()
+
+    def get(self, path: str, kind: type[T], *, timeout: float = TIMEOUT_SECONDS, **query: object) -> T:
+        """Send a GET request."""
+        return self._decode(self._send("GET", path, params=_query(query), timeout=timeout), kind)
+
+    def post(self, path: str, body: object, kind: type[T], *, timeout: float = TIMEOUT_SECONDS) -> T:
+        """Send a POST request; a repetition after a lost answer has no second effect."""
+        headers = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": "application/json"}
+        return self._decode(
+            self._send("POST", path, content=msgspec.json.encode(body), headers=headers, timeout=timeout),
+            kind,
+        )
+
+    def put(self, path: str, body: object, kind: type[T]) -> T:
+        """Send a PUT request."""
+        headers = {"Content-Type": "application/json"}
+        return self._decode(self._send("PUT", path, content=msgspec.json.encode(body), headers=headers), kind)
+
+    def patch(self, path: str, body: object, kind: type[T]) -> T:
+        """Send a PATCH request."""
+        headers = {"Content-Type": "application/json"}
+        return self._decode(
+            self._send("PATCH", path, content=msgspec.json.encode(body), headers=headers), kind
+        )
+
+    def delete(self, path: str, kind: type[T]) -> T:
+        """Send a DELETE request."""
+        return self._decode(self._send("DELETE", path), kind)
+
+    def put_file(
+        self,
+        path: str,
+        source: Path | bytes,
+        kind: type[T],
+        *,
+        sent: Callable[[int], None] = lambda nbytes: None,
+        **query: object,
+    ) -> T:
+        """Upload a file; ``sent`` is called with the size of each part, and with a negative number when it starts over."""
+        total = 0
+
+        def attempt() -> httpx.Response:
+            nonlocal total
+            sent(-total)
+            total = 0
+            nbytes = len(source) if isinstance(source, bytes) else source.stat().st_size
+            headers = {"Content-Length": str(nbytes)}
+            return self._request("PUT", path, params=_query(query), content=pieces(), headers=headers)
+
+        def pieces() -> Generator[bytes]:
+            nonlocal total
+            with BytesIO(source) if isinstance(source, bytes) else source.open("rb") as handle:
+                while piece := handle.read(PIECE_NBYTES):
+                    yield piece
+                    total += len(piece)
+                    sent(len(piece))
+
+        return self._decode(self._again(attempt), kind)
+
+    def get_bytes(self, path: str) -> bytes:
+        """Download a file."""
+        return self._send("GET", path).content
+
+    @property
+    def address(self) -> str:
+        """Return the address that requests go to."""
+        return str(self._client.base_url)
+
+    def save(self, path: str, target: Path) -> None:
+        """Download a file to disk, under a temporary name until it is complete."""
+        self._save(API + path, target)
+
+    def save_url(self, url: str, target: Path) -> None:
+        """Read a public file of the project by its address; see :meth:`save`."""
+        self._save("/download/" + url.partition("/download/")[2], target)
+
+    def has_page(self, path: str) -> bool:
+        """Return whether the project has a page at one of its addresses."""
+        try:
+            with self._stream(f"/{path}"):
+                return True
+        except NotFoundError:
+            return False
+
+    def _save(self, path: str, target: Path) -> None:
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            with self._stream(path) as answer, temporary.open("xb") as handle:
+                for piece in answer.iter_bytes(1 << 18):
+                    handle.write(piece)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _stream(self, path: str) -> Generator[httpx.Response]:
+        try:
+            with self._client.stream("GET", path) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _problem(answer)
+                yield answer
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:  # httpx's own options
+        return self._again(lambda: self._request(method, path, **options))
+
+    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:  # httpx's own options
+        return self._client.request(method, API + path, **options)
+
+    def _again(self, attempt: Callable[[], httpx.Response]) -> httpx.Response:
+        """Repeat a request until it has a usable answer."""
+        pause = FIRST_PAUSE_SECONDS
+        for number in range(1, ATTEMPTS + 1):
+            wait = pause
+            try:
+                answer = attempt()
+            except httpx.TransportError as error:
+                if number == ATTEMPTS or isinstance(error, httpx.UnsupportedProtocol):
+                    raise self._unreachable(error) from error
+            else:
+                if not answer.is_error:
+                    return answer
+                if answer.status_code not in _AGAIN or number == ATTEMPTS:
+                    raise _problem(answer)
+                wait = max(pause, _retry_after(answer))
+            self._sleep(wait * random.uniform(0.8, 1.2))
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+        return Unreachable(
+            f"The project at {self._client.base_url} does not answer ({error or type(error).__name__})."
+            " Is the address right, and is the server running (cobblestone run)?"
+        )
+
+    def _decode(self, answer: httpx.Response, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise Unreachable(
+                f"{answer.url} gave an answer that does not belong to this API. Is the address that of a cobblestone project"
+                " of this version?"
+            ) from error
+
+
+def open_connection(target: ProjectAddress) -> Connection:
+    """Connect to a project: over HTTP if its server runs, else by opening the folder in this process.
+
+    A server that is starting holds its folder before it says where it listens, and a command is done with it soon: such
+    a folder is tried again for `HELD_SECONDS`.
+
+    Raises:
+        Unreachable: no address answers.
+        BusyError: the folder is open in another process that cannot be reached.
+    """
+    end = time.monotonic() + HELD_SECONDS
+    while True:
+        try:
+            return _open(target)
+        except Busy as error:
+            if target.folder is None or time.monotonic() > end:
+                raise BusyError(str(error)) from error
+            time.sleep(0.1)
+            target = locate(target.folder, target.token)
+
+
+def _open(target: ProjectAddress) -> Connection:
+    headers = {
+        "Authorization": f"Bearer {target.token}",
+        "Accept": "application/json",
+        # The token of a project's folder may be used by several people: the audit log tells them apart.
+        **({} if target.folder is None else {"X-Cobblestone-Person": person()}),
+    }
+    if not target.urls and target.folder is not None:
+        transport = open_in_process(target.folder)
+        client = httpx.Client(
+            transport=transport, base_url=transport.url, headers=headers, timeout=TIMEOUT_SECONDS
+        )
+        return Connection(client, in_process=True, folder=target.folder)
+    for url in target.urls[:-1]:
+        client = _client(url, headers)
+        try:
+            client.get("/healthz", timeout=2.0)
+        except httpx.TransportError:
+            client.close()
+        else:
+            return Connection(client, folder=target.folder)
+    return Connection(_client(target.urls[-1], headers), folder=target.folder)
+
+
+def _client(url: str, headers: Mapping[str, str]) -> httpx.Client:
+    host = url.partition("://")[2]
+    return httpx.Client(
+        base_url=url,
+        headers=headers,
+        timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=10.0),
+        trust_env=not host.startswith(LOCAL_NAMES),  # a proxy cannot reach this machine's own loopback
+        follow_redirects=False,
+    )
+
+
+def _query(values: Mapping[str, object]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    text = answer.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_PAUSE_SECONDS) if text.isdecimal() else 0.0
+
+
+_KINDS: dict[int, type[NotFoundError | ConflictError | BusyError]] = {
+    404: NotFoundError,
+    409: ConflictError,
+    503: BusyError,
+}
+
+
+def _problem(answer: httpx.Response) -> RequestRefused:
+    try:
+        problem = msgspec.json.decode(answer.content, type=ErrorReply).error
+    except msgspec.DecodeError:
+        problem = Problem(
+            code="unknown",
+            message=(
+                f"{answer.url} answered with status {answer.status_code}."
+                " Is the address that of a cobblestone project?"
+            ),
+        )
+    kind = _KINDS.get(answer.status_code)
+    if kind is not None:
+        return kind(problem.message, status=answer.status_code, code=problem.code, hint=problem.hint)
+    return RequestRefused(
+        problem.message,
+        status=answer.status_code,
+        code=problem.code,
+        hint=problem.hint,
+        member=problem.member,
+    )

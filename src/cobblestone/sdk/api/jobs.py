@@ -1,0 +1,331 @@
+"""Converts inputs of scientists (paths, bytes, objects, lists in files) to the jobs of a request, and stores their files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePath
+from threading import Lock
+from typing import TypeVar, cast
+
+import msgspec
+
+from cobblestone.api_schema.apps import FileQuery, FileQueryReply, StoredFile
+from cobblestone.api_schema.batches import MAX_JOBS_PER_REQUEST, InputBody, JobBody
+from cobblestone.api_schema.values import find_json_fault
+from cobblestone.domain.errors import JobError
+from cobblestone.sdk.api.connection import Connection
+
+T = TypeVar("T")
+Sending = Callable[[int, int], None]
+"""Hears how many bytes of input files were sent, and how many there are to send; from several threads, one at a time."""
+
+UPLOADS_AT_A_TIME = 8
+MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An input whose content is given directly instead of in a file.
+
+    Attributes:
+        data: The content.
+        file_name: Its suffix is kept, since many programs look at it.
+
+    >>> table = Content(b"[1,2]", "table.json")
+    >>> next(project.submit("echo", [table]).results()).json()
+    {'got': [1, 2]}
+    """
+
+    data: bytes
+    file_name: str = ""
+
+
+Input = str | Path | bytes | Content
+"""An input file: a path (text or Path), or the content itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job to be submitted, when a single input does not describe it.
+
+    Attributes:
+        inputs: Paths, bytes or :class:`Content`, in the app's order or by the names in its command.
+        args: Values for ``{arg:NAME}`` in the command.
+        name: Your own name for it; results and folders of outputs have it.
+        command_line: Of a native program.
+        priority: Jobs with a higher one are sent first.
+
+    >>> job = Job(inputs={"input": b"7"}, name="seven")
+    >>> for result in project.submit("echo", [job]).results():
+    ...     print(result.name, result.json())
+    seven {'got': 7}
+    """
+
+    inputs: Sequence[Input] | Mapping[str, Input] = ()
+    args: Mapping[str, object] = field(default_factory=dict[str, object])
+    name: str = ""
+    command_line: str = ""
+    priority: int = 0
+
+
+def json_input(value: object) -> Content:
+    """Return an input with ``value`` as JSON text.
+
+    Raises:
+        JobError: it cannot be written as JSON.
+    """
+    try:
+        return Content(msgspec.json.encode(value), "input.json")
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise JobError(
+            f"An input of type {type(value).__name__} cannot be written as JSON: {error}."
+        ) from error
+
+
+def as_job(item: object, args: Mapping[str, object]) -> Job:
+    """Return a job from a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
+    if isinstance(item, Job):
+        return Job(
+            inputs=item.inputs,
+            args={**args, **item.args},
+            name=item.name,
+            command_line=item.command_line,
+            priority=item.priority,
+        )
+    if isinstance(item, str | PurePath):
+        return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
+    if isinstance(item, bytes | Content):
+        return Job(inputs=[item], args=args)
+    return Job(inputs=[json_input(item)], args=args)
+
+
+def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most ``size`` items; items are taken only when needed."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+class FileSender:
+    """Uploads input files, each content once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stored: set[str] = set()  # hashes that are known to be there
+        self._hashes: dict[tuple[str, int, int], str] = {}
+
+    def bodies(self, jobs: Sequence[Job], *, sending: Sending = lambda sent, total: None) -> list[JobBody]:
+        """Return jobs as API bodies; their files are stored.
+
+        Raises:
+            JobError: a file cannot be read, or an argument is no text or number.
+        """
+        sources: dict[str, Path | bytes] = {}
+        bodies = [self._body(job, sources) for job in jobs]
+        self._upload(sources, sending)
+        return bodies
+
+    def _body(self, job: Job, sources: dict[str, Path | bytes]) -> JobBody:
+        given = job.inputs
+        pairs = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in given]
+        return JobBody(
+            name=job.name,
+            inputs=[self._input(name, each, sources) for name, each in pairs],
+            args={name: _argument(name, value) for name, value in job.args.items()},
+            command_line=job.command_line,
+            priority=job.priority,
+        )
+
+    def _input(self, name: str, given: Input, sources: dict[str, Path | bytes]) -> InputBody:
+        if isinstance(given, bytes | Content):
+            content = Content(given) if isinstance(given, bytes) else given
+            sha256 = hashlib.sha256(content.data).hexdigest()
+            sources[sha256] = content.data
+            return InputBody(file=f"jf_{sha256}", name=name, file_name=content.file_name)
+        path = Path(given)
+        sha256 = self._hash(path)
+        sources[sha256] = path
+        return InputBody(file=f"jf_{sha256}", name=name, file_name=str(given)[-MAX_FILE_NAME:])
+
+    def _hash(self, path: Path) -> str:
+        try:
+            status = path.stat()
+            key = (str(path), status.st_mtime_ns, status.st_size)
+            if key not in self._hashes:
+                with path.open("rb") as handle:
+                    self._hashes[key] = hashlib.file_digest(handle, "sha256").hexdigest()
+            return self._hashes[key]
+        except OSError as error:
+            raise JobError(f"The input file {path} cannot be read: {error.strerror}.") from error
+
+    def _upload(self, sources: Mapping[str, Path | bytes], sending: Sending) -> None:
+        unknown = [sha256 for sha256 in sources if sha256 not in self._stored]
+        for part in in_chunks(unknown, MAX_JOBS_PER_REQUEST):
+            names = {f"jf_{sha256}": sha256 for sha256 in part}
+            found = self._connection.post("/files/query", FileQuery(names=list(names)), FileQueryReply)
+            missing = {names[name]: sources[names[name]] for name in found.missing}
+            count = _Count(sum(map(_nbytes, missing.values())), sending)
+            with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
+                uploads = [
+                    pool.submit(self._put, sha256, source, count.add) for sha256, source in missing.items()
+                ]
+                for upload in uploads:
+                    upload.result()
+            self._stored.update(part)
+
+    def _put(self, sha256: str, source: Path | bytes, sent: Callable[[int], None]) -> None:
+        self._connection.put_file(f"/files/{sha256}", source, StoredFile, sent=sent)
+
+
+class _Count:
+    """Counts bytes sent to the project by several threads."""
+
+    def __init__(self, total: int, tell: Sending) -> None:
+        self._total = total
+        self._tell = tell
+        self._sent = 0
+        self._lock = Lock()
+
+    def add(self, nbytes: int) -> None:
+        with self._lock:
+            self._sent += nbytes
+            self._tell(self._sent, self._total)
+
+
+def _nbytes(source: Path | bytes) -> int:
+    return len(source) if isinstance(source, bytes) else source.stat().st_size
+
+
+def _argument(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise JobError(f"The argument {name!r} is a {type(value).__name__}; it must be a text or a number.")
+
+
+_COLUMNS = ("name", "priority", "command_line")
+MAX_FIELD = 1_000_000
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a JSON lines file."""
+
+    inputs: str | list[str] | dict[str, str] = msgspec.field(default_factory=list[str])
+    args: dict[str, str | int | float | bool] = msgspec.field(
+        default_factory=dict[str, str | int | float | bool]
+    )
+    name: str = ""
+    priority: int = 0
+    command_line: str = ""
+
+
+def read_jobs(path: Path, *, input_names: Collection[str]) -> Iterator[Job]:
+    """Yield the jobs of a ``.csv`` or ``.jsonl`` file; paths in it are relative to its folder.
+
+    CSV: columns named as an input of the app (``input_names``), or ``input:NAME``, hold paths; ``name``, ``priority`` and
+    ``command_line`` are those of the job; every other column is an argument.
+
+    Raises:
+        JobError: the file cannot be read; the text names the line.
+    """
+    reader = {".csv": _read_csv, ".jsonl": _read_json_lines}.get(path.suffix.lower())
+    if reader is None:
+        raise JobError(f"--jobs {path}: the file must end in .csv or .jsonl.")
+    try:
+        yield from reader(path, input_names)
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"--jobs {path} cannot be read: {error}.") from error
+
+
+def _read_csv(path: Path, input_names: Collection[str]) -> Iterator[Job]:
+    csv.field_size_limit(MAX_FIELD)
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        rows = csv.reader(handle)
+        try:
+            header = [column.strip() for column in next(rows, list[str]())]
+            _check_header(path, header)
+            for row in rows:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise JobError(
+                        f"{path}, line {rows.line_num}: {len(row)} values, but the header has {len(header)} columns."
+                    )
+                yield _csv_job(path, rows.line_num, dict(zip(header, row, strict=True)), input_names)
+        except csv.Error as error:
+            raise JobError(f"{path}, line {rows.line_num}: {error}.") from error
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    if not header or not all(header):
+        raise JobError(f"{path}, line 1: the first line must name the columns, e.g. input,k")
+    twice = [name for place, name in enumerate(header) if name in header[:place]]
+    if twice:
+        raise JobError(f"{path}, line 1: the column {twice[0]!r} occurs twice.")
+
+
+def _csv_job(path: Path, line: int, row: Mapping[str, str], input_names: Collection[str]) -> Job:
+    inputs: dict[str, Input] = {}
+    args: dict[str, object] = {}
+    for column, value in row.items():
+        name = column.removeprefix("input:")
+        if name != column or column in input_names:
+            if value.strip():
+                inputs[name] = path.parent / value.strip()
+        elif column not in _COLUMNS:
+            args[column] = value
+    try:
+        priority = int(row.get("priority", "").strip() or 0)
+    except ValueError:
+        raise JobError(f"{path}, line {line}: priority {row['priority']!r} is not a whole number.") from None
+    return Job(
+        inputs=inputs,
+        args=args,
+        name=row.get("name", "").strip() or _stem(inputs),
+        priority=priority,
+        command_line=row.get("command_line", ""),
+    )
+
+
+def _read_json_lines(path: Path, input_names: Collection[str]) -> Iterator[Job]:
+    with path.open("rb") as handle:
+        for number, text in enumerate(handle, start=1):
+            if not text.strip():
+                continue
+            try:
+                line = msgspec.json.decode(text, type=_Line)
+            except msgspec.ValidationError as error:
+                fault = find_json_fault(error, text, _Line)
+                raise JobError(f"{path}, line {number}: {fault.message}") from error
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise JobError(f"{path}, line {number}: {error}.") from error
+            yield _line_job(path, line)
+
+
+def _line_job(path: Path, line: _Line) -> Job:
+    inputs: list[Input] | dict[str, Input]
+    match line.inputs:
+        case str(one):
+            inputs = [path.parent / one]
+        case list(several):
+            inputs = [path.parent / each for each in several]
+        case named:
+            inputs = {name: path.parent / each for name, each in named.items()}
+    return Job(
+        inputs=inputs,
+        args=cast("Mapping[str, object]", line.args),
+        name=line.name or _stem(inputs),
+        priority=line.priority,
+        command_line=line.command_line,
+    )
+
+
+def _stem(inputs: Mapping[str, Input] | list[Input]) -> str:
+    values = list(inputs.values()) if isinstance(inputs, Mapping) else inputs
+    return values[0].stem if len(values) == 1 and isinstance(values[0], Path) else ""

@@ -1,0 +1,4 @@
+"""WebAssembly: its binary format, rewriting of modules, compiler and runtime.
+
+Knows no project and no app.
+"""

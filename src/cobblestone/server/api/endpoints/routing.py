@@ -1,0 +1,337 @@
+"""Declaration of an endpoint of the JSON API, and the handling around each call.
+
+How an endpoint of the JSON API declares itself, and what happens round each call.
+
+A handler with :func:`endpoint` above it is all there is: the routes, the checks of token, parameters and body, and the
+OpenAPI document are made from its signature and its docstring.  Bodies and replies are structs of
+:mod:`cobblestone.api_schema`; what they do not allow never reaches a handler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cobblestone.api_schema.values import MAX_ID, Body, Query, Reply
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.people import Scope
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.api import (
+    PREFIX,
+    SMALL_BODY,
+    ApiProblem,
+    Tokens,
+    answered,
+    json_response,
+    read_bounded,
+    read_json,
+    read_query,
+    refuse_query,
+    wrong_method,
+)
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit
+from cobblestone.store.operation import audit as replies
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.people import credentials
+from cobblestone.store.people.credentials import ApiToken
+from cobblestone.wire.project.signatures import HEADER, SignedExchange, sign_reply
+
+TOKENS = Tokens(
+    command="cobblestone token create NAME",
+    advice="Ask the project's operator for one: cobblestone token create NAME --scope submit",
+)
+
+
+def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
+    """Return the error for a missing token, or one without permission."""
+    return TOKENS.unauthorised(message, code=code)
+
+
+LARGE_BODY = 16_000_000
+MAX_KEY_LENGTH = 200
+PERSON_HEADER = "x-cobblestone-person"
+"""Says who sits at the command line: several people may use the token of the project's folder."""
+PLACE = re.compile(r"{(\w+)(:int)?}")
+"""A part of a path that is a parameter: its name, and whether it is a number."""
+_PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """An authorised request."""
+
+    ctx: ServerContext
+    request: Request
+    body: Body | None  #: for the audit log; handlers have it as a parameter
+    token: ApiToken | None
+    now: float  #: Unix seconds
+    request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
+    digest: str = ""  #: of the body
+    action: str = ""  #: name in the audit log; empty: not noted
+    before: list[object] = field(
+        default_factory=list[object]
+    )  #: what the handler wants noted as the state before
+
+    @property
+    def actor(self) -> Actor:
+        """Return the caller, for the audit log."""
+        name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
+        return Actor(name=name, origin=request_origin(self.request, "api"))
+
+    async def write(self, operation: Callable[[Transaction], R]) -> R:
+        """Make a write and record it in the audit log, in one transaction."""
+
+        def noted(tx: Transaction) -> R:
+            reply = operation(tx)
+            self._note(tx, reply)
+            return reply
+
+        return await self.ctx.store.awrite(noted)
+
+    def _note(self, tx: Transaction, reply: Reply) -> None:
+        if self.action:
+            audit.record(
+                tx,
+                self.actor,
+                self.action,
+                self._target(reply),
+                now=self.now,
+                before=self.before[-1] if self.before else None,
+                after=self.body,
+            )
+
+    def _target(self, reply: Reply) -> str:
+        """Return the target of the action: from the path, else the new object."""
+        parameters = self.request.path_params
+        segment = self.request.url.path.partition(f"{PREFIX}/")[2].partition("/")[0]
+        noun = _NOUNS.get(segment, segment)
+        value = next(iter(parameters.values()), None)
+        if value is None:
+            value = getattr(reply, "id", getattr(reply, "name", ""))
+        return f"{noun} {value}".strip()
+
+    async def write_once(self, operation: Callable[[Transaction], R], kind: type[R]) -> R:
+        """Make a write and return its reply; a repetition with the same ``Idempotency-Key`` gets the same reply.
+
+        Raises:
+            Conflict: the key was used for another body.
+        """
+
+        def once(tx: Transaction) -> R:
+            if self.request_key is None:
+                reply = operation(tx)
+                self._note(tx, reply)
+                return reply
+            earlier = replies.recall_reply(tx, self.request_key, self.digest)
+            if earlier is not None:
+                return msgspec.json.decode(earlier, type=kind)
+            reply = operation(tx)
+            self._note(tx, reply)
+            replies.remember_reply(
+                tx, self.request_key, self.digest, msgspec.json.encode(reply).decode(), now=self.now
+            )
+            return reply
+
+        return await self.ctx.store.awrite(once)
+
+
+_NOUNS = {
+    "apps": "app",
+    "versions": "version",
+    "batches": "batch",
+    "workunits": "workunit",
+    "hosts": "host",
+    "users": "user",
+    "teams": "team",
+    "tokens": "token",
+    "keys": "key",
+}
+
+
+def request_origin(request: Request, kind: str) -> str:
+    """Return the origin of a request: interface, caller, and network address."""
+    address = request.client.host if request.client else ""
+    person = request.headers.get(PERSON_HEADER, "")
+    if person and _PERSON.fullmatch(person):
+        kind = f"command line of {person}"
+    return f"{kind} {address}".strip()
+
+
+Handler = Callable[..., Awaitable[Reply | Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One operation: its path, permission, input and output.  Created by :func:`endpoint`."""
+
+    method: str
+    path: str  #: below :data:`PREFIX`, in Starlette's notation
+    summary: str
+    description: str
+    handler: Handler
+    body: type[Body] | None
+    query: type[Query] | None
+    reply: type[Reply] | None  #: None: not JSON, see ``media_type``
+    scope: Scope | None  #: None: anybody may call it
+    tag: str
+    status: int = 200
+    max_body: int = SMALL_BODY
+    raw_body: bool = False  #: the handler reads the body itself
+    media_type: str = "application/json"
+    idempotent: bool = False  #: takes ``Idempotency-Key``
+    problems: Sequence[int] = ()  #: further statuses that it may answer with
+    quiet: bool = False  #: not noted in the audit log by us, though it changes something
+    signed: bool = False  #: the answer is signed with what the token's owner and we know
+
+    async def call(self, ctx: ServerContext, request: Request) -> Response:
+        """Check a request, run the handler, and write its reply."""
+        now = ctx.clock()
+        token = await self._authorise(ctx, request, now)
+        given: dict[str, object] = {name: _path_value(request, name) for name in request.path_params}
+        if self.query is not None:
+            given["query"] = read_query(request, self.query)
+        else:
+            refuse_query(request)
+        raw = b"" if self.raw_body else await read_bounded(request, self.max_body)
+        body = None if self.body is None else read_json(raw, self.body)
+        if body is not None:
+            given["body"] = body
+        call = Call(
+            ctx=ctx,
+            request=request,
+            body=body,
+            token=token,
+            now=now,
+            request_key=self._request_key(request, token),
+            digest=hashlib.sha256(raw).hexdigest(),
+            action=self._action(),
+        )
+        answer = await self.handler(call, **given)
+        response = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        if self.signed:
+            _sign(response, request, raw, now)
+        return response
+
+    def _action(self) -> str:
+        """Return the name of a change in the audit log; jobs and files of scientists are not recorded."""
+        noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
+        return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
+
+    async def _authorise(self, ctx: ServerContext, request: Request, now: float) -> ApiToken | None:
+        if self.scope is None:
+            return None
+        secret = TOKENS.secret_of(request)
+        token = await ctx.store.aread(lambda db: credentials.token_by_secret(db, secret))
+        return TOKENS.check(token, self.scope, now=now)
+
+    def _request_key(self, request: Request, token: ApiToken | None) -> str | None:
+        given = request.headers.get("idempotency-key")
+        if given is None or not self.idempotent:
+            return None
+        if not 1 <= len(given) <= MAX_KEY_LENGTH:
+            raise ApiProblem(
+                400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
+            )
+        owner = 0 if token is None else token.id
+        return hashlib.sha256(f"{owner} {self.method} {request.url.path} {given}".encode()).hexdigest()
+
+
+def endpoint(
+    method: str, path: str, *, scope: Scope | None, tag: str, **options: Any
+) -> Callable[[Handler], Endpoint]:
+    """Declare a handler as an endpoint; ``options`` are those of :class:`Endpoint`.
+
+    The first line of its docstring is the summary, the rest the description.  Its first parameter is the
+    :class:`Call`; ``body`` and ``query`` say what they hold by their type, and all others are the places of ``path``.
+
+    Raises:
+        TypeError: the parameters are not those of the path.
+    """
+
+    def declare(handler: Handler) -> Endpoint:
+        hints = get_type_hints(handler)
+        reply = hints["return"]
+        places = {name: int if kind else str for name, kind in PLACE.findall(path)}
+        given = {name: hints[name] for name in list(inspect.signature(handler).parameters)[1:]}
+        body, query = given.pop("body", None), given.pop("query", None)
+        plain = {
+            name: getattr(kind, "__supertype__", kind) for name, kind in given.items()
+        }  # HostId is an int
+        if places != plain:
+            raise TypeError(f"{handler.__name__}: the path {path} has {places}, the parameters are {given}")
+        summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+        return Endpoint(
+            method=method,
+            path=path,
+            summary=summary.removesuffix("."),
+            description=" ".join(description.split()),
+            handler=handler,
+            body=body,
+            query=query,
+            reply=None if issubclass(reply, Response) else reply,
+            scope=scope,
+            tag=tag,
+            **options,
+        )
+
+    return declare
+
+
+def _path_value(request: Request, name: str) -> int | str:
+    value = request.path_params[name]
+    if isinstance(value, int) and value > MAX_ID:
+        raise NotFound(f"There is no {name.removesuffix('_id')} {str(value)[:30]}.")
+    return value
+
+
+def _sign(response: Response, request: Request, question: bytes, now: float) -> None:
+    """Sign a reply with the token of its request."""
+    path = request.url.path.partition(PREFIX)[2]  # proxies may change what is before it
+    target = path + (f"?{request.url.query}" if request.url.query else "")
+    exchange = SignedExchange(
+        method=request.method, target=target, question=question, answer=bytes(response.body)
+    )
+    response.headers[HEADER] = sign_reply(TOKENS.secret_of(request), exchange, now=now)
+
+
+def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:
+    """Return one route per path; the method selects the endpoint."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+    return [
+        Route(PREFIX + path, _dispatcher(ctx, choices), methods=methods)
+        for path, choices in sorted(by_path.items(), key=lambda item: item[0].count("{"))  # fixed paths win
+    ]
+
+
+def _dispatcher(
+    ctx: ServerContext, choices: Mapping[str, Endpoint]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def dispatch(request: Request) -> Response:
+        method = request.method
+        if method == "HEAD" and "HEAD" not in choices:
+            method = "GET"
+        endpoint = choices.get(method)
+
+        async def call() -> Response:
+            if endpoint is None:
+                raise wrong_method(request.method, choices)
+            return await endpoint.call(ctx, request)
+
+        return await answered(request, call)
+
+    return dispatch

@@ -1,0 +1,397 @@
+"""Apps and their versions: endpoints, replies, and the check of a version's programs.
+
+Whether the platforms of a version can start its files, as the first bytes of those tell.
+
+Whoever posts a version may be no tool of ours: a program for Linux that is offered to Windows would fail on every computer there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from cobblestone.api_schema import apps as schema
+from cobblestone.api_schema.apps import NewVersion
+from cobblestone.domain.apps import (
+    ANY_PLATFORM,
+    HEAD_NBYTES,
+    PLATFORMS,
+    POSIX,
+    App,
+    AppDispatch,
+    AppVersion,
+    platforms_of_command,
+    platforms_of_program,
+)
+from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.people import Scope
+from cobblestone.domain.values import AppVersionId
+from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.submission import app_rules
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.files.code_signing import private_key_of, sign_version
+from cobblestone.server.operation import rollout
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.catalog import apps as keys
+from cobblestone.store.catalog.files import fan_out
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.work.job_results import turnarounds
+
+Programs = Mapping[str, tuple[str, ...] | None]
+"""Files by physical name, and what `platforms_of_program` says of each."""
+
+
+async def read_programs(ctx: ServerContext, body: NewVersion) -> Programs:
+    """Read the files of a version; missing ones are left out.
+
+    Raises:
+        StoreError: the storage is away.
+    """
+    named = {each.file for of_some in (body.files, *body.platform_files.values()) for each in of_some}
+    stored = await ctx.store.aread(lambda db: files.files_by_name(db, sorted(named)))
+    found: dict[str, tuple[str, ...] | None] = {}
+    for name, file in stored.items():
+        place = files.place_of(ctx.folder.download, name)
+        await ctx.storage.bring(place, nbytes=file.nbytes, md5=file.md5)
+        head = await asyncio.to_thread(_first_bytes, place)
+        if head is not None:
+            found[name] = platforms_of_program(head)
+    return found
+
+
+def _first_bytes(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_NBYTES)
+    except FileNotFoundError:
+        return None
+
+
+def check_programs(body: NewVersion, words: Sequence[str], programs: Programs) -> None:
+    """Refuse a version that clients of its platform cannot start; ``words``: of the app's command, if it has one.
+
+    Platforms of which nothing is known are taken as they are, and so are files that are no program of a known kind.
+
+    Raises:
+        JobError: it cannot be started there; the text says where it can.
+    """
+    main = next(each for each in body.files if each.main_program)
+    _check_program(body.platform, main.open_name, programs.get(main.file), any_starts=POSIX)
+    if words:
+        own = {each.open_name: programs.get(each.file) for each in body.files if not each.main_program}
+        able, why = platforms_of_command(words, own)
+        _check_program(body.platform, why, able)
+
+
+def _check_program(
+    platform: str, name: str, able: tuple[str, ...] | None, *, any_starts: tuple[str, ...] = ()
+) -> None:
+    if able is None or platform in able or platform not in (ANY_PLATFORM, *PLATFORMS):
+        return
+    if platform == ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
+        return
+    if not able:
+        raise JobError(f"{name} is a program for a kind of computer that no BOINC client supports.")
+    raise JobError(
+        f"platform: {name} cannot be started on {platform!r}, but on {', '.join(able)}. Add a version for each platform, with"
+        " a file that it can start."
+    )
+
+
+def version_reply(version: AppVersion, app_name: str) -> schema.Version:
+    """Describe a version."""
+    return schema.Version(
+        id=version.id,
+        app=app_name,
+        platform=version.platform,
+        version_num=version.version_num,
+        plan_class=version.plan_class,
+        deprecated=version.deprecated,
+        beta=version.beta,
+        signed=version.signed,
+        command_line=version.command_line,
+        files=[
+            schema.VersionFile(
+                file=file.name,
+                open_name=file.open_name,
+                nbytes=file.nbytes,
+                md5=file.md5,
+                executable=file.executable,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+                signed=bool(file.signature),
+                path=f"/download/{fan_out(file.name)}/{file.name}",
+            )
+            for file in version.files
+        ],
+    )
+
+
+def dispatch_reply(rules: AppDispatch) -> schema.Dispatch:
+    """Describe who gets the jobs of an app."""
+    values = {name: getattr(rules, name) for name in schema.Dispatch.__struct_fields__}
+    values["homogeneous_redundancy"] = rules.homogeneous_redundancy.name.lower()
+    values["size_classes"] = list(rules.size_classes)
+    return schema.Dispatch(**values)
+
+
+def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App:
+    """Describe an app."""
+    return schema.App(
+        id=app.id,
+        name=app.name,
+        title=app.user_friendly_name,
+        deprecated=app.deprecated,
+        beta=app.beta,
+        show_outputs=app.show_outputs,
+        command=list(form.command),
+        stdout=form.stdout,
+        command_line=form.command_line,
+        inputs=[schema.Slot(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
+        outputs=[
+            schema.OutputSpec(
+                name=spec.open_name, max_nbytes=spec.max_nbytes, gzip=spec.gzip, optional=spec.optional
+            )
+            for spec in app.output_specs
+        ],
+        comparison=schema.Comparison(kind=app.comparison.kind, options=dict(app.comparison.options)),
+        assimilator=app.assimilator,
+        credit=schema.AppCredit(
+            system=app.credit_system,
+            per_job=app.fixed_credit,
+            host_scale_check=app.host_scale_check,
+            partial=app.partial_credit,
+            per_cpu_second=app.credit_per_cpu_second,
+            function=app.credit_function,
+        ),
+        limits=msgspec.convert(app.limits, schema.Limits, from_attributes=True),
+        rules=msgspec.convert(app.rules, schema.Rules, from_attributes=True),
+        dispatch=dispatch_reply(app.dispatch),
+        created=app.create_time,
+        versions=[version_reply(version, app.name) for version in versions],
+    )
+
+
+def app_named(db: Database, name: str) -> App:
+    """Return an app; raises NotFound with the existing names."""
+    app = apps.app_by_name(db, name)
+    if app is None:
+        known = ", ".join(each.name for each in apps.list_apps(db)[:20]) or "none yet"
+        raise NotFound(f"There is no app called {name[:60]!r}. Known: {known}.")
+    return app
+
+
+def _describe_app(db: Database, app: App) -> schema.App:
+    return app_reply(app, apps.job_form(db, app.id), apps.list_versions(db, app.id))
+
+
+class _VersionAdder:
+    """Adds a version inside a transaction; data from the disk is read before."""
+
+    @classmethod
+    async def prepare(cls, call: Call, body: schema.NewVersion) -> _VersionAdder:
+        """Read the data needed to add this version."""
+        return cls(call.ctx, await read_programs(call.ctx, body), call.now)
+
+    def __init__(self, ctx: ServerContext, programs: Programs, now: float) -> None:
+        self._programs = programs
+        self._now = now
+        self._private_key = private_key_of(ctx.folder)
+        self._plan_classes = load_plan_classes(ctx.folder.root)
+
+    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> list[AppVersion]:
+        """Add a version for each of its platforms, under one number; return the first one."""
+        platforms = list(dict.fromkeys([body.platform, *body.also_for]))
+        if len(platforms) > 1 and ANY_PLATFORM in platforms:
+            raise JobError(
+                f"also_for: a version for every platform ({ANY_PLATFORM}) cannot have further ones."
+            )
+        if strange := sorted(set(body.platform_files) - set(platforms)):
+            raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
+        number = body.version_num or max(
+            apps.next_version_num(tx, app.id, platform=each, plan_class=body.plan_class) for each in platforms
+        )
+        if form.command and not body.rollout:
+            self._replace_others(tx, app, platforms)
+        bodies = [
+            msgspec.structs.replace(
+                body,
+                platform=each,
+                version_num=number,
+                files=[*body.platform_files.get(each, ()), *body.files],
+            )
+            for each in platforms
+        ]
+        return [self._add(tx, each, app, form) for each in bodies]
+
+    def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:
+        """End versions for every platform when there are some for certain platforms, and vice versa."""
+        for version in apps.list_versions(tx, app.id):
+            if (version.platform == ANY_PLATFORM) is not (ANY_PLATFORM in platforms):
+                apps.set_version_deprecated(tx, version.id, True)
+
+    def _add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
+        version = app_rules.version_from(
+            body,
+            app,
+            form,
+            stored=files.files_by_name(tx, [file.file for file in body.files]),
+            plan_classes=self._plan_classes,
+        )
+        check_programs(body, form.command, self._programs)
+        known = {
+            file.name: file.signature
+            for each in apps.list_versions(tx, deprecated=True)
+            for file in each.files
+        }
+        signed = sign_version(
+            version, current=keys.current_key(tx), private_key=self._private_key, known=known
+        )
+        return apps.add_version(tx, signed, now=self._now)
+
+
+@endpoint("POST", "/apps", scope=Scope.MANAGE, tag="apps", status=201, idempotent=True, problems=(404, 409))
+async def create_app(call: Call, body: schema.NewApp) -> schema.App:
+    """Create an app.
+
+    With `command` (words with placeholders such as `{input}` and `{output}`) the app's versions need the launcher as
+    main program; the Python package and the command line tool put that together.
+    """
+    form = app_rules.form_from(body)
+    app = app_rules.app_from(body)
+    adder = None if body.version is None else await _VersionAdder.prepare(call, body.version)
+
+    def create(tx: Transaction) -> schema.App:
+        created = apps.create_app(tx, app, form=form, now=call.now)
+        if body.version is not None and adder is not None:
+            adder.add(tx, body.version, created, form)
+        return _describe_app(tx, created)
+
+    return await call.write_once(create, schema.App)
+
+
+@endpoint("GET", "/apps", scope=Scope.READ, tag="apps")
+async def list_apps(call: Call) -> schema.AppList:
+    """List apps."""
+    return await call.ctx.store.aread(
+        lambda db: schema.AppList(apps=[_describe_app(db, app) for app in apps.list_apps(db)])
+    )
+
+
+@endpoint("GET", "/apps/{name}", scope=Scope.READ, tag="apps", problems=(404,))
+async def get_app(call: Call, name: str) -> schema.App:
+    """Describe an app."""
+    return await call.ctx.store.aread(lambda db: _describe_app(db, app_named(db, name)))
+
+
+@endpoint("GET", "/apps/{name}/deadline", scope=Scope.READ, tag="apps", problems=(404,))
+async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
+    """Propose a deadline.
+
+    How much time jobs should get, by what the app's newest good results took (up to 1000, at least 20).
+    """
+
+    def load(db: Database) -> schema.DeadlineProposal:
+        app = app_named(db, name)
+        took = turnarounds(db, app.id)
+        found = propose_delay_bound(took)
+        return schema.DeadlineProposal(
+            app=app.name,
+            n=len(took),
+            delay_bound=app.limits.delay_bound,
+            run_time=None if found is None else found.run_time,
+            turnaround=None if found is None else found.turnaround,
+            proposed=None if found is None else found.delay_bound,
+        )
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("PATCH", "/apps/{name}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.App:
+    """Change or deprecate an app."""
+    dispatch = await _with_size_classes(call.ctx, body.dispatch)
+    changes = msgspec.structs.replace(body, dispatch=dispatch)
+
+    def change(tx: Transaction) -> schema.App:
+        app = app_named(tx, name)
+        call.before.append(app)
+        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), changes)
+        apps.update_app(tx, changed, form=form)
+        return _describe_app(tx, changed)
+
+    return await call.write(change)
+
+
+async def _with_size_classes(
+    ctx: ServerContext, body: schema.DispatchBody | None
+) -> schema.DispatchBody | None:
+    """Return the rules with speeds instead of a number of size classes; computers are read outside of the write."""
+    if body is None or body.size_class_count is None:
+        return body
+    return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))
+
+
+@endpoint(
+    "POST",
+    "/apps/{name}/versions",
+    scope=Scope.MANAGE,
+    tag="apps",
+    status=201,
+    idempotent=True,
+    problems=(404, 409),
+)
+async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.Version:
+    """Add an app version.
+
+    Its files must be stored already. If the project's private key lies on the server, files are signed; else the
+    version is not sent until signatures are imported (`POST /signatures`).
+    """
+    adder = await _VersionAdder.prepare(call, body)
+
+    def add(tx: Transaction) -> schema.Version:
+        app = app_named(tx, name)
+        form = apps.job_form(tx, app.id)
+        if body.app_changes is not None:
+            app, form = app_rules.changed_app(app, form, body.app_changes)
+            apps.update_app(tx, app, form=form)
+        versions = adder.add(tx, body, app, form)
+        for version in versions:
+            if body.rollout:
+                plan = RolloutPlan(stages=tuple(body.rollout))
+                rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
+        return version_reply(versions[0], app.name)
+
+    return await call.write_once(add, schema.Version)
+
+
+@endpoint("GET", "/apps/{name}/versions", scope=Scope.READ, tag="apps", problems=(404,))
+async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> schema.VersionList:
+    """List app versions."""
+
+    def load(db: Database) -> schema.VersionList:
+        app = app_named(db, name)
+        found = apps.list_versions(db, app.id, deprecated=query.deprecated)
+        return schema.VersionList(versions=[version_reply(version, app.name) for version in found])
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("PATCH", "/versions/{version_id:int}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+async def change_version(call: Call, version_id: AppVersionId, body: schema.VersionChanges) -> schema.Version:
+    """Deprecate an app version."""
+
+    def change(tx: Transaction) -> schema.Version:
+        call.before.append({"deprecated": not body.deprecated})
+        version = apps.set_version_deprecated(tx, version_id, body.deprecated)
+        return version_reply(version, apps.app_by_id(tx, version.app_id).name)
+
+    return await call.write(change)

@@ -1,0 +1,446 @@
+"""Batches: submit, watch, cancel, retire, and the reasons why answers may not come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from cobblestone.api_schema import batches as schema
+from cobblestone.api_schema.apps import LimitsBody
+from cobblestone.api_schema.values import PageQuery
+from cobblestone.domain.apps import App
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import Scope
+from cobblestone.domain.reasons import exit_advice, meaning_of
+from cobblestone.domain.values import ResultId
+from cobblestone.domain.work import BatchState
+from cobblestone.policy.dispatch.status import Shortage
+from cobblestone.server.api.endpoints.routing import LARGE_BODY, PREFIX, Call, endpoint
+from cobblestone.server.api.submission.app_rules import limits_with
+from cobblestone.server.api.submission.apps import app_named
+from cobblestone.server.api.submission.files import check_free_disk
+from cobblestone.server.api.submission.jobs import (
+    JobMaker,
+    batch_reply,
+    check_targets,
+    describe_jobs,
+    target_from,
+)
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import Offer
+from cobblestone.server.operation import interventions as operations
+from cobblestone.server.operation.reach import batch_shortage, stuck_jobs
+from cobblestone.service.http.api import ApiProblem
+from cobblestone.store.catalog import apps, files
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import interventions
+from cobblestone.store.work import batches, job_results
+from cobblestone.store.work.batches import BatchRow
+from cobblestone.store.work.rows import result_text
+
+
+def batch_notes(
+    db: Database, batch: BatchRow, app: App, offer: Offer | None, *, address: str, now: float
+) -> list[str]:
+    """Return why a batch may not be completed; volunteers are not checked without an offer, or for ended jobs."""
+    if offer is not None and batch.finished:
+        return _given_up(db, batch)
+    if batch.finished:
+        return []
+    unsendable = _unsendable(db, app)
+    if unsendable:
+        return [unsendable, *_failures(db, batch)]
+    if offer is None:
+        return _failures(db, batch)
+    return [
+        *_out_of_reach(db, batch, app, offer, address=address, now=now),
+        *_failures(db, batch),
+        *_given_up(db, batch),
+        *_stuck(db, batch, offer, address=address, now=now),
+    ]
+
+
+def _unsendable(db: Database, app: App) -> str:
+    versions = apps.list_versions(db, app.id)
+    if app.deprecated:
+        return f"The app {app.name} is deprecated: its jobs are not sent."
+    if not versions:
+        return f"The app {app.name} has no version yet, so its jobs cannot be sent."
+    if not any(version.signed for version in versions):
+        return (
+            f"No version of {app.name} is signed yet, so its jobs are not sent. On the computer with the private"
+            " key: cobblestone key sign; then here: cobblestone key import"
+        )
+    return ""
+
+
+def _out_of_reach(
+    db: Database, batch: BatchRow, app: App, offer: Offer, *, address: str, now: float
+) -> list[str]:
+    missing, survey = batch_shortage(db, offer, batch.id, now=now)
+    if missing is None or survey is None:
+        return []
+    why = (
+        f" Why the others do not: cobblestone explain workunit {survey.candidate.workunit_name}"
+        if survey.refusals
+        else ""
+    )
+    if missing.needed == 1:
+        if not survey.tried:
+            return [
+                f"No volunteer's computer was in contact in the last 7 days: the jobs wait. Volunteers join at {address}"
+            ]
+        return [f"None of the {survey.tried} computers in contact in the last 7 days takes these jobs.{why}"]
+    text = (
+        f"Each job needs agreeing answers of {missing.needed} {_who(missing, missing.needed)}, and"
+        f" {missing.found or 'nobody'} could give one (of those in contact in the last 7 days): the jobs cannot be"
+        f" done before more join at {address}. Or ask for fewer: cobblestone app update {app.name} --quorum"
+        f" {max(missing.found, 1)}, and submit again.{why}"
+    )
+    return [text]
+
+
+def _failures(db: Database, batch: BatchRow) -> list[str]:
+    """Return what failed on some computers while other computers may still try."""
+    n_jobs, newest = job_results.failed_so_far(db, batch.id)
+    if newest is None:
+        return []
+    return [
+        f"{n_jobs} unfinished jobs failed on a computer and wait for one of another person. Last failure: {_failure(db, newest)}"
+    ]
+
+
+def _given_up(db: Database, batch: BatchRow) -> list[str]:
+    """Return why jobs failed permanently."""
+    newest = job_results.last_of_failed_jobs(db, batch.id) if batch.n_error else None
+    return [] if newest is None else [f"Last failure of a job that was given up: {_failure(db, newest)}"]
+
+
+def _failure(db: Database, result_id: ResultId) -> str:
+    # The launcher's own last line only tells the exit status: the program's word stands before it.
+    last = " / ".join(result_text(db, result_id).stderr.split("\n")[-2:]).strip(" /")[:300]
+    status = job_results.exit_status(db, result_id)
+    advice = f". {exit_advice(status).text()}" if meaning_of(status) else ""
+    return f"{last or 'no error output'}{advice}"
+
+
+def _stuck(db: Database, batch: BatchRow, offer: Offer, *, address: str, now: float) -> list[str]:
+    stuck = stuck_jobs(db, offer, batch.id, now=now)
+    if not stuck:
+        return []
+    text = (
+        f"{len(stuck)} of them cannot continue: {stuck_text(next(iter(stuck.values())))}. Others may join at {address}; or end"
+        f" them: cobblestone batch cancel {batch.id}"
+    )
+    return [text]
+
+
+def stuck_text(missing: Shortage) -> str:
+    """Return why a failed job does not continue, as part of a sentence."""
+    if missing.found:
+        return f"{missing.needed} more {_who(missing, missing.needed)} are needed, and {missing.found} could take it"
+    return f"no one available could take it except {'people' if missing.by_person else 'computers'} who had it already"
+
+
+def _who(missing: Shortage, count: int) -> str:
+    one, many = ("person", "people") if missing.by_person else ("computer", "computers")
+    return one if count == 1 else many
+
+
+def _describe_batch(
+    call: Call, db: Database, batch: BatchRow, offer: Offer | None = None
+) -> schema.BatchStatus:
+    app = apps.app_by_id(db, batch.app_id)
+    if (
+        batch.state is BatchState.ABORTED
+    ):  # what is cancelled is not waited for, though the transitioner closes it later
+        batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
+    return batch_reply(
+        batch,
+        app.name,
+        running=0 if batch.finished else batches.count_running(db, batch.id),
+        notes=batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
+    )
+
+
+def _add_jobs(
+    tx: Transaction,
+    ctx: ServerContext,
+    batch: BatchRow,
+    app: App,
+    body: schema.NewBatch | schema.MoreJobs,
+    *,
+    now: float,
+) -> BatchRow:
+    bodies, limits = body.jobs, body.limits
+    check_targets(tx, [body.target, *(job.target for job in bodies)])
+    names = {file.file for body in bodies for file in body.inputs}
+    maker = JobMaker(
+        app,
+        apps.job_form(tx, app.id),
+        limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
+        frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
+        target_from(body.target),
+    )
+    jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
+    served = ctx.candidates.served(batch.priority)
+    return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
+
+
+async def _check_room(ctx: ServerContext) -> None:
+    """Refuse jobs when the disk is full or too many results are waiting.  Raises ApiProblem."""
+    check_free_disk(ctx)
+    most = ctx.settings.watch.max_unsent
+    if most and await ctx.store.aread(lambda db: batches.many_unsent(db, most)):
+        raise ApiProblem(
+            429,
+            "too_much_waits",
+            f"{most} or more results are unsent; no more jobs are accepted for now (watch.max_unsent).",
+            "Submit again when volunteers have computed some of them.",
+        )
+
+
+@endpoint(
+    "POST",
+    "/batches",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    status=201,
+    max_body=LARGE_BODY,
+    idempotent=True,
+    problems=(404, 409, 429, 507),
+)
+async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
+    """Submit a batch.
+
+    At most 1000 jobs in one request. For more, or for jobs that come one by one, create it with `open`, add jobs in
+    several requests, and close it. The whole request is stored, or nothing of it.
+    """
+    await _check_room(call.ctx)
+    if not body.jobs and not body.open:
+        raise ApiProblem(
+            422, "no_jobs", "The batch has no jobs.", "Give jobs, or open = true if they follow later."
+        )
+
+    def create(tx: Transaction) -> schema.BatchStatus:
+        if call.request_key is not None:
+            earlier = batches.batch_by_key(tx, call.request_key)
+            if earlier is not None:
+                return _describe_batch(call, tx, earlier)
+        app = app_named(tx, body.app)
+        if app.deprecated:
+            raise Conflict(
+                f"The app {app.name} is deprecated and takes no jobs. Allow it again with:"
+                f" cobblestone app update {app.name} --no-deprecated"
+            )
+        batch = batches.create_batch(
+            tx,
+            name=body.name or app.name,
+            app_id=app.id,
+            priority=body.priority,
+            token_id=None if call.token is None else call.token.id,
+            request_key=call.request_key,
+            now=call.now,
+        )
+        batch = _add_jobs(tx, call.ctx, batch, app, body, now=call.now)
+        if not body.open:
+            batch = batches.close_batch(tx, batch.id, now=call.now)
+        return _describe_batch(call, tx, batch, call.ctx.offers.get(tx))
+
+    return await call.write_once(create, schema.BatchStatus)
+
+
+@endpoint(
+    "POST",
+    "/batches/{batch_id:int}/jobs",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    max_body=LARGE_BODY,
+    problems=(404, 409, 429, 507),
+)
+async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.BatchStatus:
+    """Add jobs to an open batch.
+
+    `first` is the number of jobs that the batch has already, so a repeated request adds nothing.
+    """
+    await _check_room(call.ctx)
+
+    def add(tx: Transaction) -> schema.BatchStatus:
+        batch = batches.batch_by_id(tx, batch_id)
+        if body.first + len(body.jobs) <= batch.njobs:
+            return _describe_batch(call, tx, batch)  # a repetition
+        if body.first != batch.njobs:
+            raise Conflict(
+                f"Batch {batch_id} has {batch.njobs} jobs, so the next ones must come with first = {batch.njobs},"
+                f" not {body.first}. Is another program adding to it?"
+            )
+        app = apps.app_by_id(tx, batch.app_id)
+        return _describe_batch(call, tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
+
+    return await call.ctx.store.awrite(add)
+
+
+@endpoint("POST", "/batches/{batch_id:int}/close", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Close a batch: no more jobs follow."""
+    return await call.ctx.store.awrite(
+        lambda tx: _describe_batch(call, tx, batches.close_batch(tx, batch_id, now=call.now))
+    )
+
+
+@endpoint("GET", "/batches", scope=Scope.READ, tag="batches")
+async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
+    """List batches."""
+    return await call.ctx.store.aread(
+        lambda db: schema.BatchList(
+            batches=[
+                _describe_batch(call, db, batch)
+                for batch in batches.list_batches(db, limit=query.limit, before=query.before)
+            ]
+        )
+    )
+
+
+@endpoint("GET", "/batches/{batch_id:int}", scope=Scope.READ, tag="batches", problems=(404,))
+async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Return the progress of a batch."""
+    offer = await call.ctx.store.awrite(call.ctx.offers.get)
+    return await call.ctx.store.aread(
+        lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer)
+    )
+
+
+@endpoint("GET", "/batches/{batch_id:int}/jobs", scope=Scope.READ, tag="batches", problems=(404,))
+async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schema.JobList:
+    """List jobs."""
+
+    def load(db: Database) -> schema.JobList:
+        batches.batch_by_id(db, batch_id)
+        found = batches.list_jobs(db, batch_id, after=query.after, limit=query.limit)
+        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("GET", "/batches/{batch_id:int}/stuck", scope=Scope.READ, tag="batches", problems=(404,))
+async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
+    """List jobs that cannot continue.
+
+    They failed on computers, and nobody at hand is left who may try them: at most 200, with what went wrong.
+    """
+    offer = await call.ctx.store.awrite(call.ctx.offers.get)
+
+    def load(db: Database) -> schema.JobList:
+        batches.batch_by_id(db, batch_id)
+        stuck = stuck_jobs(db, offer, batch_id, now=call.now)
+        found = [batches.job_of_batch(db, batch_id, id_) for id_ in stuck]
+        why = {id_: f"It failed, and {stuck_text(missing)}." for id_, missing in stuck.items()}
+        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why))
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("POST", "/batches/{batch_id:int}/jobs/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+async def cancel_jobs(call: Call, batch_id: int, body: schema.JobNames) -> schema.BatchStatus:
+    """Cancel jobs of a batch.
+
+    Those that have an answer keep it, and names that the batch does not have are passed over; computers that compute a
+    cancelled one are told to stop at their next contact.
+    """
+
+    def cancel(tx: Transaction) -> schema.BatchStatus:
+        batch = batches.batch_by_id(tx, batch_id)
+        batches.cancel_workunits(tx, batches.open_jobs_named(tx, batch_id, body.workunits), now=call.now)
+        return _describe_batch(call, tx, batch)
+
+    return await call.ctx.store.awrite(cancel)
+
+
+@endpoint(
+    "GET", "/batches/{batch_id:int}/jobs/{job_id:int}", scope=Scope.READ, tag="batches", problems=(404,)
+)
+async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
+    """Describe a job."""
+
+    def load(db: Database) -> schema.JobStatus:
+        job = batches.job_of_batch(db, batch_id, job_id)
+        return describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("GET", "/batches/{batch_id:int}/results", scope=Scope.READ, tag="batches", problems=(404,))
+async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> schema.ResultsPage:
+    """Return jobs as they finish.
+
+    Jobs that finished after `after`, in the order in which they did. With `wait` the request is held until there is
+    one, at most so many seconds. Repeat with `next` until `finished`.
+    """
+    ctx = call.ctx
+
+    def load(db: Database) -> schema.ResultsPage:
+        batch = batches.batch_by_id(db, batch_id)
+        found = batches.finished_jobs(db, batch_id, after=query.after, limit=query.limit)
+        last = (found[-1].completed_seq or 0) if found else query.after
+        return schema.ResultsPage(
+            results=describe_jobs(db, batch_id, found, _base_url(ctx)),
+            next=last,
+            finished=batch.finished and len(found) < query.limit,
+        )
+
+    deadline = time.monotonic() + query.wait
+    while True:
+        remaining = deadline - time.monotonic()
+        # Listening starts before the look, so that nothing can happen unheard in between.
+        news = asyncio.create_task(ctx.signals.wait("results", at_most=max(remaining, 0.0)))
+        try:
+            reply = await ctx.store.aread(load)
+            if reply.results or reply.finished or remaining <= 0 or ctx.signals.closed:
+                return reply
+            await news
+        finally:
+            news.cancel()
+
+
+def _base_url(ctx: ServerContext) -> str:
+    return ctx.master_url.rstrip("/") + PREFIX
+
+
+@endpoint("POST", "/batches/{batch_id:int}/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Cancel a batch.
+
+    Jobs that are done stay; hosts that compute one are told to stop at their next contact.
+    """
+    batch = await operations.cancel_batch(call.ctx, batch_id, call.actor)
+    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+
+
+@endpoint(
+    "POST",
+    "/batches/{batch_id:int}/retry",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    status=201,
+    problems=(404, 409, 429, 507),
+)
+async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Submit failed jobs of a batch again.
+
+    They become a batch of their own, which is the reply. Their input files must still be there.
+    """
+    await _check_room(call.ctx)
+    batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
+    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+
+
+@endpoint("POST", "/batches/{batch_id:int}/retire", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+async def retire_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Retire a batch.
+
+    Its outputs are deleted and its jobs move to the archive. Fetch what you need before.
+    """
+    return await call.ctx.store.awrite(
+        lambda tx: _describe_batch(call, tx, batches.retire_batch(tx, batch_id))
+    )

@@ -1,0 +1,345 @@
+"""Files: inputs and app files, stored under the hash of their content; outputs, one by one or as a zip."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zipfile
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import IO, BinaryIO, cast
+
+import structlog
+from starlette.responses import Response, StreamingResponse
+
+from cobblestone.api_schema import apps as schema
+from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.people import Scope
+from cobblestone.domain.values import ResultId
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.api.submission.jobs import output_name
+from cobblestone.server.core.context import ServerContext, free_bytes
+from cobblestone.service.http.api import ApiProblem
+from cobblestone.store.catalog import files
+from cobblestone.store.catalog.files import FileRow, StagedFile, StagingWriter, place_of
+from cobblestone.store.engine.database import Database
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import JobRow
+from cobblestone.store.work.uploads import StoredOutput, outputs_of_results, unpack
+
+WRITE_CHUNK = 1 << 20
+
+
+def _stored_file(file: FileRow) -> schema.StoredFile:
+    return schema.StoredFile(name=file.name, nbytes=file.nbytes, md5=file.md5)
+
+
+def check_free_disk(ctx: ServerContext) -> None:
+    """Refuse a request that needs disk space when there is little.
+
+    Raises:
+        ApiProblem: less than the configured bytes are free.
+    """
+    free = free_bytes(ctx)
+    least = ctx.settings.server.min_free_disk_bytes
+    if free < least:
+        raise ApiProblem(
+            507,
+            "disk_full",
+            f"The project's disk has {free // 10**6} MB left; nothing is accepted below {least // 10**6} MB.",
+            "Retire batches that are no longer needed, or free some space on the server.",
+        )
+
+
+@endpoint("PUT", "/files/{name}", scope=Scope.SUBMIT, tag="files", raw_body=True, problems=(413, 507))
+async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.StoredFile:
+    """Store a file.
+
+    The body is the file itself; NAME is its SHA-256 in hexadecimal. Repeating it changes nothing. A file that no job
+    and no app version refers to is deleted after the grace period (files.unused_file_grace).
+    """
+    ctx, sha256 = call.ctx, name.lower()
+    if len(sha256) != 64 or any(character not in "0123456789abcdef" for character in sha256):
+        raise ApiProblem(
+            422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
+        )
+    check_free_disk(ctx)
+    staged = await _receive(call, ctx.settings.server.max_upload_bytes)
+    if staged.sha256 != sha256:
+        await asyncio.to_thread(staged.path.unlink)
+        raise ApiProblem(
+            422,
+            "wrong_hash",
+            f"The body has the SHA-256 {staged.sha256}, not {sha256}: it was changed on the way or is truncated.",
+            "Send it again.",
+        )
+    name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
+    place = files.place_of(ctx.folder.download, name)
+    await ctx.storage.keep(place, staged.path)
+    stored = await asyncio.to_thread(
+        files.add_file,
+        ctx.store,
+        ctx.folder.download,
+        staged,
+        name,
+        now=call.now,
+        compress=not ctx.storage.in_bucket,  # which has no packed twins
+    )
+    if ctx.storage.in_bucket and await asyncio.to_thread(ctx.storage.size, place) is None:
+        await ctx.storage.keep(place, place)  # the deletion of an old file of this name had not been through
+    return _stored_file(stored)
+
+
+async def _receive(call: Call, max_bytes: int) -> StagedFile:
+    announced = call.request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    with StagingWriter(call.ctx.folder.staging) as writer:
+        waiting: list[bytes] = []
+        size = 0
+        async for chunk in call.request.stream():
+            waiting.append(chunk)
+            size += len(chunk)
+            if writer.nbytes + size > max_bytes:
+                raise _too_large(max_bytes)
+            if size >= WRITE_CHUNK:
+                await asyncio.to_thread(writer.write, b"".join(waiting))
+                waiting, size = [], 0
+        writer.write(b"".join(waiting))
+        return await asyncio.to_thread(writer.finish)
+
+
+def _too_large(max_bytes: int) -> ApiProblem:
+    return ApiProblem(
+        413,
+        "too_large",
+        f"The file is larger than the {max_bytes} bytes that this project accepts.",
+        "Split it, or ask the operator to raise server.max_upload_bytes.",
+    )
+
+
+@endpoint("GET", "/files/{name}", scope=Scope.SUBMIT, tag="files", problems=(404,))
+async def get_file(call: Call, name: str) -> schema.StoredFile:
+    """Return whether a file exists.
+
+    By physical name. The file then stays for the grace period.
+    """
+    found = await call.ctx.store.awrite(lambda tx: files.touch(tx, [name], now=call.now))
+    if name not in found:
+        raise NotFound(f"There is no file {name[:200]}.")
+    return _stored_file(found[name])
+
+
+@endpoint("POST", "/files/query", scope=Scope.SUBMIT, tag="files", max_body=4_000_000)
+async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryReply:
+    """Return which files exist."""
+    names = list(dict.fromkeys(body.names))
+    found = await call.ctx.store.awrite(lambda tx: files.touch(tx, names, now=call.now))
+    return schema.FileQueryReply(
+        present=[_stored_file(found[name]) for name in names if name in found],
+        missing=[name for name in names if name not in found],
+    )
+
+
+READ_CHUNK = 1 << 18
+ZIP_PAGE = 50
+
+log = structlog.get_logger(__name__)
+
+
+class _Content:
+    """The bytes of an output, decompressed, in pieces."""
+
+    def __init__(self, ctx: ServerContext, output: StoredOutput) -> None:
+        self._max_bytes = ctx.settings.server.max_upload_bytes
+        self._output = output
+        self._storage = ctx.storage
+        self._path = place_of(ctx.folder.upload, output.name)
+
+    @property
+    def nbytes(self) -> int | None:
+        """Return the size, if it is known without reading."""
+        return None if self._output.gzipped else self._output.nbytes
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content.
+
+        Raises:
+            StoreError: the file is missing or broken, or unpacks to more than outputs may have.
+        """
+        output = self._output
+        if output.data is not None:
+            yield (
+                unpack(output.data, max_nbytes=self._max_bytes, name=output.name)
+                if output.gzipped
+                else output.data
+            )
+            return
+        total = 0
+        self._storage.bring_now(self._path, nbytes=output.nbytes, md5=output.md5)
+        try:
+            with self._open() as handle:
+                while piece := handle.read(READ_CHUNK):
+                    total += len(piece)
+                    if total > self._max_bytes:
+                        raise StoreError(
+                            f"The output file {output.name} decompresses to more than {self._max_bytes} bytes."
+                        )
+                    yield piece
+        except (OSError, EOFError, zlib.error) as error:
+            raise StoreError(f"The output file {output.name} cannot be read: {error}.") from error
+
+    def _open(self) -> BinaryIO:
+        if self._output.gzipped:
+            return cast("BinaryIO", gzip.GzipFile(self._path, "rb"))  # it has all that is used here
+        return self._path.open("rb")
+
+
+def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
+    if job.status != "done" or job.canonical_result_id is None:
+        return []
+    return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
+
+
+@endpoint(
+    "GET",
+    "/batches/{batch_id:int}/jobs/{job_id:int}/outputs/{name}",
+    scope=Scope.READ,
+    tag="batches",
+    media_type="application/octet-stream",
+    problems=(404, 503),
+)
+async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
+    """Download an output.
+
+    The bytes that the program wrote; unpacked, if the client compressed them.
+    """
+
+    def find(db: Database) -> StoredOutput:
+        job = batches.job_of_batch(db, batch_id, job_id)
+        found = {output_name(job, output): output for output in _outputs(db, job)}
+        if name in found:
+            return found[name]
+        if job.status != "done":
+            raise NotFound(f"Job {job_id} is {job.status}; it has no outputs.")
+        if not found:
+            raise NotFound(
+                f"Job {job_id} has no outputs (or no longer has them): its batch was retired, or they were all optional."
+            )
+        raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
+
+    content = _Content(call.ctx, await call.ctx.store.aread(find))
+    pieces = content.pieces()
+    # The first piece is read before the status is sent, so that a missing file becomes an error and not a cut answer.
+    first = await asyncio.to_thread(next, pieces, b"")
+    headers = {} if content.nbytes is None else {"Content-Length": str(content.nbytes)}
+    return StreamingResponse(
+        _stream(first, pieces), media_type="application/octet-stream", headers={**headers, **_NO_SNIFF}
+    )
+
+
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
+
+
+async def _stream(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    while piece := await asyncio.to_thread(next, pieces, b""):
+        yield piece
+
+
+class _Pipe:
+    """A file for the zip writer whose bytes are consumed as they are written."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._position = 0
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def take(self) -> bytes:
+        data, self._parts = b"".join(self._parts), []
+        return data
+
+
+@endpoint(
+    "GET",
+    "/batches/{batch_id:int}/outputs.zip",
+    scope=Scope.READ,
+    tag="batches",
+    media_type="application/zip",
+    problems=(404,),
+)
+async def get_zip(call: Call, batch_id: int) -> Response:
+    """Download all outputs of a batch.
+
+    Of the jobs that are done now: a folder for each job, called as its submitter called it.
+    """
+    await call.ctx.store.aread(lambda db: batches.batch_by_id(db, batch_id))
+    return StreamingResponse(
+        _zip_stream(call.ctx, batch_id),
+        media_type="application/zip",
+        headers={"Content-Disposition": f'attachment; filename="batch_{batch_id}.zip"'},
+    )
+
+
+async def _zip_stream(ctx: ServerContext, batch_id: int) -> AsyncIterator[bytes]:
+    pieces = _zip_pieces(ctx, batch_id)
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        if piece:
+            yield piece
+
+
+def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
+    pipe = _Pipe()
+    after = 0
+    labels: set[str] = set()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        while True:
+            jobs, outputs = ctx.store.read(lambda db, after=after: _page(db, batch_id, after))
+            for job in jobs:
+                folder = (
+                    job.label if job.label not in ("", ".", "..") and job.label not in labels else job.name
+                )
+                labels.add(folder)
+                for output in outputs.get(job.canonical_result_id or ResultId(0), []):
+                    with archive.open(
+                        f"{folder}/{output_name(job, output)}", "w", force_zip64=True
+                    ) as target:
+                        yield from _copy(_Content(ctx, output), target, pipe)
+                    yield pipe.take()
+            if len(jobs) < ZIP_PAGE:
+                break
+            after = jobs[-1].completed_seq or 0
+    yield pipe.take()
+
+
+def _copy(content: _Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
+    try:
+        for piece in content.pieces():
+            target.write(piece)
+            yield pipe.take()
+    except CobblestoneError as error:
+        log.error("output_unreadable", error=str(error))
+        raise  # the answer is cut, which the reader of a zip notices
+
+
+def _page(db: Database, batch_id: int, after: int) -> tuple[list[JobRow], dict[ResultId, list[StoredOutput]]]:
+    jobs = batches.finished_jobs(db, batch_id, after=after, limit=ZIP_PAGE)
+    done = [
+        job.canonical_result_id
+        for job in jobs
+        if job.status == "done" and job.canonical_result_id is not None
+    ]
+    return jobs, outputs_of_results(db, done)

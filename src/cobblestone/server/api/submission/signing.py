@@ -1,0 +1,137 @@
+"""Code signing: files to be signed, imported signatures, and new keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cobblestone.api_schema import project as schema
+from cobblestone.domain.apps import AppFile, AppVersion
+from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.people import Scope
+from cobblestone.server.api.endpoints.routing import Call, endpoint
+from cobblestone.server.files.code_signing import check_signatures
+from cobblestone.server.scheduler.reply import download_url
+from cobblestone.store.catalog import apps
+from cobblestone.store.catalog import apps as keys
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
+
+KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+SignatureText = Annotated[str, msgspec.Meta(max_length=1000)]
+KeyId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,15}\Z")]
+MAX_FILES = 5000
+
+
+def _files_in_use(versions: list[AppVersion]) -> dict[str, tuple[AppVersion, AppFile]]:
+    return {file.name: (version, file) for version in versions for file in version.files}
+
+
+def _still_unsigned(db: Database) -> list[str]:
+    return [file.name for file in apps.unsigned_files(apps.list_versions(db))]
+
+
+@endpoint("GET", "/signatures", scope=Scope.MANAGE, tag="signing")
+async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
+    """List the files to be signed."""
+
+    def load(db: Database) -> schema.Manifest:
+        current = keys.current_key(db)
+        names = {app.id: app.name for app in apps.list_apps(db)}
+        found = _files_in_use(apps.list_versions(db))
+        return schema.Manifest(
+            public_key="" if current is None else current.public_key,
+            files=[
+                schema.FileToSign(
+                    file=name,
+                    open_name=file.open_name,
+                    app=names[version.app_id],
+                    nbytes=file.nbytes,
+                    md5=file.md5,
+                    signed=bool(file.signature),
+                    url=download_url(call.ctx, name),
+                )
+                for name, (version, file) in sorted(found.items())
+                if query.all or not file.signature
+            ],
+        )
+
+    return await call.ctx.store.aread(load)
+
+
+def _known(tx: Transaction, names: dict[str, str]) -> dict[AppFile, str]:
+    found = _files_in_use(apps.list_versions(tx, deprecated=True))
+    unknown = sorted(set(names) - set(found))
+    if unknown:
+        raise NotFound(
+            f"No app version has the file {unknown[0]!r}. Create a new manifest and sign that one."
+        )
+    return {found[name][1]: signature for name, signature in names.items()}
+
+
+@endpoint("POST", "/signatures", scope=Scope.MANAGE, tag="signing", max_body=4_000_000, problems=(404,))
+async def import_signatures(call: Call, body: schema.Signatures) -> schema.SigningReply:
+    """Import signatures.
+
+    Each is checked with the project's current public key.
+    """
+    given = {name: text.strip() for name, text in body.signatures.items()}
+
+    def store(tx: Transaction) -> schema.SigningReply:
+        current = keys.current_key(tx)
+        if current is None:
+            raise NotFound("The project has no public key yet, so nothing can be checked.")
+        check_signatures(_known(tx, given), current.public_key)
+        changed = apps.set_signatures(tx, given)
+        return schema.SigningReply(versions_changed=changed, still_unsigned=_still_unsigned(tx))
+
+    return await call.write(store)
+
+
+@endpoint("GET", "/keys", scope=Scope.READ, tag="signing")
+async def list_keys(call: Call) -> schema.KeyList:
+    """List public code-signing keys."""
+    found = await call.ctx.store.aread(keys.list_keys)
+    return schema.KeyList(keys=[_key_reply(key) for key in found])
+
+
+def _key_reply(key: keys.CodeSignKey) -> schema.Key:
+    return schema.Key(
+        id=key.id,
+        public_key=key.public_key,
+        created=key.create_time,
+        current=key.is_current,
+        has_successor_signature=bool(key.successor_signature),
+    )
+
+
+@endpoint("POST", "/keys", scope=Scope.MANAGE, tag="signing", max_body=4_000_000, problems=(404, 409))
+async def change_key(call: Call, body: schema.NewKey) -> schema.SigningReply:
+    """Change the code-signing key.
+
+    Old key, new key and all signatures change together, or not at all.
+    """
+    text = body.public_key.strip()
+    decode_public_key(text)
+    given = {name: signature.strip() for name, signature in body.signatures.items()}
+
+    def store(tx: Transaction) -> schema.SigningReply:
+        older = {key.id: key for key in keys.list_keys(tx)}
+        handovers = {int(number): sign for number, sign in body.successor_signatures.items()}
+        for key_id, signature in handovers.items():
+            if key_id not in older:
+                raise NotFound(f"There is no key {key_id}. See: cobblestone key show")
+            if not verify_bytes(decode_public_key(older[key_id].public_key), text.encode(), signature):
+                raise JobError(
+                    f"The signature for key {key_id} was not made with that key over the new key's text."
+                )
+        check_signatures(_known(tx, given), text)
+        keys.set_current_key(tx, text, successor_signatures=handovers, now=call.now)
+        unsigned = {
+            name: given.get(name, "") for name in _files_in_use(apps.list_versions(tx, deprecated=True))
+        }
+        changed = apps.set_signatures(tx, unsigned)
+        return schema.SigningReply(versions_changed=changed, still_unsigned=_still_unsigned(tx))
+
+    return await call.write(store)

@@ -1,0 +1,187 @@
+"""The pages of a project: shared parts, and who may see what.
+
+Who may see what.
+
+Everybody sees names, credit, workunits, and how tasks ended.  Computers, the list of a user's tasks, and what a program
+wrote to stderr are shown to others only if the owner shows computers, and this one.  Address, keys, names of machines and network
+addresses are for the owner alone.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.people import User
+from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import UserId
+from cobblestone.domain.work import Result
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.web.presentation import wording
+from cobblestone.server.web.presentation import wording as operator_wording
+from cobblestone.server.web.presentation.plots import DAYS_NEEDED, credit_plot
+from cobblestone.server.web.presentation.standing import (
+    CreditHistories,
+    CreditStanding,
+    badge_title,
+    milestone_title,
+    read_standing,
+)
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages import site as pages
+from cobblestone.service.pages.site import PageError
+from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.operation.ranking import MAX_PAGE
+from cobblestone.store.people import users
+from cobblestone.wire.project.pages import scheduler_link_tags
+
+_NOT_FOR_ROBOTS = (
+    "account_finish.php",
+    "api/",
+    "cgi-bin/",
+    "download/",
+    "home.php",
+    "language.php",
+    "login.php",
+    "login_link.php",
+    "login_mail.php",
+    "ops",
+    "results.php",
+    "result.php",
+    "show_host_detail.php",
+    "workunit.php",
+)
+_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?|compute")
+
+
+def private() -> PageError:
+    """Return the error page for data that its owner hides."""
+    return PageError(
+        403,
+        _("Private"),
+        _("This volunteer does not show computers and tasks to others. If it is you, log in first."),
+    )
+
+
+def own_page(page: str, *, otherwise: str) -> str:
+    """Return a page of this project to continue to; for anything else ``otherwise``."""
+    return page if _OWN_PAGE.fullmatch(page) else otherwise
+
+
+class ProjectSite(pages.Site[User, "ProjectVisit"]):
+    """Renders pages of one project."""
+
+    max_page = MAX_PAGE
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self.ctx = ctx
+        self.histories = CreditHistories(ctx)
+        super().__init__(
+            ctx,
+            package="cobblestone.server.web",
+            find_account=lambda id_, session_key: ctx.store.aread(
+                lambda db: users.user_of_session(db, UserId(id_), session_key)
+            ),
+            filters={
+                "exit_status": wording.exit_status,
+                "exit_help": wording.exit_help,
+                "word": operator_wording.word,
+                "badge_title": badge_title,
+                "milestone": milestone_title,
+                "workunit_errors": wording.workunit_errors,
+                "rac": self._rac,
+            },
+            values={
+                "site_name": ctx.settings.project.name,
+                "project": ctx.settings.project,
+                "scheduler_tags": Markup(scheduler_link_tags(ctx.url("cgi-bin/cgi"))),  # noqa: S704  # escaped by its writer
+                "accounts": ctx.settings.accounts,
+                "own_texts": ctx.texts.present,
+                "task_status": self._task_status,
+                "workunit_status": wording.workunit_status,
+                "changes": operator_wording.changes,
+            },
+        )
+
+    async def favicon(self, request: Request) -> Response:
+        """Redirect browsers that ask for the icon at the usual place."""
+        return RedirectResponse(self.static_address("stones.svg"), 308)
+
+    async def robots(self, request: Request) -> Response:
+        """Tell search engines what not to index: endless pages and private data."""
+        lines = "".join(f"Disallow: {self.base}{path}\n" for path in _NOT_FOR_ROBOTS)
+        return PlainTextResponse(f"User-agent: *\n{lines}")
+
+    def visit(self, request: Request) -> ProjectVisit:
+        """Start a visit."""
+        return ProjectVisit(self, request)
+
+    def let_in(self, visit: ProjectVisit, user: User, page: str) -> Response:
+        """Continue to a page with a session, or to the second factor; if deletion was requested, ask about that first."""
+        if user.second_factor:
+            response = visit.go_on("login_code.php", next=page)
+            self.sessions.start_pending(response, user)
+            return response
+        response = visit.go(page if user.erase_time is None else "delete_account.php")
+        self.sessions.start(response, user)
+        return response
+
+    async def standing(self, owner: CreditOwner, *, created: float) -> CreditStanding:
+        """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""
+        now = self.ctx.clock()
+        days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
+        return await self.ctx.store.aread(
+            partial(read_standing, owner=owner, plot=credit_plot(days, now=now))
+        )
+
+    def _task_status(self, result: Result) -> wording.Status:
+        return wording.task_status(result, now=self.ctx.clock())
+
+    def _rac(self, statement: CreditStatement) -> float:
+        return decayed(statement.recent, self.ctx.clock())
+
+
+class ProjectVisit(pages.Visit[User]):
+    """One request for a page of a project."""
+
+    def __init__(self, site: ProjectSite, request: Request) -> None:
+        super().__init__(site, request)
+        self.site = site
+
+    @property
+    def ctx(self) -> ServerContext:
+        """The project."""
+        return self.site.ctx
+
+    def need_confirmed_address(self, user: User) -> None:
+        """Require a confirmed e-mail address if the project does.  Raises PageError."""
+        if self.ctx.settings.accounts.confirmed_email == "required" and not user.email_verified:
+            raise PageError(
+                403,
+                _("Confirm your address first"),
+                _(
+                    "This project requires a confirmed e-mail address: open the link that it sent to "
+                    "you. You can have another one sent on the Security page of your account."
+                ),
+            )
+
+
+def is_owner(viewer: User | None, owner: User | None) -> bool:
+    """Return whether the visitor is the owner."""
+    return viewer is not None and owner is not None and viewer.id == owner.id
+
+
+def sees_computers(viewer: User | None, owner: User | None) -> bool:
+    """Return whether the visitor may see the owner's computers and lists of tasks."""
+    return owner is not None and (owner.show_hosts or is_owner(viewer, owner))
+
+
+def sees_computer(viewer: User | None, owner: User | None, host: Host) -> bool:
+    """Return whether the visitor may see this computer, which its owner may also hide individually."""
+    return sees_computers(viewer, owner) and (not host.hidden or is_owner(viewer, owner))

@@ -1,0 +1,126 @@
+"""Credit of a volunteer, computer or team: history, chart of a month, ranks in the top lists, badges."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution, CreditStatement
+from cobblestone.policy.credit.history import (
+    WARM_UP_DAYS,
+    Badge,
+    BadgeKind,
+    CreditDay,
+    Reached,
+    credit_history,
+    day_of,
+)
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.web.presentation.plots import CreditPlot
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.languages import ngettext
+from cobblestone.service.pages.wording import number
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.contributions import contributions
+from cobblestone.store.credit.history import CreditOwner, ledger_marks
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation.ranking import Order, OwnBadge, RankPlace, badges_of, place
+
+MAX_DAYS = 366
+MAX_SHARE = 0.01
+"""Reading one owner's history again and again takes at most this share of the time, however long its ledger is."""
+MAX_REMEMBERED = 200
+
+
+class CreditHistories:
+    """Reads histories; slow ones are cached for a while."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[CreditDay]]] = OrderedDict()
+
+    async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[CreditDay]:
+        """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
+        now = self._ctx.clock()
+        key = (owner, n_days)
+        good_until, days = self._remembered.get(key, (0.0, []))
+        if now < good_until:
+            return days
+        first_day = day_of(now) - n_days + 1
+        since = (first_day - WARM_UP_DAYS) * SECONDS_PER_DAY
+        days = await self._ctx.store.aread(
+            lambda db: credit_history(
+                ledger_marks(db, owner, since=since), created=created, first_day=first_day, now=now
+            )
+        )
+        self._remember(key, self._ctx.clock() + (self._ctx.clock() - now) / MAX_SHARE, days)
+        return days
+
+    def _remember(self, key: tuple[CreditOwner, int], good_until: float, days: list[CreditDay]) -> None:
+        self._remembered[key] = (good_until, days)
+        self._remembered.move_to_end(key)
+        while len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+
+def write_csv(days: Sequence[CreditDay]) -> bytes:
+    """Return a line per day: date (UTC), credit, tasks, recent average at its end."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(("day", "credit", "tasks", "recent_average"))
+    for item in days:
+        lines.writerow((date_of(item.day), f"{item.granted:.6f}", item.n_results, f"{item.average:.6f}"))
+    return text.getvalue().encode()
+
+
+def date_of(day: int) -> str:
+    """Return a day (days since 1970, UTC) as 2026-11-22."""
+    return datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).strftime("%Y-%m-%d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditStanding:
+    """The credit shown on the page of a volunteer, computer or team."""
+
+    plot: CreditPlot | None  #: None: there is nothing to show
+    recent: RankPlace | None  #: None: without credit there is no place
+    total: RankPlace | None
+    badges: list[OwnBadge]
+    given: dict[Contribution, CreditStatement]  #: beside computing
+
+
+def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) -> CreditStanding:
+    """Read ranks and badges."""
+    kind = Owner(owner.kind)
+    return CreditStanding(
+        plot=plot,
+        recent=place(db, kind, Order.RECENT, owner.id),
+        total=place(db, kind, Order.TOTAL, owner.id),
+        badges=badges_of(db, kind, [owner.id]).get(owner.id, []),
+        given=contributions(db, kind, owner.id),
+    )
+
+
+def badge_title(badge: Badge) -> str:
+    """Return what a badge is for."""
+    level = number(badge.level, 0 if badge.level == int(badge.level) else 1)
+    match badge.kind:
+        case BadgeKind.TOTAL:
+            return _("%(amount)s credit in total") % {"amount": level}
+        case BadgeKind.RECENT:
+            return _("%(amount)s credit a day") % {"amount": level}
+        case BadgeKind.RANK:
+            return _("Among the best %(percent)s %%") % {"percent": level}
+
+
+def milestone_title(reached: Reached) -> str:
+    """Return what was reached."""
+    if reached.years:
+        return ngettext("%(count)d year", "%(count)d years", reached.years) % {"count": reached.years}
+    if reached.credit:
+        return _("%(amount)s credit") % {"amount": number(reached.credit)}
+    return _("the first valid task")

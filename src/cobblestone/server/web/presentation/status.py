@@ -1,0 +1,114 @@
+"""The state of the project: counted at most every few seconds, for several pages and status sites."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.context import CachedRead
+from cobblestone.service.health import DaemonHealth
+from cobblestone.service.languages import N_
+from cobblestone.service.supervision import daemon_notes, daemons_of_all
+from cobblestone.store.operation.page_queries import ProjectStateCounts, project_counts
+from cobblestone.wire.project.pages import (
+    AppTasks,
+    DaemonStatus,
+    FamilyDaemonState,
+    ServerStatus,
+    write_server_status,
+)
+
+DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
+"""What `DaemonState` holds, for translators."""
+
+DAEMONS = {
+    "transitioner": N_("Creates tasks and handles missed deadlines"),
+    "validator": N_("Compares results and grants credit"),
+    "assimilator": N_("Passes answers on to the project"),
+    "file_deleter": N_("Deletes files that are no longer needed"),
+    "purger": N_("Moves old jobs into the archive"),
+    "statistics": N_("Keeps averages up to date"),
+    "mailer": N_("Sends mails"),
+    "accounts": N_("Deletes accounts on request of their owners"),
+    "top_lists": N_("Adds up credit by app"),
+    "history": N_("Keeps credit and work by day"),
+    "badges": N_("Awards badges"),
+}
+
+
+_STATES = {
+    DaemonHealth.RUNNING: FamilyDaemonState.RUNNING,
+    DaemonHealth.FAILING: FamilyDaemonState.RUNNING,
+    DaemonHealth.STUCK: FamilyDaemonState.NOT_RUNNING,
+    DaemonHealth.STOPPED: FamilyDaemonState.NOT_RUNNING,
+}
+
+
+class StatusPage:
+    """Counts of the whole project."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._counts = CachedRead(ctx, lambda db: project_counts(db, now=ctx.clock()))
+
+    async def counts(self) -> ProjectStateCounts:
+        """Return the waiting, running and finished work."""
+        return await self._counts.get()
+
+    def daemons(self) -> list[DaemonStatus]:
+        """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
+        ctx, now = self._ctx, self._ctx.clock()
+        found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
+        known = {
+            state.value: state for state in DaemonHealth
+        }  # a newer process of the project may know others
+        states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
+        host = urlsplit(self._ctx.master_url).hostname or ""
+        return [
+            DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])
+            for name in DAEMONS
+        ]
+
+    def backlog_seconds(self, counts: ProjectStateCounts) -> float:
+        """Return how long the transitioner is late with the workunit that was due first."""
+        return max(0.0, self._ctx.clock() - (counts.oldest_transition or self._ctx.clock()))
+
+    def gflops(self, counts: ProjectStateCounts) -> float:
+        """Return the computing speed that corresponds to the recent credit."""
+        return counts.credit_per_day / self._ctx.settings.credit.per_gflops_day
+
+    async def xml(self) -> bytes:
+        """Return the state in BOINC's format."""
+        counts = await self.counts()
+        return write_server_status(
+            ServerStatus(
+                results_ready_to_send=counts.results_unsent,
+                results_in_progress=counts.results_in_progress,
+                workunits_waiting_for_validation=counts.workunits_to_validate,
+                workunits_waiting_for_assimilation=counts.workunits_to_assimilate,
+                workunits_waiting_for_deletion=counts.workunits_to_delete,
+                results_waiting_for_deletion=counts.results_to_delete,
+                transitioner_backlog_hours=self.backlog_seconds(counts) / 3600,
+                users_with_recent_credit=counts.users_recent,
+                users_with_credit=counts.users_credited,
+                users_registered_in_past_24_hours=counts.users_new,
+                hosts_with_recent_credit=counts.hosts_recent,
+                hosts_with_credit=counts.hosts_credited,
+                hosts_registered_in_past_24_hours=counts.hosts_new,
+                current_floating_point_speed=self.gflops(counts),
+            ),
+            self.daemons(),
+            [
+                AppTasks(
+                    id=app.app_id,
+                    name=app.name,
+                    unsent=app.unsent,
+                    in_progress=app.in_progress,
+                    avg_runtime=app.avg_runtime / 3600,
+                    min_runtime=app.min_runtime / 3600,
+                    max_runtime=app.max_runtime / 3600,
+                    users=app.n_users,
+                )
+                for app in counts.apps
+            ],
+        )

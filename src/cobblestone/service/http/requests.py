@@ -1,0 +1,185 @@
+"""HTTP requests: reading of bounded bodies, and common handling of every request.
+
+Reading request bodies within bounds, and plain answers.
+
+The two busy endpoints, scheduler and upload handler, are bare ASGI applications: a framework's objects for request and
+response would cost them a tenth of their time.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cobblestone.domain.errors import Busy, CobblestoneError
+from cobblestone.ops.logging import writes_debug_lines
+from cobblestone.service.context import ProcessContext
+
+SMALL_BODY_BYTES = 65_536
+"""What any request may send; a client's ordinary request is a tenth of it."""
+
+LARGE_BODIES_BYTES = 64_000_000
+"""What all requests together may have in memory beyond that while they arrive."""
+
+
+class BodyTooLarge(CobblestoneError):
+    """The body is larger than allowed."""
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
+    """
+    return await read_all(request.scope, request.receive, max_bytes)
+
+
+async def read_all(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+    """Return the same for a bare ASGI application.
+
+    Raises:
+        BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
+        Busy: many large bodies arrive at this moment; this one must come again later.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+            raise BodyTooLarge
+    parts: list[bytes] = []
+    size = 0
+    with _Share() as share:
+        async for chunk in BodyStream(receive):
+            size += len(chunk)
+            if size > max_bytes:
+                raise BodyTooLarge
+            if size > SMALL_BODY_BYTES:
+                share.grow(len(chunk))
+            parts.append(chunk)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Share:
+    """One body's part of the memory for large bodies."""
+
+    in_use = 0  #: of all bodies of this process, which has one event loop
+
+    def __init__(self) -> None:
+        self._nbytes = 0
+
+    def grow(self, nbytes: int) -> None:
+        if _Share.in_use + nbytes > LARGE_BODIES_BYTES:
+            raise Busy("Many large requests are arriving at this moment. Send it again in a minute.")
+        _Share.in_use += nbytes
+        self._nbytes += nbytes
+
+    def __enter__(self) -> _Share:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _Share.in_use -= self._nbytes
+
+
+class BodyStream:
+    """The body piece by piece; iterate over it once.  Lighter than a generator, and it knows its end.
+
+    Raises (while it is read):
+        ClientDisconnect: the client hung up before the end.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.ended = False  #: whether all of it was read
+
+    def __aiter__(self) -> BodyStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self.ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            self.ended = not message.get("more_body", False)
+            if body := message.get("body", b""):
+                return body
+        raise StopAsyncIteration
+
+
+async def answer(send: Send, body: bytes, media_type: str) -> None:
+    """Send a complete answer with status 200."""
+    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+log = structlog.get_logger(__name__)
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
+
+
+class RequestMiddleware:
+    """Wrap an application: every request gets an id, is counted and logged."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        ctx: ProcessContext,
+        part_of: Callable[[str], str],
+        busy: Mapping[str, ASGIApp],
+    ) -> None:
+        """Wrap ``app``.
+
+        ``part_of`` names the part of the service that a path belongs to, for the metrics: few names, whatever is asked for.
+        ``busy``: endpoints by path that POST requests reach at once, without a search through all routes.
+        """
+        self._app = app
+        self._busy = busy
+        self._part_of = part_of
+        self._health = ctx.health
+        self._metrics = ctx.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        request_id = _request_id(scope)
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+                if self._health.draining:
+                    headers.append((b"connection", b"close"))
+                message["headers"] = headers
+            await send(message)
+
+        started = time.perf_counter()
+        self._metrics.requests_in_progress += 1
+        structlog.contextvars.bind_contextvars(request=request_id.decode())
+        try:
+            app = self._busy.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
+            await app(scope, receive, observed)
+        finally:
+            self._metrics.requests_in_progress -= 1
+            seconds = time.perf_counter() - started
+            part = self._part_of(scope["path"])
+            self._metrics.request(part, status, seconds)
+            if writes_debug_lines():
+                log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
+            structlog.contextvars.unbind_contextvars("request")
+
+
+def _request_id(scope: Scope) -> bytes:
+    """Return the id that a proxy set, if it is valid; else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value
+    return secrets.token_hex(8).encode()

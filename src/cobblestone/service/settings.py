@@ -1,0 +1,146 @@
+"""Settings of a service: its address and its database, and the move to PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+import socket
+import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.files import write_durably
+from cobblestone.ops.settings import toml_value
+from cobblestone.service.backup import BackupManifest
+from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
+from cobblestone.store.maintenance.steps import Schema
+
+PORTS_TRIED = 200
+
+
+def port_of(url: str) -> int | None:
+    """Return the port in an address.  Raises ConfigError if it is invalid."""
+    try:
+        return urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError(f"--url {url}: {error}.") from error
+
+
+def address_to_show(host: str) -> str:
+    """Return the host part of an address at which a service listening on ``host`` can be reached from this machine."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def free_port(host: str, *, first: int) -> int:
+    """Return the first free port from ``first`` on.  Raises ConfigError if many are in use."""
+    for port in range(first, first + PORTS_TRIED):
+        if port_is_free(host, port):
+            return port
+    raise ConfigError(
+        f"No port between {first} and {first + PORTS_TRIED - 1} is free on {host}. Give one: --port N"
+    )
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Return whether a server could listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+_SECTION = re.compile(r"^\[database\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
+_KEY = re.compile(r"^url[ \t]*=[^\n]*", re.MULTILINE)
+
+
+def with_database(text: str, address: str) -> str:
+    """Return the text of a settings file that names a database; everything else is unchanged."""
+    line = f"url = {toml_value(address)}"
+    section = _SECTION.search(text)
+    if section is None:
+        return f"{text.rstrip()}\n\n[database]\n{line}\n"
+    old = section[0]
+    new, replaced = _KEY.subn(lambda _: line, old, count=1)
+    if not replaced:
+        new = old.replace("\n", f"\n{line}\n", 1)
+    return text[: section.start()] + new + text[section.end() :]
+
+
+def settings_mode(path: Path, address: str) -> int:
+    """Return the permissions of a settings file: private if it contains a password."""
+    if urlsplit(address).password:
+        return 0o600
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+
+
+def database_of_restored(
+    settings: Path, database: str, manifest: BackupManifest, address_now: Callable[[], str], *, advice: str
+) -> str:
+    """Return the address of the PostgreSQL database for a restored service; empty: it is on SQLite.
+
+    ``database``: the one that was asked for, which then stands in the settings; ``address_now`` reads what they name.
+    ``advice``: what who wants to have a service on SQLite moved shall do.
+
+    Raises:
+        ConfigError: one was asked for, and the backup is of a service on SQLite.
+    """
+    if database and manifest.database != "postgresql":
+        raise ConfigError(
+            f"This backup is of a service on SQLite. Restore it without --database, then {advice}."
+        )
+    if database:
+        write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
+    address = address_now()
+    settings.chmod(settings_mode(settings, address))
+    return address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movable:
+    """A service that can be moved."""
+
+    what: str  #: ``project``
+    database: Path  #: on SQLite
+    settings: Path
+    address: str  #: of PostgreSQL, as the settings name it; empty: it is on SQLite
+    schema: Schema
+    lock: Callable[[], AbstractContextManager[object]]  #: raises Busy while it runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The result of a move."""
+
+    tables: list[MovedTable]
+    settings: Path
+    kept: Path  #: the SQLite database, as it was
+
+
+def move_service(service: Movable, address: str, *, progress: Progress) -> Moved:
+    """Copy a stopped service's rows to PostgreSQL, compare them, and name the new database in the settings.
+
+    Calling it again after an interruption goes on.  The SQLite database is not changed.
+
+    Raises:
+        ConfigError: it is on PostgreSQL already, or the target is not empty.
+        Busy: the service is running.
+        StoreError: the target cannot be reached, or something arrived differently.
+    """
+    if service.address:
+        raise ConfigError(
+            f"The {service.what} in {service.settings.parent} is on PostgreSQL already, by [database] url in its settings."
+        )
+    with service.lock():
+        tables = move(service.database, address, service.schema, progress=progress)
+        text = with_database(service.settings.read_text(encoding="utf-8"), address)
+        write_durably(service.settings, text.encode(), mode=settings_mode(service.settings, address))
+    return Moved(tables=tables, settings=service.settings, kept=service.database)

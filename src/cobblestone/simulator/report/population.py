@@ -1,0 +1,356 @@
+"""A project's view of many hosts: figures of merit as text, data and picture, and several policies side by side."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cobblestone.domain.values import float_sum
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.events import from_plain, to_plain
+from cobblestone.simulator.code_version import code_version
+from cobblestone.simulator.host.books import compute_metrics
+from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard, worth_compiling
+from cobblestone.simulator.population.shared_project import ProjectTally
+from cobblestone.simulator.report.picture import colour, literal, load_matplotlib
+from cobblestone.simulator.report.statistics import Estimate, estimate, paired
+from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Scenario
+from cobblestone.sweep.backends import Backend
+from cobblestone.sweep.grid import run_grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectView:
+    """Figures of merit of one project in one run."""
+
+    workunits_per_day: float  #: with a canonical result
+    gflops: float  #: FLOP/s in the results that made a quorum, in units of 1e9
+    turnaround: float  #: mean seconds of a workunit from its first result's sending to its canonical result
+    turnaround_95: float  #: 95 of 100 workunits are faster
+    result_turnaround: float  #: mean seconds of a result from sending to report
+    late: float  #: part of the reported results that came after their deadline
+    timed_out: float  #: part of the sent results whose deadline passed without a report
+    errors: float  #: part of the reported results that failed or were given up
+    wasted: float  #: part of the reported FLOPs that made no quorum: errors, wrong, late and spare results
+    replicas: float  #: results sent per workunit with a canonical result
+    failed_workunits: float  #: part of the finished workunits that were given up
+    rpcs_per_result: float
+    rpcs_peak: float  #: contacts in the busiest hour after the first day
+    empty: float  #: part of the requests for work that got nothing
+    wrong: float  #: part of the canonical results that are wrong
+    wait: float  #: mean seconds of a contact in the scheduler's queue
+
+
+HEADINGS = {
+    "workunits_per_day": ("WUs/day", 1.0, ".1f"),
+    "gflops": ("GFLOPS", 1.0, ".1f"),
+    "turnaround": ("WU h", HOUR, ".1f"),
+    "turnaround_95": ("95 % h", HOUR, ".1f"),
+    "late": ("late", 0.01, ".2f"),
+    "timed_out": ("timed out", 0.01, ".2f"),
+    "wasted": ("wasted", 0.01, ".2f"),
+    "replicas": ("results/WU", 1.0, ".2f"),
+    "failed_workunits": ("failed WUs", 0.01, ".2f"),
+    "rpcs_per_result": ("RPCs/result", 1.0, ".2f"),
+    "rpcs_peak": ("RPCs/h max", 1.0, ".0f"),
+    "empty": ("empty", 0.01, ".2f"),
+    "wrong": ("wrong", 0.01, ".2f"),
+    "wait": ("queue s", 1.0, ".2f"),
+}
+"""Columns of the table: heading, unit, format.  Parts are in percent."""
+#: What the hosts together are called beside the projects.
+ALL_HOSTS = "all hosts"
+
+
+def view_of(tally: ProjectTally, duration: float) -> ProjectView:
+    """Compute the figures of merit from a project's tally."""
+    turnarounds = sorted(tally.turnarounds)
+    count = len(turnarounds)
+    flops = tally.reported_flops
+    settled = [n for hour, n in tally.rpcs_by_hour.items() if hour >= 24] or list(tally.rpcs_by_hour.values())
+    return ProjectView(
+        workunits_per_day=tally.done / (duration / DAY),
+        gflops=tally.needed_flops / duration / 1e9,
+        turnaround=float_sum(turnarounds) / max(1, count),
+        turnaround_95=turnarounds[min(count - 1, int(0.95 * count))] if count else 0.0,
+        result_turnaround=tally.result_seconds / max(1, tally.reported),
+        late=tally.late / max(1, tally.reported),
+        timed_out=tally.timed_out / max(1, tally.sent),
+        errors=tally.errors / max(1, tally.reported),
+        wasted=1.0 - tally.needed_flops / flops if flops > 0.0 else 0.0,
+        replicas=tally.sent / max(1, tally.done),
+        failed_workunits=tally.failed / max(1, tally.done + tally.failed),
+        rpcs_per_result=tally.rpcs / max(1, tally.reported),
+        rpcs_peak=float(max(settled, default=0)),
+        empty=tally.empty / max(1, tally.asking),
+        wrong=tally.wrong / max(1, tally.done),
+        wait=tally.waited / max(1, tally.rpcs),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsView:
+    """Figures of merit of all hosts together in one run; weighted by what the hosts can compute."""
+
+    idleness: float
+    waste: float  #: FLOPs of late, failed and lost work
+    share_violation: float  #: mean over hosts
+    monotony: float  #: mean over hosts
+    missed: float  #: part of the reported results without errors that came late
+    given_up: float  #: part of the reported results that clients gave up because they would have been late
+    rpcs_per_job: float
+    unfinished: float  #: part of the delivered FLOPs in results not reported at the end
+
+
+HOSTS_HEADINGS = {
+    "idleness": ("idle", 0.01, ".2f"),
+    "waste": ("wasted", 0.01, ".2f"),
+    "share_violation": ("share viol.", 0.01, ".2f"),
+    "monotony": ("monotony", 0.01, ".2f"),
+    "missed": ("late", 0.01, ".2f"),
+    "given_up": ("given up", 0.01, ".2f"),
+    "rpcs_per_job": ("RPCs/job", 1.0, ".2f"),
+    "unfinished": ("unfinished", 0.01, ".2f"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopulationRecord:
+    """The stored part of a run: its projects' tallies, and the figures of all its hosts."""
+
+    seed: int
+    hosts: int
+    tallies: tuple[ProjectTally, ...]
+    computers: HostsView
+
+
+def record_of(run: PopulationRun) -> PopulationRecord:
+    """Return the stored part of a run."""
+    return PopulationRecord(seed=run.seed, hosts=run.hosts, tallies=run.tallies, computers=hosts_view(run))
+
+
+def hosts_view(run: PopulationRun) -> HostsView:
+    """Compute the hosts' figures of merit from their books."""
+    each = [compute_metrics(books) for books in run.books]
+    projects = [p for books in run.books for p in books.projects]
+    used = float_sum(p.used for p in projects)
+    wasted = float_sum(p.late + p.failed + p.lost for p in projects)
+    idle = float_sum(books.idle for books in run.books)
+    total = max(used + wasted + idle, 1.0)
+    met, missed = sum(p.met for p in projects), sum(p.missed for p in projects)
+    reported = met + missed + sum(p.errors for p in projects)
+    return HostsView(
+        idleness=idle / total,
+        waste=wasted / total,
+        share_violation=float_sum(m.share_violation for m in each) / len(each),
+        monotony=float_sum(m.monotony for m in each) / len(each),
+        missed=missed / max(1, met + missed),
+        given_up=sum(p.given_up for p in projects) / max(1, reported),
+        rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
+        unfinished=float_sum(p.unfinished for p in projects)
+        / max(1.0, float_sum(b.delivered for b in run.books)),
+    )
+
+
+Results = Mapping[str, Sequence[PopulationRecord]]
+"""Replicates by policy; those of all policies have the same seeds."""
+
+
+def _values(runs: Sequence[PopulationRecord], scenario: Scenario) -> dict[str, dict[str, list[float]]]:
+    """Return every figure seed by seed, by project, and of all hosts under the empty name."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for i, model in enumerate(sorted(scenario.projects, key=lambda p: p.name)):
+        views = [view_of(run.tallies[i], scenario.duration) for run in runs]
+        found[model.name] = {f.name: [getattr(v, f.name) for v in views] for f in fields(ProjectView)}
+    found[ALL_HOSTS] = {f.name: [getattr(r.computers, f.name) for r in runs] for f in fields(HostsView)}
+    return found
+
+
+def _estimates(
+    runs: Sequence[PopulationRecord], scenario: Scenario, base: Sequence[PopulationRecord] | None = None
+) -> dict[str, dict[str, Estimate]]:
+    """Return mean and interval of every figure, or of its change from ``base``, seed by seed."""
+    mine = _values(runs, scenario)
+    theirs = None if base is None else _values(base, scenario)
+    return {
+        name: {
+            key: estimate(values) if theirs is None else paired(values, theirs[name][key])
+            for key, values in figures.items()
+        }
+        for name, figures in mine.items()
+    }
+
+
+def as_text(scenario: Scenario, results: Results) -> str:
+    """Return a table; with several policies and seeds also of the changes from the first policy, seed by seed."""
+    base, first = next(iter(results.items()))
+    lines = [
+        f"{scenario.name}: {first[0].hosts} hosts, {scenario.duration / DAY:g} days, {len(first)} replicate(s); parts in percent",
+        *_tables({name: _estimates(runs, scenario) for name, runs in results.items()}),
+    ]
+    if len(results) > 1 and len(first) > 1:
+        others = {name: _estimates(runs, scenario, first) for name, runs in results.items() if name != base}
+        lines += ["", f"change from {base}, seed by seed (? = it may be luck)", *_tables(others, signed=True)]
+    return "\n".join(lines)
+
+
+def _tables(found: Mapping[str, Mapping[str, Mapping[str, Estimate]]], *, signed: bool = False) -> list[str]:
+    """Return the lines of the projects, followed by those of all hosts together."""
+    tables: dict[bool, list[str]] = {False: [], True: []}
+    for policy, rows in found.items():
+        for name, figures in rows.items():
+            headings = HOSTS_HEADINGS if name == ALL_HOSTS else HEADINGS
+            lines = tables[name == ALL_HOSTS]
+            cells = [
+                _cell(figures[key], unit, form, signed=signed) for key, (_, unit, form) in headings.items()
+            ]
+            width = 12 if figures[next(iter(headings))].count < 2 else 18 if signed else 16
+            if not lines:
+                heads = "".join(f"{head:>{width}s}" for head, _, _ in headings.values())
+                lines.append(f"{'policy':18s}{'' if name == ALL_HOSTS else 'project':14s}{heads}")
+            lines.append(f"{policy:18s}{name[:13]:14s}" + "".join(f"{cell:>{width}s}" for cell in cells))
+    return [*tables[False], "", *tables[True]]
+
+
+def _cell(found: Estimate, unit: float, form: str, *, signed: bool) -> str:
+    mean = format(found.mean / unit, f"+{form}" if signed else form)
+    if found.count < 2:
+        return mean
+    luck = " ?" if signed and found.may_be_nothing else ""
+    return f"{mean} ±{format(found.half_width / unit, form)}{luck}"
+
+
+def as_data(scenario: Scenario, results: Results) -> dict[str, object]:
+    """Return everything, JSON-ready: means with half widths of the 95 % intervals, changes from the first policy, and the tallies
+    of each run.
+    """
+    base, first = next(iter(results.items()))
+    names = sorted(model.name for model in scenario.projects)
+    policies: dict[str, object] = {}
+    for name, runs in results.items():
+        found = {key: _plain(each) for key, each in _estimates(runs, scenario).items()}
+        entry: dict[str, object] = {
+            "hosts": found.pop(ALL_HOSTS),
+            "metrics": found,
+            "runs": [
+                {
+                    "seed": run.seed,
+                    "projects": {m: _tally(t) for m, t in zip(names, run.tallies, strict=True)},
+                }
+                for run in runs
+            ],
+        }
+        if name != base:
+            change = {key: _plain(each) for key, each in _estimates(runs, scenario, first).items()}
+            entry |= {"change": {"hosts": change.pop(ALL_HOSTS), "metrics": change}}
+        policies[name] = entry
+    return {
+        "scenario": scenario.name,
+        "hosts": first[0].hosts,
+        "days": scenario.duration / DAY,
+        "policies": policies,
+    }
+
+
+def _plain(found: Mapping[str, Estimate]) -> dict[str, dict[str, float]]:
+    return {k: {"mean": e.mean, "half_width": e.half_width} for k, e in found.items()}
+
+
+def _tally(tally: ProjectTally) -> dict[str, object]:
+    """Return the counters, without the lists from which pictures are drawn."""
+    return {k: v for k, v in asdict(tally).items() if isinstance(v, int | float)}
+
+
+def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
+    """Draw the first replicate of each policy: workunits done per day, turnaround, contacts per hour, outcome of FLOPs."""
+    plt = load_matplotlib()
+    fig, axes = plt.subplots(2, 2, figsize=(12, 7.4), layout="constrained")
+    throughput, turnaround, contacts, fate = axes.flat
+    parts = ("needed", "spare", "late", "error", "invalid")
+    shades = ("#2a6f97", "#a9d6e5", "#e9c46a", "#c1121f", "#6d597a")
+    for number, (name, runs) in enumerate(results.items()):
+        run = runs[0]
+        days = int(scenario.duration // DAY)
+        done = [sum(t.done_by_day.get(d, 0) for t in run.tallies) for d in range(days)]
+        throughput.plot([d + 0.5 for d in range(days)], done, color=colour(number), label=name)
+        times = sorted(x / HOUR for t in run.tallies for x in t.turnarounds)
+        if times:
+            turnaround.plot(
+                times, [(i + 1) / len(times) for i in range(len(times))], color=colour(number), label=name
+            )
+        hours = range(int(scenario.duration // HOUR))
+        rate = [sum(t.rpcs_by_hour.get(h, 0) for t in run.tallies) for h in hours]
+        contacts.plot([h / 24.0 for h in hours], rate, color=colour(number), linewidth=0.8, label=name)
+        left = 0.0
+        total = float_sum(t.reported_flops for t in run.tallies) or 1.0
+        for part, shade in zip(parts, shades, strict=True):
+            size = float_sum(float(getattr(t, f"{part}_flops")) for t in run.tallies) / total
+            fate.barh(name, size, left=left, color=shade, label=part if number == 0 else None)
+            left += size
+    throughput.set(title="Workunits with a canonical result", xlabel="day", ylabel="a day")
+    throughput.set_ylim(bottom=0)
+    throughput.legend(fontsize=8)
+    turnaround.set(
+        title="Turnaround of workunits",
+        xlabel="hours from first sending",
+        ylabel="part that is done",
+        xscale="log",
+    )
+    contacts.set(title="Load of the scheduler", xlabel="day", ylabel="contacts an hour")
+    contacts.set_ylim(bottom=0)
+    fate.set(title="What became of the reported FLOPs", xlim=(0, 1))
+    fate.legend(fontsize=8, ncols=len(parts), loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
+    fate.invert_yaxis()
+    first = next(iter(results.values()))[0]
+    fig.suptitle(f"{literal(scenario.name)}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
+    fig.savefig(path, dpi=120)
+    plt.close(fig)
+
+
+def run_side_by_side(
+    scenario: Scenario,
+    tables: Mapping[int, Sequence[HostModel]],
+    policies: Sequence[PolicyChoice],
+    *,
+    backend: Backend,
+    keep: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[PopulationRecord]]:
+    """Run every policy with every seed of ``tables`` (hosts by seed); return the runs by policy, in the order of the seeds.
+
+    Runs are appended to ``keep`` as they end; those of this scenario, these hosts and this code that are there already are
+    not made again.
+    """
+    compiled = worth_compiling(scenario, sum(map(len, tables.values())) * len(policies))
+    shards = {
+        (str(policy), seed): Shard(
+            scenario=scenario, hosts=tuple(hosts), policy=policy, seed=seed, compiled=compiled
+        )
+        for seed, hosts in tables.items()
+        for policy in policies
+    }
+    keys = {place: f"{place[0]}, seed {place[1]}, {_digest(shard)}" for place, shard in shards.items()}
+    found = run_grid(
+        _run_plainly,
+        {keys[place]: shard for place, shard in shards.items()},
+        backend=backend,
+        keep=keep,
+        code=code_version(),
+        progress=progress,
+    )
+    return {
+        str(policy): [from_plain(PopulationRecord, found[keys[str(policy), seed]]) for seed in tables]
+        for policy in policies
+    }
+
+
+def _run_plainly(shard: Shard) -> Any:
+    return to_plain(record_of(run_shard(shard)))
+
+
+def _digest(shard: Shard) -> str:
+    """Return a text that identifies scenario and hosts."""
+    return hashlib.sha256(repr((shard.scenario, shard.hosts)).encode()).hexdigest()[:16]

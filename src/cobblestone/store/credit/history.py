@@ -1,0 +1,290 @@
+"""Credit over time: the ledger of one owner, and credit by day of users, hosts, teams and apps.
+
+Credit by day since the first one, of users, hosts, teams and apps: summed from the ledger, a piece at a time.
+
+As with credit by app, the place that was reached moves in the same transaction as the sums: no entry is counted twice or left
+out.  A project that did not keep days before gets all of them from its ledger, which is never cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cobblestone.policy.credit import history
+from cobblestone.policy.credit.history import CreditPeriod, LedgerMark, Reached, day_of
+from cobblestone.store.averages import RECENT
+from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+MAX_SINGLE = 5_000
+"""Owners with more entries than this get them summed by quarter of an hour."""
+SUMMED_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class CreditOwner:
+    """The owner of credit."""
+
+    kind: Literal["user", "host", "team"]
+    id: int
+
+
+_OF_OWNER = {
+    "user": "e.user_id = ?",
+    "host": "e.host_id IN (SELECT id FROM host WHERE id = ? OR merged_into = ?) AND e.kind <> 'merge'",
+    "team": "e.team_id = ?",
+}
+
+
+def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[LedgerMark]:
+    """Return entries of an owner since a time (Unix seconds), oldest first.
+
+    Of a team, what its members earned while they were in it; of a computer also what records did that became part of it.
+    """
+    condition = _OF_OWNER[owner.kind]
+    ids = (owner.id,) * condition.count("?")
+    rows = db.query(
+        "SELECT e.time, e.granted, e.work_start, CASE WHEN e.kind = 'grant' THEN 1 ELSE 0 END,"
+        " CASE WHEN e.kind = 'correction' THEN (SELECT min(g.time) FROM credit_entry g"
+        " WHERE g.result_id = e.result_id AND g.kind = 'grant') END"
+        f" FROM credit_entry e WHERE {condition} AND e.time >= ? ORDER BY e.time, e.id LIMIT ?",
+        (*ids, since, MAX_SINGLE + 1),
+    )
+    if len(rows) > MAX_SINGLE:
+        rows = db.query(
+            "SELECT max(time), sum(granted), min(work_start), sum(CASE WHEN kind = 'grant' THEN 1 ELSE 0 END), NULL"
+            f" FROM credit_entry e WHERE {condition} AND time >= ?"
+            f" GROUP BY CAST(time / {SUMMED_SECONDS} AS INTEGER) ORDER BY 1",
+            (*ids, since),
+        )
+    return [
+        LedgerMark(time=row[0], granted=row[1], work_start=row[2], n_results=row[3], granted_time=row[4])
+        for row in rows
+    ]
+
+
+PORTION = 200
+"""Entries or rows in one write: some 15 ms, in which nobody else can write on SQLite."""
+_MARK = "credit_day_entry"
+_CREATED = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
+_HAS_MILESTONES = (Owner.USER, Owner.TEAM)
+_PERIODS = RowMapper(CreditPeriod, {"recent": RECENT})
+_STORED_PERIOD = _PERIODS.writer()
+_SAVED_PERIOD = (
+    f"{_STORED_PERIOD.insert('credit_day', 'owner', 'owner_id')} ON CONFLICT (owner, owner_id, day) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _STORED_PERIOD.names if name != "day")
+)
+
+_Key = tuple[Owner, int]
+
+
+def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
+    """Take in the next entries of the ledger; return how many."""
+    entries = next_entries(tx, _MARK, now=now, limit=limit)
+    if not entries:
+        return 0
+    # A merge grants nothing; an amount that is no number (a damaged row: the doctor names it) counts for nothing.
+    credits_ = [entry for entry in entries if entry.kind != "merge" and math.isfinite(entry.granted)]
+    _follow_owners(tx, credits_)
+    _follow_apps(tx, credits_)
+    move_mark(tx, _MARK, entries[-1])
+    return len(entries)
+
+
+def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
+    corrected = sorted({entry.result_id for entry in entries if entry.kind == "correction"})
+    granted_times = dict(
+        tx.query_in(
+            "SELECT result_id, min(time) FROM credit_entry WHERE kind = 'grant' AND result_id IN (??) GROUP BY result_id",
+            corrected,
+        )
+    )
+    marks: dict[_Key, list[LedgerMark]] = defaultdict(list)
+    for each in entries:
+        entry = LedgerMark(
+            time=each.time,
+            granted=each.granted,
+            work_start=each.work_start,
+            n_results=int(each.kind == "grant"),
+            granted_time=granted_times.get(each.result_id) if each.kind == "correction" else None,
+        )
+        for owner, owner_id in (
+            (Owner.USER, each.user_id),
+            (Owner.HOST, each.host_id),
+            (Owner.TEAM, each.team_id),
+        ):
+            if owner_id is not None:
+                marks[owner, owner_id].append(entry)
+    last = _last_periods(tx, marks)
+    created = _creation_times(tx, [key for key in marks if key not in last])
+    for key, of_owner in marks.items():
+        changed, reached = history.continued(
+            last.get(key), of_owner, created=created.get(key, of_owner[0].time)
+        )
+        _save(tx, key, changed)
+        if key[0] in _HAS_MILESTONES:
+            _save_milestones(tx, key, reached)
+
+
+def _last_periods(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, CreditPeriod]:
+    found: dict[_Key, CreditPeriod] = {}
+    for key in keys:
+        row = tx.one(
+            f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1",
+            key,
+        )
+        if row is not None:
+            found[key] = _PERIODS.load(row)
+    return found
+
+
+def _creation_times(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, float]:
+    found: dict[_Key, float] = {}
+    for owner, owner_id in keys:
+        created = tx.value(f"SELECT create_time FROM {_CREATED[owner]} WHERE id = ?", (owner_id,))
+        if created is not None:
+            found[owner, owner_id] = float(created)
+    return found
+
+
+def _save(tx: Transaction, key: _Key, changed: Iterable[CreditPeriod]) -> None:
+    tx.execute_many(_SAVED_PERIOD, [(*_STORED_PERIOD.values(period), *key) for period in changed])
+
+
+def _save_milestones(tx: Transaction, key: _Key, reached: Iterable[Reached]) -> None:
+    tx.execute_many(
+        "INSERT INTO milestone (owner, owner_id, credit, time) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (owner, owner_id, credit) DO NOTHING",
+        [(*key, item.credit, item.time) for item in reached],
+    )
+
+
+def thin(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
+    """Merge some old days into weeks, and very old weeks into spans of four; return how many rows were checked."""
+    today = day_of(now)
+    for n_days, shorter, age in (
+        (history.WEEK, 1, history.DAYS_KEPT),
+        (history.FOUR_WEEKS, history.WEEK, history.WEEKS_KEPT),
+    ):
+        before = history.first_day(today - age, n_days)
+        keys = tx.query(
+            "SELECT owner, owner_id, day FROM credit_day WHERE n_days = ? AND day < ? ORDER BY n_days, day LIMIT ?",
+            (shorter, before, limit),
+        )
+        spans = {(owner, owner_id, history.first_day(day, n_days)): None for owner, owner_id, day in keys}
+        for owner, owner_id, first in spans:
+            _thin_span(tx, (Owner(owner), owner_id), first, n_days)
+        if keys:
+            return len(keys)
+    return 0
+
+
+def _thin_span(tx: Transaction, key: _Key, first: int, n_days: int) -> None:
+    where = "owner = ? AND owner_id = ? AND day >= ? AND day < ?"
+    values = (*key, first, first + n_days)
+    rows = tx.query(f"SELECT {_PERIODS.columns} FROM credit_day WHERE {where} ORDER BY day", values)
+    tx.execute(f"DELETE FROM credit_day WHERE {where}", values)
+    _save(tx, key, history.thinned([_PERIODS.load(row) for row in rows], n_days=n_days))
+
+
+def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
+    """Return an owner's credit since the first day, in order; for a computer with that of records merged into it."""
+    ids = [owner.id]
+    if owner.kind == "host":
+        merged = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (owner.id,))
+        ids += [row[0] for row in merged]
+    return history.together(
+        [
+            _PERIODS.load(row)
+            for row in db.query(
+                f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day",
+                (owner.kind, id_),
+            )
+        ]
+        for id_ in ids
+    )
+
+
+def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
+    """Return an owner's milestones, in order of time."""
+    rows = db.query(
+        "SELECT credit, time FROM milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit",
+        (owner, owner_id),
+    )
+    return [Reached(credit=credit, time=time) for credit, time in rows]
+
+
+def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
+    """Yield owners whose days differ from the ledger up to the place that was reached, with both sums."""
+    reached = int(db.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
+    for owner, column in ((Owner.USER, "user_id"), (Owner.HOST, "host_id"), (Owner.TEAM, "team_id")):
+        rows = db.query(
+            "SELECT l.owner_id, COALESCE(d.granted, 0), l.granted FROM"
+            f" (SELECT {column} AS owner_id, sum(granted) AS granted FROM credit_entry WHERE id <= ? AND kind <> 'merge'"
+            f" AND {column} IS NOT NULL GROUP BY {column}) l LEFT JOIN (SELECT owner_id, sum(granted) AS granted"
+            " FROM credit_day WHERE owner = ? GROUP BY owner_id) d ON d.owner_id = l.owner_id"
+            " WHERE abs(COALESCE(d.granted, 0) - l.granted) > 0.000001 * (1 + abs(l.granted)) ORDER BY l.owner_id LIMIT 100",
+            (reached, owner),
+        )
+        for owner_id, kept, granted in rows:
+            yield owner, owner_id, kept, granted
+
+
+def start_again(tx: Transaction) -> int:
+    """Delete the sums from the ledger, so that the daemon recomputes them; return how many rows.  Jobs by day stay."""
+    tx.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
+    tx.execute("UPDATE app_day SET n_results = 0, granted = 0, n_hosts = 0")
+    return sum(tx.execute(f"DELETE FROM {table}") for table in ("credit_day", "app_host_day", "milestone"))
+
+
+# -- apps ----------------------------------------------------------------------
+
+
+def _follow_apps(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
+    credit: dict[tuple[int, int], float] = defaultdict(float)
+    n_results: dict[tuple[int, int], int] = defaultdict(int)
+    seen: dict[tuple[int, int], set[int]] = defaultdict(set)  # by app and day
+    for entry in entries:
+        if entry.app_id is None:
+            continue
+        key = entry.app_id, day_of(entry.time)
+        credit[key] += entry.granted
+        if entry.kind == "grant":
+            n_results[key] += 1
+            seen[key].add(entry.host_id)
+    n_hosts = _hosts_new_on_day(tx, seen)
+    tx.execute_many(
+        "INSERT INTO app_day (app_id, day, n_results, granted, n_hosts) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (app_id, day) DO UPDATE SET n_results = app_day.n_results + excluded.n_results,"
+        " granted = app_day.granted + excluded.granted, n_hosts = app_day.n_hosts + excluded.n_hosts",
+        [(*key, n_results[key], credit[key], n_hosts.get(key, 0)) for key in sorted(credit)],
+    )
+
+
+def _hosts_new_on_day(
+    tx: Transaction, seen: Mapping[tuple[int, int], set[int]]
+) -> dict[tuple[int, int], int]:
+    """Count computers not credited for an app on a day before, and record that they now are."""
+    found: dict[tuple[int, int], int] = {}
+    for app_id, day in sorted(seen):
+        hosts = sorted(seen[app_id, day])
+        known = dict(
+            tx.query_in(
+                "SELECT host_id, last_day FROM app_host_day WHERE app_id = ? AND host_id IN (??)",
+                hosts,
+                (app_id,),
+            )
+        )
+        fresh = [host for host in hosts if known.get(host, -1) < day]
+        tx.execute_many(
+            "INSERT INTO app_host_day (app_id, host_id, last_day) VALUES (?, ?, ?)"
+            " ON CONFLICT (app_id, host_id) DO UPDATE SET last_day = excluded.last_day",
+            [(app_id, host, day) for host in fresh],
+        )
+        found[app_id, day] = len(fresh)
+    return found

@@ -1,0 +1,220 @@
+"""Credentials: tokens of the HTTP API, and one-time codes.
+
+Tokens of the HTTP API.
+
+Only their SHA-256 is stored.  A token has 256 random bits, so no slow hash is needed.  It is found by that hash and compared with
+nothing else: how long that takes says something of hashes, and nothing of texts.
+
+Codes that work once: links that log in, confirm an address, or lead to a new password or address, and codes in place of the
+second factor; and those that attach computers for a day.
+
+Only their SHA-256 is stored.  A code has at least 80 random bits and is looked at under a rate limit, so no slow hash is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.people import Scope
+from cobblestone.domain.values import HostId, UserId
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import Column, RowMapper
+
+PREFIX = "cob_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedToken:
+    """A token of any service, without its text."""
+
+    id: int
+    name: str
+    scopes: frozenset[str]
+    create_time: float  #: Unix seconds
+    expire_time: float | None = None  #: Unix seconds; None: never
+    revoke_time: float | None = None
+
+    def usable(self, now: float) -> bool:
+        """Return whether it is accepted at ``now`` (Unix seconds)."""
+        return self.revoke_time is None and (self.expire_time is None or now < self.expire_time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiToken(IssuedToken):
+    """A token of a project."""
+
+    scopes: frozenset[Scope]
+    user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    host_id: HostId | None = None  #: the browser that it belongs to
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.catalogue`
+
+
+_TOKENS = RowMapper(
+    ApiToken, {"scopes": Column(decode=lambda text: frozenset(Scope(word) for word in text.split()))}
+)
+
+
+def hash_of(secret: str) -> str:
+    """Return the stored hash of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def new_secret() -> str:
+    """Return a new token text."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def create_token(
+    tx: Transaction,
+    secret: str,
+    *,
+    name: str,
+    scopes: Iterable[Scope],
+    now: float,
+    expire_time: float | None = None,
+    user_id: UserId | None = None,
+    host_id: HostId | None = None,
+    share: float = 1.0,
+) -> ApiToken:
+    """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
+    granted = frozenset(scopes)
+    token_id = tx.insert(
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, host_id, share)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (name, hash_of(secret), " ".join(sorted(granted)), now, expire_time, user_id, host_id, share),
+    )
+    return ApiToken(
+        id=token_id,
+        name=name,
+        scopes=granted,
+        create_time=now,
+        expire_time=expire_time,
+        user_id=user_id,
+        host_id=host_id,
+        share=share,
+    )
+
+
+def token_by_secret(db: Database, secret: str) -> ApiToken | None:
+    """Return the token of a text, usable or not; None if unknown."""
+    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
+    return None if row is None else _TOKENS.load(row)
+
+
+def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
+    """Return all tokens of the project, or those of a user; newest first."""
+    rows = db.query(
+        f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
+        (user_id or 0,),
+    )
+    return [_TOKENS.load(row) for row in rows]
+
+
+def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
+    """Revoke a token of the project, or of a user; repeating it changes nothing.
+
+    Raises:
+        NotFound: there is no such token.
+    """
+    owned = tx.one(
+        "SELECT 1 FROM api_token WHERE id = ? AND coalesce(user_id, 0) = ?", (token_id, user_id or 0)
+    )
+    if owned is None:
+        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
+    tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
+    row = tx.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE id = ?", (token_id,))
+    if row is None:
+        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
+    return _TOKENS.load(row)
+
+
+class Purpose(StrEnum):
+    """The purpose of a code."""
+
+    RESET_PASSWORD = "reset_password"  # noqa: S105  # a name, not a password
+    LOG_IN = "log_in"
+    CONFIRM_EMAIL = "confirm_email"  #: that mails to the account's address arrive
+    CHANGE_EMAIL = "change_email"
+    ATTACH = "attach"  #: for clients that attach by themselves: any number of them, as long as it is good
+    RECOVERY = "recovery"  #: in place of the second factor
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeCode:
+    """A code that can be used now."""
+
+    id: int
+    user_id: UserId
+    payload: str
+
+
+def _hash(purpose: Purpose, code: str) -> str:
+    return hashlib.sha256(f"{purpose} {code}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def add_codes(
+    tx: Transaction,
+    user_id: UserId,
+    purpose: Purpose,
+    codes: Sequence[str],
+    *,
+    now: float,
+    expire_time: float | None = None,
+    payload: str = "",
+) -> None:
+    """Store new codes; the user's earlier ones for this purpose become invalid."""
+    drop_codes(tx, user_id, purpose)
+    tx.execute_many(
+        "INSERT INTO one_time_code (user_id, purpose, code_hash, payload, create_time, expire_time) VALUES (?, ?, ?, ?, ?, ?)",
+        [(user_id, purpose, _hash(purpose, code), payload, now, expire_time) for code in codes],
+    )
+
+
+def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
+    """Return a code that is still valid, or None."""
+    row = db.one(
+        "SELECT id, user_id, payload FROM one_time_code WHERE code_hash = ? AND used_time IS NULL"
+        " AND (expire_time IS NULL OR expire_time > ?)",
+        (_hash(purpose, code), now),
+    )
+    return None if row is None else OneTimeCode(row[0], UserId(row[1]), row[2])
+
+
+def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
+    """Use up a code; return None if it is invalid or was used before."""
+    found = find_code(tx, purpose, code, now=now)
+    if found is None:
+        return None
+    taken = tx.execute(
+        "UPDATE one_time_code SET used_time = ? WHERE id = ? AND used_time IS NULL", (now, found.id)
+    )
+    return found if taken else None  # another process was faster
+
+
+def count_codes(db: Database, user_id: UserId, purpose: Purpose) -> int:
+    """Return how many unused codes a user has."""
+    return int(
+        db.value(
+            "SELECT count(*) FROM one_time_code WHERE user_id = ? AND purpose = ? AND used_time IS NULL",
+            (user_id, purpose),
+        )
+    )
+
+
+def drop_codes(tx: Transaction, user_id: UserId, *purposes: Purpose) -> None:
+    """Forget a user's codes."""
+    for purpose in purposes:
+        tx.execute("DELETE FROM one_time_code WHERE user_id = ? AND purpose = ?", (user_id, purpose))
+
+
+def drop_expired_codes(tx: Transaction, *, now: float, limit: int = 1000) -> int:
+    """Delete expired codes; return how many."""
+    return tx.execute(
+        "DELETE FROM one_time_code WHERE id IN (SELECT id FROM one_time_code WHERE expire_time < ? ORDER BY id LIMIT ?)",
+        (now, limit),
+    )

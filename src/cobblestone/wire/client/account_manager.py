@@ -1,0 +1,480 @@
+"""Account manager RPC: what a client tells of its computer and projects, and what the manager orders; both sides.
+
+Account manager RPC, the client's side: what it tells of its computer and projects, and what it is to do.
+
+Source: BOINC's wire protocol as recorded from client 7.20.5; ``client/acct_mgr.cpp`` (facts only).
+
+Account manager RPC, the manager's side: what clients tell, bounded, and the answer that tells them what to do.
+
+The other side is `account_manager`, whose answer is the same value.  Everything read is bounded and finite.
+
+Source: BOINC's wire protocol as recorded from client 7.20.5; ``client/acct_mgr.cpp`` (facts only).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.client.objects import write_gui_result
+from cobblestone.wire.client.records import EstimatedCredit, ProjectContent, ProjectRecord
+from cobblestone.wire.scheduler.host import (
+    MAX_TIME,
+    CoprocRequest,
+    HostInfo,
+    NetStats,
+    TimeStats,
+    read_coproc,
+    read_host_info,
+    write_host_info,
+)
+from cobblestone.wire.scheduler.reply_reader import read_feeds
+from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
+from cobblestone.wire.scheduler.request_writer import write_net_stats, write_time_stats
+from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience, decode
+from cobblestone.wire.text.tree import Node, read_tree
+from cobblestone.wire.text.writer import html_text, scalar
+
+MAX_ACCOUNTS = 200
+MAX_MESSAGES = 50
+MAX_REPLY_OPAQUE = 64 * 1024
+REPEAT_DEFAULT = 86400.0
+REPEAT_MIN, REPEAT_MAX = 60.0, 30 * 86400.0
+_IN3, _IN6 = "   ", "      "
+_VERBATIM_IN_REPLY = ("global_preferences", "opaque", "user_keywords")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectReport:
+    """What an account manager is told of one project."""
+
+    project: ProjectRecord
+    not_started_duration: float = 0.0  #: seconds of work
+    in_progress_duration: float = 0.0
+    dynamic: bool = False  #: with estimated credit and the rest that a dynamic manager wants
+    no_work: Sequence[str] = ()  #: devices for which the project had nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerRequest:
+    """One request."""
+
+    host_cpid: str
+    domain_name: str
+    client_version: str
+    platforms: tuple[str, ...]
+    host: HostInfo
+    authenticator: str = ""
+    name: str = ""
+    password_hash: str = ""
+    run_mode: str = "auto"
+    previous_host_cpid: str = ""
+    projects: tuple[ProjectReport, ...] = ()
+    working_preferences: str = ""
+    stored_preferences: str = ""
+    coprocs: tuple[CoprocRequest, ...] = ()
+    opaque: str = ""
+    time_stats: TimeStats = TimeStats()
+    net_stats: NetStats = NetStats()
+    with_results: bool = False
+    contents: tuple[ProjectContent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedAccount:
+    """A project that the client shall belong to, or leave."""
+
+    url: str
+    url_signature: str = ""
+    authenticator: str = ""
+    update: bool = False
+    detach: bool = False
+    detach_when_done: bool = False
+    dont_request_more_work: bool = False
+    abort_not_started: bool = False
+    suspend: bool | None = None
+    resource_share: float | None = None  #: None: the project's own
+    no_resources: tuple[str, ...] = ()
+    credit: EstimatedCredit = field(default_factory=EstimatedCredit)
+    njobs_success: int = 0
+    njobs_error: int = 0
+    user_avg_ec: float = 0.0  #: estimated credit of all of the person's computers there, a day and in total
+    user_total_ec: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerReply:
+    """One answer."""
+
+    name: str = ""
+    authenticator: str = ""
+    error_num: int = 0
+    error_msg: str = ""
+    messages: tuple[str, ...] = ()
+    signing_key: str = ""
+    repeat_sec: float = REPEAT_DEFAULT
+    dynamic: bool = False
+    user_name: str = ""
+    team_name: str = ""
+    send_tasks: str = ""
+    no_project_notices: bool = False
+    global_preferences: str = ""
+    host_venue: str = ""
+    opaque: str = ""
+    keywords_yes: tuple[int, ...] = ()
+    keywords_no: tuple[int, ...] = ()
+    feeds: tuple[str, ...] = ()  #: addresses of RSS feeds with notices
+    accounts: tuple[ManagedAccount, ...] = ()
+
+
+def write_manager_request(request: ManagerRequest) -> bytes:
+    """Write a request."""
+    out = ['<?xml version="1.0" encoding="UTF-8" ?>\n<acct_mgr_request>\n']
+    if request.authenticator:
+        out.append(scalar("authenticator", request.authenticator, _IN3))
+    else:
+        out += (scalar("name", request.name, _IN3), scalar("password_hash", request.password_hash, _IN3))
+    primary, *others = request.platforms
+    out += (
+        scalar(n, getattr(request, n), _IN3)
+        for n in ("host_cpid", "domain_name", "client_version", "run_mode")
+    )
+    out.append(scalar("platform_name", primary, "    "))
+    out += (f"    <alt_platform>\n{scalar('name', name, '        ')}    </alt_platform>\n" for name in others)
+    if request.previous_host_cpid:
+        out.append(scalar("previous_host_cpid", request.previous_host_cpid, _IN3))
+    out += map(_project, request.projects)
+    if request.working_preferences:
+        text = request.working_preferences.strip()
+        out.append(f"<working_global_preferences>\n{text}\n</working_global_preferences>\n")
+    if request.stored_preferences:
+        out.append(request.stored_preferences.strip() + "\n")
+    out.append(write_host_info(request.host, request.coprocs, with_coprocs=True))
+    if request.opaque:
+        out.append(f"   <opaque>\n{request.opaque.strip()}\n   </opaque>\n")
+    out += (write_time_stats(request.time_stats), write_net_stats(request.net_stats))
+    if request.with_results:
+        jobs = "".join(write_gui_result(job) for content in request.contents for job in content.jobs.values())
+        out.append(f"<results>\n{jobs}</results>\n")
+    out.append("</acct_mgr_request>\n")
+    return "".join(out).encode()
+
+
+def _project(report: ProjectReport) -> str:
+    project = report.project
+    out = [
+        scalar("url", project.master_url, _IN6),
+        scalar("project_name", project.project_name, _IN6),
+        scalar("suspended_via_gui", project.suspended_via_gui, _IN6),
+        scalar("hostid", project.host.id, _IN6),
+        scalar("not_started_dur", float(report.not_started_duration), _IN6),
+        scalar("in_progress_dur", float(report.in_progress_duration), _IN6),
+    ]
+    flags = ("attached_via_acct_mgr", "dont_request_more_work", "detach_when_done", "ended")
+    out += (scalar(name, getattr(project, name), _IN6) for name in flags)
+    out += (
+        scalar(name, float(getattr(project, name)), _IN6)
+        for name in ("resource_share", "disk_usage", "disk_share")
+    )
+    if report.dynamic:
+        out.append(scalar("nrpc_failures", project.nrpc_failures, _IN6))
+        names = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
+        out += (scalar(name, float(getattr(project.credit, name)), _IN6) for name in names)
+        out += (scalar(name, getattr(project, name), _IN6) for name in ("njobs_success", "njobs_error"))
+        out += (scalar("sched_req_no_work", device, "    ") for device in report.no_work)
+    if project.attached_via_acct_mgr:
+        out.append(scalar("account_key", project.authenticator, _IN6))
+    return f"   <project>\n{''.join(out)}   </project>\n"
+
+
+def parse_manager_reply(body: bytes) -> ManagerReply:
+    """Read an answer.  Raises RemoteProtocolError for what is none."""
+    root = read_tree(body, "acct_mgr_reply", _VERBATIM_IN_REPLY)
+    notes: list[Lenience] = []
+    top = root.reader(notes)
+    preferences, opaque, key = root.find("global_preferences"), root.find("opaque"), root.find("signing_key")
+    tasks = "all" if root.has("send_tasks_all") else "active" if root.has("send_tasks_active") else ""
+    return ManagerReply(
+        name=top.text("name", 255),
+        authenticator=top.text("authenticator", 255).strip(),
+        error_num=top.integer("error_num", top.integer("error", 0, -10000, 10000), -10000, 10000),
+        error_msg=top.text("error_msg"),
+        messages=tuple(_text(node, notes) for node in root.all("message"))[:MAX_MESSAGES],
+        signing_key=key.text if key else "",
+        repeat_sec=min(max(top.number("repeat_sec", REPEAT_DEFAULT), REPEAT_MIN), REPEAT_MAX),
+        dynamic=_flag(root, "dynamic"),
+        user_name=top.text("user_name", 255),
+        team_name=top.text("team_name", 255),
+        send_tasks=tasks,
+        no_project_notices=_flag(root, "no_project_notices"),
+        global_preferences=_element(preferences, notes),
+        host_venue=top.text("host_venue", 64),
+        feeds=tuple(feed.url for feed in read_feeds(root, notes)),
+        opaque=decode(opaque.raw, "opaque", notes).strip()[:MAX_REPLY_OPAQUE] if opaque else "",
+        accounts=tuple(_read_account(node, notes) for node in list(root.all("account"))[:MAX_ACCOUNTS]),
+    )
+
+
+def _read_account(node: Node, notes: list[Lenience]) -> ManagedAccount:
+    given = node.reader(notes)
+    signature = node.find("url_signature")
+    none = tuple(_text(each, notes) for each in node.all("no_rsc"))
+    return ManagedAccount(
+        url=given.text("url", 255).strip(),
+        url_signature=signature.text if signature else "",
+        authenticator=given.text("authenticator", 255).strip(),
+        update=_flag(node, "update"),
+        detach=_flag(node, "detach"),
+        detach_when_done=_flag(node, "detach_when_done"),
+        dont_request_more_work=_flag(node, "dont_request_more_work"),
+        abort_not_started=_flag(node, "abort_not_started"),
+        suspend=_flag(node, "suspend") if node.has("suspend") else None,
+        resource_share=given.number("resource_share", 100.0, 0.0, 1e9)
+        if node.has("resource_share")
+        else None,
+        no_resources=(("CPU",) if _flag(node, "no_cpu") else ()) + none,
+        credit=EstimatedCredit(
+            cpu_ec=given.number("cpu_ec"),
+            cpu_time=given.number("cpu_time"),
+            gpu_ec=given.number("gpu_ec"),
+            gpu_time=given.number("gpu_time"),
+        ),
+        njobs_success=given.integer("njobs_success"),
+        njobs_error=given.integer("njobs_error"),
+        user_avg_ec=given.number("user_avg_ec"),
+        user_total_ec=given.number("user_total_ec"),
+    )
+
+
+def _flag(node: Node, tag: str) -> bool:
+    found = node.find(tag)
+    return found is not None and (found.attributes == "/" or found.text not in ("", "0"))
+
+
+def _text(node: Node, notes: list[Lenience]) -> str:
+    return FieldReader({node.tag: node.text}, node.tag, notes).text(node.tag)
+
+
+def _element(node: Node | None, notes: list[Lenience]) -> str:
+    return f"<{node.tag}>{decode(node.raw, node.tag, notes)}</{node.tag}>" if node else ""
+
+
+MAX_REQUEST = 2_000_000
+"""An ordinary request has 6 kB; preferences and lists of jobs in it are jumped over."""
+MAX_PROJECTS = 200
+MAX_PLATFORMS = 20
+MAX_COPROCS = 16
+MAX_DEVICES = 10
+MAX_REQUEST_OPAQUE = 1000  #: ours is much shorter
+MAX_CREDIT = 1e15
+"""More estimated credit than all computers of the family have earned together."""
+_VERBATIM_IN_REQUEST = (
+    "global_preferences",
+    "working_global_preferences",
+    "time_stats",
+    "net_stats",
+    "opaque",
+    "results",
+)
+"""What is not looked into, or otherwise than as a tree."""
+MAX_JOBS = 2000
+"""Of one contact; a client with more lists the others the next time."""
+MAX_JOB_TEXT = 20_000
+_JOB_NAME = re.compile(r"<name>\s*([\x21-\x3b\x3d-\x7e]{1,255})\s*</name>")
+_JOB_PROJECT = re.compile(r"<project_url>\s*([^\s<]{1,255})\s*</project_url>")
+_NUMBERED = re.compile(r"<(\w{1,64})>([^<]*)</\1>", re.ASCII)
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
+_ACCOUNTING = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedProject:
+    """A project that a client belongs to."""
+
+    url: str
+    host_id: int = 0  #: the computer's number there; 0: it was not there yet
+    attached_by_manager: bool = False
+    rpc_failures: int = 0
+    not_started_seconds: float = 0.0  #: work that waits
+    in_progress_seconds: float = 0.0
+    totals: tuple[float, ...] = (
+        0.0,
+    ) * 6  #: cpu_ec, cpu_time, gpu_ec, gpu_time, jobs that succeeded and failed
+    no_work: tuple[str, ...] = ()  #: devices that it had nothing for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedRequest:
+    """One contact of a client."""
+
+    authenticator: str = ""
+    name: str = ""
+    password_hash: str = ""
+    host_cpid: str = ""
+    domain_name: str = ""
+    client_version: int = 0  #: 10000 * major + 100 * minor + release
+    platforms: tuple[str, ...] = ()  #: primary first
+    projects: tuple[ReportedProject, ...] = ()
+    host: HostInfo = HostInfo()
+    coprocs: tuple[CoprocRequest, ...] = ()
+    opaque: Mapping[str, str] = field(default_factory=dict[str, str])  #: what we had given the client to keep
+    jobs: tuple[tuple[str, str], ...] = ()  #: address of the project and name, if they were asked for
+
+
+def parse_manager_request(body: bytes) -> ReceivedRequest:
+    """Read a request.
+
+    Raises:
+        RemoteProtocolError: it is none, too long, too deep, or ends too early.
+    """
+    root = read_tree(body, "acct_mgr_request", _VERBATIM_IN_REQUEST, max_bytes=MAX_REQUEST)
+    notes: list[Lenience] = []
+    top = root.reader(notes)
+    host, opaque = root.find("host_info"), root.find("opaque")
+    return ReceivedRequest(
+        authenticator=top.text("authenticator", MAX_NAME).strip(),
+        name=top.text("name", MAX_NAME).strip(),
+        password_hash=top.text("password_hash", 64).strip(),
+        host_cpid=top.text("host_cpid", 64),
+        domain_name=top.text("domain_name", MAX_NAME),
+        client_version=_version(top.text("client_version", 32)),
+        platforms=_platforms(root, top.text("platform_name", MAX_NAME)),
+        projects=tuple(_projects(root, notes)),
+        host=read_host_info(host.reader(notes)) if host else HostInfo(),
+        coprocs=_coprocs(host, notes) if host else (),
+        opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_REQUEST_OPAQUE])) if opaque else {},
+        jobs=tuple(_jobs(root)),
+    )
+
+
+def _version(text: str) -> int:
+    parts = re.fullmatch(r"(\d{1,4})\.(\d{1,2})\.(\d{1,2})", text.strip())
+    return 10000 * int(parts[1]) + 100 * int(parts[2]) + int(parts[3]) if parts else 0
+
+
+def _platforms(root: Node, primary: str) -> tuple[str, ...]:
+    others = [node.find("name") for node in list(root.all("alt_platform"))[:MAX_PLATFORMS]]
+    names = [primary, *(node.text[:MAX_NAME] for node in others if node)]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
+    for node in list(root.all("project"))[:MAX_PROJECTS]:
+        given = node.reader(notes)
+        url = given.text("url", MAX_NAME).strip()
+        if not url:
+            continue
+        number = given.number
+        yield ReportedProject(
+            url=url,
+            host_id=given.integer("hostid"),
+            attached_by_manager=given.flag("attached_via_acct_mgr"),
+            rpc_failures=given.integer("nrpc_failures"),
+            not_started_seconds=number("not_started_dur", high=MAX_TIME),
+            in_progress_seconds=number("in_progress_dur", high=MAX_TIME),
+            totals=(
+                *(number(name, high=MAX_CREDIT) for name in _ACCOUNTING),
+                float(given.integer("njobs_success")),
+                float(given.integer("njobs_error")),
+            ),
+            no_work=tuple(each.text[:64] for each in list(node.all("sched_req_no_work"))[:MAX_DEVICES]),
+        )
+
+
+def _jobs(root: Node) -> Iterable[tuple[str, str]]:
+    results = root.find("results")
+    for part in results.raw.split("<result>", MAX_JOBS + 1)[1 : MAX_JOBS + 1] if results else ():
+        text = part.partition("</result>")[0][:MAX_JOB_TEXT]
+        name, project = _JOB_NAME.search(text), _JOB_PROJECT.search(text)
+        if name and project:
+            yield project[1], name[1]
+
+
+def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
+    inside = host.find("coprocs")
+    found = [node for node in (inside.children if inside else ()) if node.tag in COPROC_TYPES][:MAX_COPROCS]
+    read = (read_coproc(COPROC_TYPES[node.tag], node.reader(notes)) for node in found)
+    return tuple(coproc for coproc in read if coproc.type and coproc.count)
+
+
+# -- the answer -----------------------------------------------------------------------------------------
+
+
+def write_manager_reply(reply: ManagerReply) -> bytes:
+    """Write an answer; one with an error holds nothing else."""
+    if reply.error_num:
+        error = scalar("error_num", reply.error_num) + scalar("error_msg", reply.error_msg)
+        return f"{_DECLARATION}<acct_mgr_reply>\n{error}</acct_mgr_reply>\n".encode()
+    out = [
+        scalar("name", reply.name),
+        f"<signing_key>\n{reply.signing_key.strip()}\n</signing_key>\n",
+        scalar("repeat_sec", reply.repeat_sec),
+    ]
+    texts = ("authenticator", "user_name", "team_name", "host_venue")
+    out += (scalar(name, getattr(reply, name)) for name in texts if getattr(reply, name))
+    out += ("<dynamic>1</dynamic>\n",) if reply.dynamic else ()
+    out += (f"<message>{html_text(text)}</message>\n" for text in reply.messages)
+    if reply.send_tasks:
+        out.append(f"<send_tasks_{reply.send_tasks}>1</send_tasks_{reply.send_tasks}>\n")
+    out += ("<no_project_notices>1</no_project_notices>\n",) if reply.no_project_notices else ()
+    if reply.keywords_yes or reply.keywords_no:
+        yes = "".join(scalar("yes", number, "   ") for number in reply.keywords_yes)
+        no = "".join(scalar("no", number, "   ") for number in reply.keywords_no)
+        out.append(f"<user_keywords>\n{yes}{no}</user_keywords>\n")
+    if reply.global_preferences:
+        out.append(reply.global_preferences.strip() + "\n")
+    if reply.feeds:
+        feeds = "".join(
+            f"<rss_feed>\n{scalar('url', url)}{scalar('poll_interval', 86400)}</rss_feed>\n"
+            for url in reply.feeds
+        )
+        out.append(f"<rss_feeds>\n{feeds}</rss_feeds>\n")
+    if reply.opaque:
+        out.append(f"<opaque>\n{reply.opaque.strip()}\n</opaque>\n")
+    out += map(_write_account, reply.accounts)
+    return f"{_DECLARATION}<acct_mgr_reply>\n{''.join(out)}</acct_mgr_reply>\n".encode()
+
+
+def _write_account(account: ManagedAccount) -> str:
+    pad = "   "
+    out = [
+        scalar("url", account.url, pad),
+        f"{pad}<url_signature>\n{account.url_signature}{pad}</url_signature>\n",
+    ]
+    if account.authenticator:
+        out.append(scalar("authenticator", account.authenticator, pad))
+    flags = ("update", "detach", "detach_when_done", "dont_request_more_work", "abort_not_started")
+    out += (f"{pad}<{name}>1</{name}>\n" for name in flags if getattr(account, name))
+    if account.suspend is not None:
+        out.append(scalar("suspend", account.suspend, pad))
+    if account.resource_share is not None:
+        out.append(scalar("resource_share", float(account.resource_share), pad))
+    out += (scalar("no_rsc", device, pad) for device in account.no_resources)
+    # Clients before 8 do not know these and note each of them in their log.
+    sums = {
+        "user_avg_ec": account.user_avg_ec,
+        "user_total_ec": account.user_total_ec,
+        **{name: getattr(account.credit, name) for name in _ACCOUNTING},
+    }
+    out += (scalar(name, float(value), pad) for name, value in sums.items() if value)
+    counts = {"njobs_success": account.njobs_success, "njobs_error": account.njobs_error}
+    out += (scalar(name, value, pad) for name, value in counts.items() if value)
+    return f"<account>\n{''.join(out)}</account>\n"
+
+
+@lru_cache(maxsize=10_000)
+def key_of_address(url: str) -> str:
+    """Return what addresses of one project have in common: no scheme, no usual port, small letters in the host, no last slash.
+
+    Raises:
+        RemoteProtocolError: this is no address.
+    """
+    found = re.fullmatch(
+        r"(?:https?://)?([^/\s]{1,200}?)(?::(?:80|443))?(/[^\s?#]{0,200})?", url.strip(), re.IGNORECASE
+    )
+    if found is None:
+        raise RemoteProtocolError(f"{url[:80]!r} is no address of a project")
+    return found[1].lower() + (found[2] or "").rstrip("/")

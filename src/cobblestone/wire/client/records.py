@@ -1,0 +1,264 @@
+"""What a client keeps of projects, files, jobs and running tasks: the vocabulary of its state file and of GUI RPC.
+
+A client holds these records in memory and changes them; `client_objects` writes them in the form of the family.  Times are
+Unix seconds, durations seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from cobblestone.domain.computing import AppConfig
+from cobblestone.wire.scheduler.job import (
+    AppBlock,
+    AppVersionBlock,
+    FileInfo,
+    FileRef,
+    OutputFileInfo,
+    ResultBlock,
+    WorkunitBlock,
+)
+from cobblestone.wire.scheduler.reply import GuiUrl, HostBlock, RssFeed, UserBlock
+
+
+class ClientJobState(IntEnum):
+    """Where a job is on its way, with BOINC's numbers."""
+
+    NEW = 0
+    DOWNLOADING = 1
+    DOWNLOADED = 2
+    COMPUTE_ERROR = 3
+    UPLOADING = 4
+    UPLOADED = 5
+    ABORTED = 6
+    UPLOAD_FAILED = 7
+
+
+ENDED = frozenset(
+    (
+        ClientJobState.COMPUTE_ERROR,
+        ClientJobState.UPLOADED,
+        ClientJobState.ABORTED,
+        ClientJobState.UPLOAD_FAILED,
+    )
+)
+
+
+class FileStatus(IntEnum):
+    """What has become of a file."""
+
+    ABSENT = 0
+    PRESENT = 1  #: complete and checked, or made by a job
+    FAILED = -1  #: given up; ``error`` says why
+    UPLOADED = 2
+
+
+class RpcReason(IntEnum):
+    """Why a scheduler is to be contacted, with BOINC's numbers."""
+
+    NONE = 0
+    USER = 1
+    RESULTS_DUE = 2
+    NEED_WORK = 3
+    TRICKLE_UP = 4
+    ACCOUNT_MANAGER = 5
+    INIT = 6
+    PROJECT = 7
+
+
+@dataclass(slots=True, kw_only=True)
+class EstimatedCredit:
+    """Run time times peak speed of the devices used, in cobblestones; grows while jobs run."""
+
+    cpu_ec: float = 0.0
+    cpu_time: float = 0.0
+    gpu_ec: float = 0.0
+    gpu_time: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class FileAnswer:
+    """The answer to a project's question about a file, for the next contact."""
+
+    file_name: str
+    nonce: str
+    answer: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectRecord:
+    """A project that the client belongs to."""
+
+    master_url: str
+    authenticator: str
+    project_name: str = ""
+    scheduler_urls: tuple[str, ...] = ()
+    code_sign_key: str = ""
+    user: UserBlock = field(default_factory=lambda: UserBlock(id=0, name=""))
+    host: HostBlock = field(default_factory=lambda: HostBlock(id=0))
+    symstore: str = ""
+    rpc_seqno: int = 0
+    nrpc_failures: int = 0
+    master_fetch_failures: int = 0
+    master_url_fetch_pending: bool = True
+    min_rpc_time: float = 0.0  #: not asked before
+    next_rpc_time: float = 0.0  #: asked at the latest; 0 = whenever
+    last_rpc_time: float = 0.0
+    resource_share: float = 100.0
+    share_from_manager: bool = False
+    disk_usage: float = 0.0
+    disk_share: float = 0.0
+    desired_disk_usage: float = 0.0
+    duration_correction_factor: float = 1.0
+    rec: float = 0.0
+    rec_time: float = 0.0
+    sched_priority: float = 0.0
+    sched_rpc_pending: RpcReason = RpcReason.NONE
+    scheduler_rpc_in_progress: bool = False
+    backoff_time: dict[str, float] = field(default_factory=dict[str, float])  #: end, by device type
+    backoff_interval: dict[str, float] = field(default_factory=dict[str, float])
+    njobs_success: int = 0
+    njobs_error: int = 0
+    elapsed_time: float = 0.0
+    credit: EstimatedCredit = field(default_factory=EstimatedCredit)
+    anonymous_platform: bool = False
+    trickle_up_pending: bool = False
+    trickle_up_urls: tuple[str, ...] = ()
+    send_full_workload: bool = False
+    dont_use_dcf: bool = False
+    non_cpu_intensive: bool = False
+    strict_memory_bound: bool = False
+    suspended_via_gui: bool = False
+    dont_request_more_work: bool = False
+    detach_when_done: bool = False
+    ended: bool = False
+    attached_via_acct_mgr: bool = False
+    no_rsc_ams: tuple[str, ...] = ()  #: device types that the account manager excludes
+    no_rsc_apps: tuple[str, ...] = ()  #: device types for which the project has nothing
+    no_rsc_pref: tuple[str, ...] = ()  #: device types that the project's preferences exclude
+    project_preferences: str = ""  #: the whole element
+    gui_urls: tuple[GuiUrl, ...] = ()
+    rss_feeds: tuple[RssFeed, ...] = ()
+    project_files: tuple[FileRef, ...] = ()
+    project_files_downloaded_time: float = 0.0
+    project_dir: str = ""
+    email_addr: str = ""
+    down_until: float = 0.0
+    file_answer: FileAnswer | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class FileRecord:
+    """A file of a project: to be downloaded, or made here and uploaded."""
+
+    project: str
+    name: str
+    download: FileInfo | None = None
+    upload: OutputFileInfo | None = None
+    status: FileStatus = FileStatus.ABSENT
+    nbytes: float = 0.0
+    md5_cksum: str = ""
+    wanted_upload: bool = False  #: its job has ended, or asked for the upload
+    keep: bool = False  #: sticky
+    own: bool = False  #: the volunteer's, of app_info.xml: never fetched, checked or removed
+    error: str = ""
+    num_retries: int = 0
+    first_request_time: float = 0.0
+    next_request_time: float = 0.0
+    time_so_far: float = 0.0
+    last_bytes_xferred: float = 0.0
+    url_index: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskFigures:
+    """What is known of a job's process, or was at its last checkpoint."""
+
+    slot: int = -1
+    pid: int = 0
+    state: int = 0  #: the family's number: 0 none, 1 executing, 5 abort pending, 8 quit pending, 9 suspended
+    scheduled: bool = False
+    started: bool = False
+    checkpoint_cpu_time: float = 0.0
+    checkpoint_elapsed_time: float = 0.0
+    checkpoint_fraction_done: float = 0.0
+    fraction_done: float = 0.0
+    current_cpu_time: float = 0.0
+    elapsed_time: float = 0.0
+    swap_size: float = 0.0
+    working_set_size: float = 0.0
+    working_set_size_smoothed: float = 0.0
+    progress_rate: float = 0.0
+    too_large: bool = False
+    needs_network: bool = False
+    web_graphics_url: str = ""
+    remote_desktop_addr: str = ""
+    slot_path: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRecord:
+    """A job, from its arrival to the project's thanks."""
+
+    project: str
+    result: ResultBlock
+    received_time: float
+    state: ClientJobState = ClientJobState.NEW
+    exit_status: int = 0
+    final_cpu_time: float = 0.0
+    final_elapsed_time: float = 0.0
+    final_peak_working_set_size: float = 0.0
+    final_peak_swap_size: float = 0.0
+    final_peak_disk_usage: float = 0.0
+    intops_cumulative: float = 0.0
+    completed_time: float = 0.0
+    stderr: str = ""
+    error_message: str = ""
+    ready_to_report: bool = False
+    got_server_ack: bool = False
+    suspended_via_gui: bool = False
+    edf_scheduled: bool = False
+    waits_for: str = ""  #: why it does not run although it could, in words
+    estimated_remaining: float = 0.0
+    resources: str = ""  #: such as "1 CPU + 0.5 NVIDIA GPU (device 0)"
+    devices: tuple[int, ...] = ()  #: GPU instances in use
+    premature_exits: int = 0
+    task: TaskFigures = field(default_factory=TaskFigures)
+
+    @property
+    def name(self) -> str:
+        """The result's name."""
+        return self.result.name
+
+
+@dataclass(slots=True, kw_only=True)
+class DailyCredit:
+    """A project's credit at the end of a day."""
+
+    day: float  #: Unix seconds of its begin (UTC)
+    user_total_credit: float
+    user_expavg_credit: float
+    host_total_credit: float
+    host_expavg_credit: float
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectContent:
+    """A project with all that belongs to it."""
+
+    project: ProjectRecord
+    apps: dict[str, AppBlock] = field(default_factory=dict[str, AppBlock])
+    versions: list[AppVersionBlock] = field(default_factory=list[AppVersionBlock])
+    workunits: dict[str, WorkunitBlock] = field(default_factory=dict[str, WorkunitBlock])
+    files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
+    jobs: dict[str, JobRecord] = field(default_factory=dict[str, JobRecord])
+    app_config: AppConfig = field(default_factory=AppConfig)  #: what the volunteer's file says; not stored
+
+    def version_of(self, job: JobRecord) -> AppVersionBlock | None:
+        """Return the app version that a job runs with: number, platform and plan class decide."""
+        workunit = self.workunits.get(job.result.wu_name)
+        if workunit is None:
+            return None
+        key = (workunit.app_name, job.result.version_num, job.result.platform, job.result.plan_class)
+        return next((version for version in self.versions if version.key == key), None)

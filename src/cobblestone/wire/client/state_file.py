@@ -1,0 +1,543 @@
+"""The state file of a BOINC client with its account and statistics files: read wholly, and written.
+
+Read the state file of a client of the family, with its account and statistics files.
+
+A client goes on from it where another one stopped, and a simulation takes the computer and its projects from it.  For the
+latter the extra elements of BOINC's emulator are read too (`ProjectHints`).
+
+Write the state file of a client of the family, with what lies beside it: what `client_state_file` reads.
+
+Order and form are those of client 7.20.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.client.objects import (
+    flags,
+    number,
+    write_known_app,
+    write_known_file_refs,
+    write_known_version,
+    write_known_workunit,
+    write_outcome,
+    write_project_fields,
+)
+from cobblestone.wire.client.records import (
+    ClientJobState,
+    DailyCredit,
+    EstimatedCredit,
+    FileRecord,
+    FileStatus,
+    JobRecord,
+    ProjectContent,
+    ProjectRecord,
+    TaskFigures,
+)
+from cobblestone.wire.project.pages import canonical_master_url
+from cobblestone.wire.scheduler.host import (
+    MAX_TIME,
+    CoprocRequest,
+    HostInfo,
+    NetStats,
+    TimeStats,
+    read_coproc,
+    read_host_info,
+    read_net_stats,
+    read_time_stats,
+    write_host_info,
+)
+from cobblestone.wire.scheduler.job import write_hex_element
+from cobblestone.wire.scheduler.reply import HostBlock, UserBlock
+from cobblestone.wire.scheduler.reply_reader import (
+    is_output,
+    read_app,
+    read_app_version,
+    read_file,
+    read_output,
+    read_result,
+    read_workunit,
+    whole_element,
+)
+from cobblestone.wire.scheduler.request import MAX_ID
+from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
+from cobblestone.wire.scheduler.request_writer import write_net_stats, write_stderr
+from cobblestone.wire.text.reader import Lenience
+from cobblestone.wire.text.tree import Node, read_tree
+from cobblestone.wire.text.writer import printable, scalar, whole
+
+_VERBATIM = ("stderr_out", "project_preferences", "command_line")
+
+
+@dataclass(slots=True, kw_only=True)
+class AppHints:
+    """What a file for BOINC's emulator says of an app; None where it does not."""
+
+    latency_bound: float | None = None  #: seconds
+    fpops_est: float | None = None
+    fpops_mean: float | None = None
+    fpops_stdev: float | None = None
+    weight: float = 1.0
+    ignore: bool = False
+    has_flops: bool = True  #: whether its latest version says how fast it is
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectHints:
+    """What such a file says of a project."""
+
+    available_frac: float = 1.0
+    available_lambda: float = 3600.0  #: mean seconds that it can be reached
+    apps: dict[str, AppHints] = field(default_factory=dict[str, AppHints])
+    bounds: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds from receipt to deadline, by workunit: of jobs without names too, as in a file that was made anonymous."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StateFile:
+    """What a state file holds."""
+
+    host: HostInfo
+    time_stats: TimeStats
+    net_stats: NetStats
+    modes: tuple[int, int, int] = (2, 2, 2)  #: run, GPU, network
+    contents: dict[str, ProjectContent] = field(default_factory=dict[str, ProjectContent])
+    # For simulations alone, and not written again:
+    gpus: tuple[CoprocRequest, ...] = field(default=(), compare=False)
+    on_lambda: float = field(default=3600.0, compare=False)  #: mean seconds that the computer is on
+    hints: dict[str, ProjectHints] = field(default_factory=dict[str, ProjectHints], compare=False)
+    notes: list[Lenience] = field(default_factory=list[Lenience], compare=False)  #: what was forgiven
+
+
+def state_tree(body: bytes) -> tuple[Node, Node]:
+    """Return the elements of ``client_state.xml``, and those of the computer.  Raises RemoteProtocolError if it is none."""
+    root = read_tree(body, "client_state", _VERBATIM)
+    host = root.find("host_info")
+    if host is None:
+        raise RemoteProtocolError("the state file holds no <host_info>")
+    return root, host
+
+
+def read_whole_state(body: bytes) -> StateFile:
+    """Read ``client_state.xml``.  Raises RemoteProtocolError."""
+    root, host_node = state_tree(body)
+    notes: list[Lenience] = []
+    times, net = root.find("time_stats"), root.find("net_stats")
+    top = root.reader(notes)
+    adopted = StateFile(
+        host=read_host_info(host_node.reader(notes)),
+        time_stats=read_time_stats(times.reader(notes)) if times else TimeStats(),
+        net_stats=read_net_stats(net.reader(notes)) if net else NetStats(),
+        modes=(
+            top.integer("user_run_request", 2, 1, 3),
+            top.integer("user_gpu_request", 2, 1, 3),
+            top.integer("user_network_request", 2, 1, 3),
+        ),
+        gpus=_gpus(host_node, notes),
+        on_lambda=times.reader(notes).number("on_lambda", 3600.0, 1.0, 1e9) if times else 3600.0,
+        notes=notes,
+    )
+    current, hints = None, ProjectHints()
+    for node in root.children:
+        if node.tag == "project":
+            project = _read_project(node, notes)
+            current = adopted.contents[project.master_url] = ProjectContent(project=project)
+            hints = adopted.hints[project.master_url] = _project_hints(node, notes)
+        elif current is not None:
+            _part(node, current, notes)
+            _hint(node, hints, notes)
+    tasks = root.find("active_task_set")
+    for node in tasks.all("active_task") if tasks else ():
+        _read_task(node, adopted, notes)
+    return adopted
+
+
+def _read_project(node: Node, notes: list[Lenience]) -> ProjectRecord:
+    r = node.reader(notes)
+    flags = (
+        "dont_use_dcf", "non_cpu_intensive", "suspended_via_gui", "dont_request_more_work", "detach_when_done", "ended",
+        "attached_via_acct_mgr", "anonymous_platform",
+    )  # fmt: skip
+    key = node.find("code_sign_key")
+    project = ProjectRecord(
+        master_url=canonical_master_url(r.text("master_url")),
+        authenticator="",
+        project_name=r.text("project_name", 255),
+        scheduler_urls=tuple(each.text for each in node.all("scheduler_url"))[:20],
+        master_url_fetch_pending=not node.has("scheduler_url"),
+        code_sign_key=key.text if key else "",
+        user=UserBlock(
+            id=r.integer("userid", high=MAX_ID),
+            name=r.text("user_name", 255),
+            total_credit=r.number("user_total_credit"),
+            expavg_credit=r.number("user_expavg_credit"),
+            create_time=r.number("user_create_time", high=MAX_TIME),
+            email_hash=r.text("email_hash", 64),
+            cross_project_id=r.text("cross_project_id", 64),
+            external_cpid=r.text("external_cpid", 64),
+            cpid_time=r.number("cpid_time", high=MAX_TIME),
+            team_id=r.integer("teamid", high=MAX_ID),
+            team_name=r.text("team_name", 255),
+        ),
+        host=HostBlock(
+            id=r.integer("hostid", high=MAX_ID),
+            total_credit=r.number("host_total_credit"),
+            expavg_credit=r.number("host_expavg_credit"),
+            venue=r.text("host_venue", 64),
+            create_time=r.number("host_create_time", high=MAX_TIME),
+        ),
+        rpc_seqno=r.integer("rpc_seqno"),
+        resource_share=r.number("resource_share", 100.0, 0.0, 1e9),
+        duration_correction_factor=r.number("duration_correction_factor", 1.0, 0.0, 1e6),
+        njobs_success=r.integer("njobs_success"),
+        njobs_error=r.integer("njobs_error"),
+        elapsed_time=r.number("elapsed_time"),
+        last_rpc_time=r.number("last_rpc_time", high=MAX_TIME),
+        credit=EstimatedCredit(
+            cpu_ec=r.number("cpu_ec"),
+            cpu_time=r.number("cpu_time"),
+            gpu_ec=r.number("gpu_ec"),
+            gpu_time=r.number("gpu_time"),
+        ),
+    )
+    for name in flags:
+        setattr(project, name, r.flag(name))
+    return project
+
+
+def _gpus(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
+    coprocs = host.find("coprocs")
+    nodes = coprocs.children if coprocs else ()
+    found = (read_coproc(COPROC_TYPES.get(node.tag, ""), node.reader(notes)) for node in nodes)
+    return tuple(gpu for gpu in found if gpu.type and gpu.count)
+
+
+def _project_hints(node: Node, notes: list[Lenience]) -> ProjectHints:
+    available = node.find("available")
+    if available is None:
+        return ProjectHints()
+    r = available.reader(notes)
+    return ProjectHints(
+        available_frac=r.number("frac", 1.0, 0.001, 1.0),
+        available_lambda=r.number("lambda", 3600.0, 1.0, 1e9),
+    )
+
+
+def _hint(node: Node, hints: ProjectHints, notes: list[Lenience]) -> None:
+    if node.tag == "app_version":
+        app = hints.apps.get(node.reader(notes).name("app_name"))
+        if app is not None:
+            app.has_flops = node.has("flops")
+    elif node.tag == "result":
+        r = node.reader(notes)
+        received, deadline = (r.number(tag, high=MAX_TIME) for tag in ("received_time", "report_deadline"))
+        if 0 < received < deadline:
+            hints.bounds.setdefault(r.name("wu_name"), deadline - received)
+    elif node.tag == "app":
+        r, fpops = node.reader(notes), node.find("fpops")
+        sizes = fpops.reader(notes) if fpops else None
+        hints.apps[r.name()] = AppHints(
+            latency_bound=r.number("latency_bound", high=1e30) or None,
+            fpops_est=r.number("fpops_est", high=1e30) or None,
+            fpops_mean=(sizes.number("mean", high=1e30) or None) if sizes else None,
+            fpops_stdev=(sizes.number("std_dev", high=1e30) or None) if sizes else None,
+            weight=r.number("weight", 1.0, 0.0, 1e9),
+            ignore=node.has("ignore"),
+        )
+
+
+def _part(node: Node, content: ProjectContent, notes: list[Lenience]) -> None:
+    """Something that belongs to the project before it."""
+    if node.tag == "app":
+        app = read_app(node, notes)
+        content.apps[app.name] = app
+    elif node.tag in ("file", "file_info"):
+        file = _read_file(node, content.project.master_url, notes)
+        content.files[file.name] = file
+    elif node.tag == "app_version":
+        content.versions.append(read_app_version(node, notes))
+    elif node.tag == "workunit":
+        workunit = read_workunit(node, notes)
+        content.workunits[workunit.name] = workunit
+    elif node.tag == "result" and node.has("name"):
+        job = _job(node, content.project.master_url, notes)
+        content.jobs[job.name] = job
+
+
+def _read_file(node: Node, project: str, notes: list[Lenience]) -> FileRecord:
+    r = node.reader(notes)
+    output = is_output(node)
+    status = r.integer("status", 0, -(2**31))
+    uploaded = r.flag("uploaded")
+    file = FileRecord(
+        project=project,
+        name=read_output(node, notes).name if output else read_file(node, notes).name,
+        download=None if output else read_file(node, notes),
+        upload=read_output(node, notes) if output else None,
+        nbytes=r.number("nbytes"),
+        md5_cksum=r.text("md5_cksum", 64),
+        keep=r.flag("sticky"),
+    )
+    if uploaded:
+        file.status = FileStatus.UPLOADED
+    elif status < 0:
+        file.status, file.error = FileStatus.FAILED, f"{status} (given up by the client before)"
+    elif status == 1:
+        file.status, file.wanted_upload = FileStatus.PRESENT, output
+    return file
+
+
+def _job(node: Node, project: str, notes: list[Lenience]) -> JobRecord:
+    r = node.reader(notes)
+    stderr = node.find("stderr_out")
+    state = r.integer("state", 0, 0, 7)
+    return JobRecord(
+        project=project,
+        result=read_result(node, notes),
+        received_time=r.number("received_time", high=MAX_TIME),
+        state=ClientJobState(state),
+        exit_status=r.integer("exit_status", 0, -(2**31)),
+        final_cpu_time=r.number("final_cpu_time", high=MAX_TIME),
+        final_elapsed_time=r.number("final_elapsed_time", high=MAX_TIME),
+        completed_time=r.number("completed_time", high=MAX_TIME),
+        ready_to_report=r.flag("ready_to_report"),
+        suspended_via_gui=r.flag("suspended_via_gui"),
+        stderr=_stderr(stderr.raw) if stderr else "",
+    )
+
+
+def _stderr(raw: str) -> str:
+    text = raw.partition("<stderr_txt>")[2].rpartition("</stderr_txt>")[0]
+    return text.strip("\r\n").encode("latin-1").decode("utf-8", "replace")
+
+
+def _read_task(node: Node, adopted: StateFile, notes: list[Lenience]) -> None:
+    r = node.reader(notes)
+    content = adopted.contents.get(canonical_master_url(r.text("project_master_url")))
+    job = content.jobs.get(r.name("result_name")) if content else None
+    if job is not None:
+        job.task = TaskFigures(
+            slot=r.integer("slot", 0, 0, 100_000),
+            started=True,
+            checkpoint_cpu_time=r.number("checkpoint_cpu_time", high=MAX_TIME),
+            checkpoint_elapsed_time=r.number("checkpoint_elapsed_time", high=MAX_TIME),
+            checkpoint_fraction_done=r.number("checkpoint_fraction_done", 0.0, 0.0, 1.0),
+        )
+
+
+def read_account(body: bytes, project: ProjectRecord) -> None:
+    """Take key and preferences out of ``account_*.xml``.  Raises RemoteProtocolError."""
+    root = read_tree(body, "account", ("project_preferences",))
+    notes: list[Lenience] = []
+    project.authenticator = root.reader(notes).text("authenticator", 255).strip()
+    project.project_preferences = whole_element(root, "project_preferences", notes)
+
+
+def read_statistics(body: bytes) -> list[DailyCredit]:
+    """Read ``statistics_*.xml``.  Raises RemoteProtocolError."""
+    root = read_tree(body, "project_statistics")
+    notes: list[Lenience] = []
+    readers = [node.reader(notes) for node in root.all("daily_statistics")][-5000:]
+    names = ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
+    return [
+        DailyCredit(day=r.number("day", high=MAX_TIME), **{name: r.number(name) for name in names})
+        for r in readers
+    ]
+
+
+_IN = "    "
+GAVE_UP_DOWNLOAD, GAVE_UP_UPLOAD = -114, -115
+SUSPENDED = 9
+_MODES = (
+    ("user_run_request", 0),
+    ("user_run_prev_request", 0),
+    ("user_gpu_request", 1),
+    ("user_gpu_prev_request", 1),
+    ("user_network_request", 2),
+)
+_NOT_KEPT = ("session_active_duration", "session_gpu_active_duration")
+
+
+def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platform: str) -> str:
+    """Write ``client_state.xml``."""
+    major, minor, release = client
+    version = ".".join(map(str, client))
+    return "".join(
+        (
+            "<client_state>\n",
+            write_host_info(state.host, with_coprocs=True),
+            _time_stats(state.time_stats),
+            write_net_stats(state.net_stats),
+            *(_content(content, version) for content in state.contents.values()),
+            "<active_task_set>\n",
+            *(
+                _task(job)
+                for content in state.contents.values()
+                for job in content.jobs.values()
+                if _begun(job)
+            ),
+            "</active_task_set>\n",
+            scalar("platform_name", platform),
+            scalar("core_client_major_version", major),
+            scalar("core_client_minor_version", minor),
+            scalar("core_client_release", release),
+            *(scalar(name, state.modes[index]) for name, index in _MODES),
+            "</client_state>\n",
+        )
+    )
+
+
+def _time_stats(stats: TimeStats) -> str:
+    """Write them as projects are told, but the time of the last update goes by another name."""
+    names = {name: name for name in TimeStats.__dataclass_fields__} | {"now": "last_update"}
+    inner = "".join(
+        number(element, getattr(stats, name)) for name, element in names.items() if name not in _NOT_KEPT
+    )
+    return f"<time_stats>\n{inner}</time_stats>\n"
+
+
+def _content(content: ProjectContent, client: str) -> str:
+    versions = {job.result.wu_name: job.result.version_num for job in content.jobs.values()}
+    return "".join(
+        (
+            _project(content.project),
+            *map(write_known_app, content.apps.values()),
+            *map(_file, content.files.values()),
+            *map(write_known_version, content.versions),
+            *(write_known_workunit(w, versions.get(w.name, 0)) for w in content.workunits.values()),
+            *(_result(job, client) for job in content.jobs.values()),
+        )
+    )
+
+
+def _project(project: ProjectRecord) -> str:
+    key = f"{_IN}{write_hex_element('code_sign_key', project.code_sign_key)}" if project.code_sign_key else ""
+    return "".join(
+        (
+            f"<project>\n{write_project_fields(project)}",
+            *(scalar("scheduler_url", url, _IN) for url in project.scheduler_urls),
+            key,
+            *(scalar("trickle_up_url", url, _IN) for url in project.trickle_up_urls),
+            *(
+                number(name, getattr(project.credit, name))
+                for name in ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
+            ),
+            "</project>\n",
+        )
+    )
+
+
+def _file(file: FileRecord) -> str:
+    known, wanted = file.download, file.upload
+    status = {FileStatus.ABSENT: 0, FileStatus.PRESENT: 1, FileStatus.UPLOADED: 1}.get(
+        file.status, GAVE_UP_UPLOAD if wanted else GAVE_UP_DOWNLOAD
+    )
+    out = [
+        f"<file>\n{scalar('name', file.name, _IN)}",
+        number("nbytes", known.nbytes if known else file.nbytes),
+        number("max_nbytes", wanted.max_nbytes if wanted else 0.0),
+    ]
+    checksum = known.md5_cksum if known else file.md5_cksum
+    out += [scalar("md5_cksum", checksum, _IN)] if checksum else []
+    out.append(scalar("status", status, _IN))
+    if file.status is FileStatus.UPLOADED:
+        out.append(f"{_IN}<uploaded/>\n")
+    if file.keep:
+        out.append(f"{_IN}<sticky/>\n")
+    if known is not None:
+        out.append(flags(("executable",), known))
+        if known.file_signature:
+            out.append(f"{_IN}<signature_required/>\n")
+            out.append(f"{_IN}{write_hex_element('file_signature', known.file_signature)}")
+        out += (scalar("download_url", url, _IN) for url in known.urls)
+        out += [scalar("gzipped_url", known.gzipped_url, _IN)] if known.gzipped_url else []
+    if wanted is not None:
+        out.append(flags(("gzip_when_done",), wanted))
+        out += (scalar("upload_url", url, _IN) for url in (wanted.upload_url, *wanted.other_upload_urls))
+        out.append(f"{_IN}{write_hex_element('xml_signature', wanted.xml_signature)}")
+    return f"{''.join(out)}</file>\n"
+
+
+def _result(job: JobRecord, client: str) -> str:
+    result = job.result
+    return "".join(
+        (
+            f"<result>\n{scalar('name', result.name, _IN)}{write_outcome(job)}",
+            scalar("platform", result.platform, _IN),
+            scalar("version_num", result.version_num, _IN),
+            scalar("plan_class", result.plan_class, _IN) if result.plan_class else "",
+            write_stderr(job.stderr, job.error_message, client) if job.stderr or job.error_message else "",
+            flags(("ready_to_report", "suspended_via_gui"), job),
+            number("completed_time", job.completed_time) if job.completed_time else "",
+            scalar("wu_name", result.wu_name, _IN),
+            number("report_deadline", result.report_deadline),
+            number("received_time", job.received_time),
+            flags(("report_immediately",), result),
+            write_known_file_refs(result.file_refs),
+            "</result>\n",
+        )
+    )
+
+
+def _begun(job: JobRecord) -> bool:
+    return job.task.started and job.task.slot >= 0 and not job.completed_time
+
+
+def _task(job: JobRecord) -> str:
+    task = job.task
+    names = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
+    sizes = ("swap_size", "working_set_size", "working_set_size_smoothed")
+    return "".join(
+        (
+            f"<active_task>\n{scalar('project_master_url', job.project, _IN)}",
+            scalar("result_name", job.name, _IN),
+            scalar("active_task_state", SUSPENDED if task.pid else 0, _IN),
+            scalar("app_version_num", job.result.version_num, _IN),
+            scalar("slot", task.slot, _IN),
+            *(number(name, getattr(task, name)) for name in names),
+            number("checkpoint_fraction_done_elapsed_time", task.checkpoint_elapsed_time),
+            number("current_cpu_time", task.checkpoint_cpu_time),
+            scalar("once_ran_edf", 0, _IN),
+            *(number(name, getattr(task, name)) for name in sizes),
+            "</active_task>\n",
+        )
+    )
+
+
+def write_manager_files(manager: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """Write ``acct_mgr_url.xml`` and ``acct_mgr_login.xml``, by their names; ``manager`` has BOINC's names of its fields."""
+
+    def elements(*names: str) -> str:
+        return "".join(scalar(name, manager[name], _IN) for name in names if manager[name] != "")
+
+    key = str(manager["signing_key"])
+    signing_key = f"{_IN}<signing_key>\n{printable(key.strip())}\n{_IN}</signing_key>\n" if key else ""
+    opaque = str(manager["opaque"])
+    kept = f"{_IN}<opaque>\n{printable(opaque.strip())}\n{_IN}</opaque>\n" if opaque else ""
+    login = elements("login", "password_hash", "authenticator", "previous_host_cpid", "next_rpc_time")
+    return {
+        "acct_mgr_url.xml": f"<acct_mgr>\n{elements('name', 'url')}{signing_key}</acct_mgr>\n",
+        "acct_mgr_login.xml": f"<acct_mgr_login>\n{login}{kept}</acct_mgr_login>\n",
+    }
+
+
+def write_job_log(rows: Iterable[Mapping[str, object]]) -> str:
+    """Write ``job_log_*.txt``: a line for each reported job, oldest first; the keys are those of the client's history."""
+    return "".join(
+        f"{whole(_figure(row, 'reported'))} ue {_figure(row, 'estimate'):.6f} ct {_figure(row, 'cpu_time'):.6f}"
+        f" fe {whole(_figure(row, 'fpops'))} nm {row['job']} et {_figure(row, 'elapsed'):.6f} es {row['exit_status']}\n"
+        for row in rows
+    )
+
+
+def _figure(row: Mapping[str, object], name: str) -> float:
+    value = row[name]
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def write_trickle_file(variety: str, text: str) -> str:
+    """Write a message of a job that the project does not have yet, as it waits in the project's folder."""
+    return f"{scalar('variety', variety) if variety else ''}{printable(text)}\n"

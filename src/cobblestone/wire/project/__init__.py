@@ -1,0 +1,4 @@
+"""What a project exchanges beside the scheduler: accounts, preferences, pages, uploads, signatures, exports.
+
+Knows `text`.
+"""

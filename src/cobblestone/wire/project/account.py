@@ -1,0 +1,512 @@
+"""Web RPCs for accounts: what is asked over GET, the answers, and the names and hashes in them.
+
+Names and hashes that the family derives from accounts, computers and files.  MD5 throughout, by its protocol.
+
+None of these is a secret-keeping function: store passwords under a slow salted hash *of* the `passwd_hash`.
+
+Web RPCs for accounts: what clients, managers and account managers ask for over GET, and the answers.
+
+Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/*.php`` for what only account managers call
+(facts only).  A failure is answered with HTTP status 200 and a number from `WebRpcError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import parse_qsl, quote_plus
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.people import Team
+from cobblestone.wire.text.writer import decimal, one_line, printable, scalar, whole
+
+
+def md5_hex(text: str | bytes) -> str:
+    """MD5 in lower-case hex; texts as UTF-8."""
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def fanout_directory(file_name: str, fanout: int) -> str:
+    """Directory of a file below the download or upload root; empty when ``fanout`` is 0 (a flat root).
+
+    The digits 2 to 8 of the name's MD5 as a number, modulo ``fanout``, in hex (BOINC's ``filename_hash``).
+    """
+    if fanout <= 0:
+        return ""
+    return f"{int(md5_hex(file_name)[1:8], 16) % fanout:x}"
+
+
+def passwd_hash(password: str, email_addr: str) -> str:
+    """Return what clients send instead of a password: MD5 of password and lower-case e-mail address."""
+    return md5_hex(password + email_addr.lower())
+
+
+def weak_authenticator(user_id: int, authenticator: str, secret: str) -> str:
+    """Return a key that lets a computer work for an account, but not change it.
+
+    BOINC takes the stored password hash as ``secret``.  A random secret for each account is better: it does not
+    change when the hash is stored in another way.
+    """
+    return f"{user_id}_{md5_hex(authenticator + secret)}"
+
+
+def email_hash(email_addr: str) -> str:
+    """Key by which clients match accounts of one person on several projects."""
+    return md5_hex(email_addr.lower())
+
+
+def external_cpid(cross_project_id: str, email_addr: str) -> str:
+    """Return the cross-project id that is shown and exported: MD5 of the internal one and the e-mail address."""
+    return md5_hex(cross_project_id + email_addr)
+
+
+MAX_QUERY = 8192
+MAX_QUERY_FIELDS = 40
+MAX_EMAIL = 254
+MAX_USER_NAME = 254
+MAX_TEAMS = 100
+"""In one answer, as in the family."""
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
+_EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
+_HASH = re.compile(r"[0-9a-f]{32}")
+
+
+class WebRpcError(IntEnum):
+    """Failures of web RPCs, with BOINC's numbers; clients show their own text for each."""
+
+    GENERIC = -1
+    XML = -112
+    NOT_FOUND = -136
+    NOT_UNIQUE = -137
+    NO_DATABASE = -138
+    PROJECT_DOWN = -183
+    BAD_USER_NAME = -188
+    BAD_EMAIL_ADDR = -205
+    BAD_PASSWD = -206
+    ACCOUNT_CREATION_DISABLED = -208
+    CONSENT_REQUIRED = -242
+
+
+ERROR_MESSAGES: Mapping[WebRpcError, str] = {
+    WebRpcError.GENERIC: "The request failed",
+    WebRpcError.XML: "The request could not be read",
+    WebRpcError.NOT_FOUND: "There is no such account",
+    WebRpcError.NOT_UNIQUE: "There is already an account with that email address",
+    WebRpcError.NO_DATABASE: "The database cannot be reached, try again later",
+    WebRpcError.PROJECT_DOWN: "The project is down for maintenance, try again later",
+    WebRpcError.BAD_USER_NAME: "That user name cannot be used",
+    WebRpcError.BAD_EMAIL_ADDR: "That is not a valid email address",
+    WebRpcError.BAD_PASSWD: "Wrong password",
+    WebRpcError.ACCOUNT_CREATION_DISABLED: "This project does not accept new accounts this way",
+    WebRpcError.CONSENT_REQUIRED: "The terms of use must be agreed to",
+}
+
+
+class WebRpcFailure(RemoteProtocolError):
+    """A web RPC cannot be carried out; answer with `write_web_rpc_error`."""
+
+    def __init__(self, error: WebRpcError, message: str | None = None) -> None:
+        text = message or ERROR_MESSAGES[error]
+        super().__init__(text, reply_hint=text)
+        self.error = error
+
+
+# -- queries --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountLookup:
+    """A question for an account's authenticator."""
+
+    email_addr: str  #: lower case
+    passwd_hash: str | None  #: MD5 of password and lower-case e-mail address; None: does the account exist?
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCreation:
+    """A wish for a new account."""
+
+    email_addr: str  #: lower case
+    passwd_hash: str
+    user_name: str
+    team_name: str = ""
+    invite_code: str = ""
+    consent_flag: bool | None = None  #: whether the terms of use were agreed to; None: the caller did not say
+    source: str = ""  #: name of the calling program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountInfoQuery:
+    """A question for an account's data."""
+
+    account_key: str
+
+
+def parse_lookup_account(query: str) -> AccountLookup:
+    """Read the query part of ``lookup_account.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    if fields.get("ldap_auth") or fields.get("server_assigned_cookie"):
+        raise WebRpcFailure(
+            WebRpcError.GENERIC, "This project knows log-in by email address and password only"
+        )
+    email = _email(fields)
+    passwd_hash = fields.get("passwd_hash", "").strip().lower()
+    if passwd_hash and not _HASH.fullmatch(passwd_hash):
+        raise WebRpcFailure(WebRpcError.BAD_PASSWD)
+    return AccountLookup(email_addr=email, passwd_hash=passwd_hash or None)
+
+
+def parse_create_account(query: str) -> AccountCreation:
+    """Read the query part of ``create_account.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    email = fields.get("email_addr", "").strip().lower()
+    if not legal_email_addr(email):
+        # Not the number for it: on that the Manager (7.20.5) waits for ever, while its memory grows.  It shows this text.
+        raise WebRpcFailure(WebRpcError.GENERIC, ERROR_MESSAGES[WebRpcError.BAD_EMAIL_ADDR])
+    passwd_hash = fields.get("passwd_hash", "").strip().lower()
+    if not _HASH.fullmatch(passwd_hash):
+        raise WebRpcFailure(WebRpcError.BAD_PASSWD, "passwd_hash must be an MD5 in 32 hexadecimal digits")
+    # The Manager makes the name of what stands before the @, which may hold an apostrophe.
+    user_name = fields.get("user_name", "").strip().replace("'", "’")
+    problem = user_name_problem(user_name)
+    if problem:
+        raise WebRpcFailure(WebRpcError.BAD_USER_NAME, problem)
+    consent = fields.get("consent_flag", "").strip()
+    return AccountCreation(
+        email_addr=email,
+        passwd_hash=passwd_hash,
+        user_name=user_name,
+        team_name=one_line(fields.get("team_name", "")).strip()[:MAX_USER_NAME],
+        invite_code=fields.get("invite_code", "").strip()[:MAX_USER_NAME],
+        consent_flag=consent not in ("0", "false") if consent else None,
+        source=one_line(fields.get("source", "")).strip()[:64],
+    )
+
+
+def parse_am_get_info(query: str) -> AccountInfoQuery:
+    """Read the query part of ``am_get_info.php``.  Raises WebRpcFailure."""
+    key = parse_web_query(query).get("account_key", "").strip()
+    if not re.fullmatch(r"[0-9A-Za-z_]{1,255}", key):
+        raise WebRpcFailure(WebRpcError.NOT_FOUND)
+    return AccountInfoQuery(account_key=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSetting:
+    """What an account manager sets of an account; None: stays as it is.
+
+    The family has the endpoint, and answers that it is not supported; what can be set here is this server's own.
+    """
+
+    account_key: str
+    team_name: str | None = None
+    cross_project_id: str | None = None  #: internal, 32 hexadecimal digits
+    statistics: bool | None = None  #: whether statistics sites may get the account's name and credit
+
+
+def parse_am_set_info(query: str) -> AccountSetting:
+    """Read the query part of ``am_set_info.php``.  Raises WebRpcFailure, also for what cannot be set this way."""
+    fields = parse_web_query(query)
+    known = {"account_key", "team_name", "cross_project_id", "statistics"}
+    if not fields.keys() <= known:
+        raise WebRpcFailure(WebRpcError.GENERIC, "Only team_name, cross_project_id and statistics can be set")
+    team, cpid, agreed = (fields.get(name) for name in ("team_name", "cross_project_id", "statistics"))
+    if team is not None and len(team) > MAX_USER_NAME:
+        raise WebRpcFailure(WebRpcError.GENERIC, "team_name is too long")
+    if cpid is not None and not _HASH.fullmatch(cpid):
+        raise WebRpcFailure(WebRpcError.GENERIC, "cross_project_id must have 32 hexadecimal digits")
+    if agreed not in (None, "0", "1"):
+        raise WebRpcFailure(WebRpcError.GENERIC, "statistics must be 0 or 1")
+    return AccountSetting(
+        account_key=parse_am_get_info(query).account_key,
+        team_name=None if team is None else team.strip(),
+        cross_project_id=cpid,
+        statistics=None if agreed is None else agreed == "1",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginTokenQuery:
+    """A question of a client that attaches by itself."""
+
+    user_id: int
+    token: str
+
+
+def parse_login_token_lookup(query: str) -> LoginTokenQuery:
+    """Read the query part of ``login_token_lookup.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    user_id, token = fields.get("user_id", ""), fields.get("token", "")
+    if not re.fullmatch(r"[0-9]{1,15}", user_id) or not re.fullmatch(r"[0-9A-Za-z]{1,64}", token):
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "The token is wrong")
+    return LoginTokenQuery(user_id=int(user_id), token=token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamLookup:
+    """A question for teams: by number, or by a part of the name."""
+
+    team_ids: tuple[int, ...] = ()
+    name: str = ""
+    single: bool = False  #: one team was asked for by its number, and stands alone in the answer
+
+
+def parse_team_lookup(query: str) -> TeamLookup:
+    """Read the query part of ``team_lookup.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    text = fields.get("team_ids", "") or fields.get("team_id", "")
+    if text.strip():
+        found = [part.strip() for part in text.split(",")][:MAX_TEAMS]
+        if not all(re.fullmatch(r"[0-9]{1,15}", part) for part in found):
+            raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
+        return TeamLookup(team_ids=tuple(map(int, found)), single="team_ids" not in fields)
+    name = fields.get("team_name", "").strip()
+    if not name or len(name) > MAX_USER_NAME:
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "Give team_id, team_ids or team_name")
+    return TeamLookup(name=name)
+
+
+def parse_web_query(
+    query: str,
+    *,
+    max_fields: int = MAX_QUERY_FIELDS,
+    max_length: int = MAX_QUERY,
+    long_fields: Collection[str] = (),
+) -> dict[str, str]:
+    """Fields of a URL's query part or of a form, the last of several; only ``long_fields`` may hold several lines.
+
+    Raises:
+        WebRpcFailure: it is too long, or has too many fields.
+    """
+    if len(query) > max_length:
+        raise WebRpcFailure(WebRpcError.GENERIC, "The request is too long")
+    try:
+        fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
+    except ValueError:
+        raise WebRpcFailure(WebRpcError.GENERIC, "The request has too many fields") from None
+    return {name: _without_controls(value, "\n" if name in long_fields else "") for name, value in fields}
+
+
+def _without_controls(text: str, kept: str) -> str:
+    return "".join(c for c in text if (c >= " " and c != "\x7f") or c in kept)
+
+
+def legal_email_addr(address: str) -> bool:
+    """Return whether a text looks like an e-mail address; only a mail to it can tell more."""
+    return len(address) <= MAX_EMAIL and _EMAIL.fullmatch(address) is not None
+
+
+def user_name_problem(name: str) -> str:
+    """Return what is wrong with a user name, or the empty text."""
+    if not name:
+        return "The user name is empty"
+    if len(name) > MAX_USER_NAME:
+        return f"The user name has more than {MAX_USER_NAME} characters"
+    if name != name.strip() or not name.isprintable():
+        return "The user name has spaces at its ends, or characters that cannot be shown"
+    if any(character in "<>&\"'" for character in name):
+        return "The user name holds one of < > & \" '"
+    if name.isdigit():
+        return "The user name is a mere number"
+    return ""
+
+
+def _email(fields: Mapping[str, str]) -> str:
+    email = fields.get("email_addr", "").strip().lower()
+    if not email or len(email) > MAX_EMAIL:
+        raise WebRpcFailure(WebRpcError.BAD_EMAIL_ADDR)
+    return email
+
+
+# -- replies --------------------------------------------------------------------------------------------
+
+
+def write_account_out(authenticator: str) -> bytes:
+    """Return the answer to a successful look-up or creation."""
+    return f"{_DECLARATION}<account_out>\n{scalar('authenticator', authenticator)}</account_out>\n".encode()
+
+
+def write_account_exists() -> bytes:
+    """Return the answer to a look-up without password hash, for an existing account."""
+    return f"{_DECLARATION}<account_out>\n<success/>\n</account_out>\n".encode()
+
+
+def write_login_token_reply(authenticator: str, *, user_name: str, team_name: str = "") -> bytes:
+    """Return the answer to ``login_token_lookup.php``; the client shows both names until it has called the scheduler."""
+    team = scalar("team_name", team_name, "    ") if team_name else ""
+    return (
+        f"{_DECLARATION}<login_token_reply>\n{scalar('authenticator', authenticator, '    ')}"
+        f"{scalar('user_name', user_name, '    ')}{team}</login_token_reply>\n"
+    ).encode()
+
+
+def write_web_rpc_error(error: WebRpcError, message: str | None = None) -> bytes:
+    """Return the answer to any web RPC that failed; to be sent with HTTP status 200."""
+    return (
+        f"{_DECLARATION}<error>\n    <error_num>{int(error)}</error_num>\n"
+        f"{scalar('error_msg', message or ERROR_MESSAGES[error], '    ')}</error>\n"
+    ).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountInfo:
+    """An account as ``am_get_info.php`` gives it to an account manager."""
+
+    id: int
+    name: str
+    country: str = ""
+    weak_auth: str = ""
+    cpid: str = ""  #: external
+    has_profile: bool = False
+    create_time: float = 0.0
+    global_prefs: str = ""  #: a whole ``<global_preferences>`` element, or empty
+    project_prefs: str = ""  #: a whole ``<project_preferences>`` element, or empty
+    url: str = ""
+    send_email: bool = False
+    show_hosts: bool = False
+    teamid: int = 0
+    venue: str = ""
+    teamfounder: bool = False
+
+
+def write_am_get_info_reply(account: AccountInfo) -> bytes:
+    """Return the answer to ``am_get_info.php``; name, country and URL are percent-encoded, as callers expect."""
+    founder = "<teamfounder/>\n" if account.teamfounder else ""
+    return (
+        f"{_DECLARATION}<am_get_info_reply>\n    <success/>\n"
+        f"    <id>{account.id:d}</id>\n"
+        f"<name>{quote_plus(printable(account.name))}</name>\n"
+        f"<country>{quote_plus(printable(account.country))}</country>\n"
+        f"{scalar('weak_auth', account.weak_auth)}"
+        f"{scalar('cpid', account.cpid)}"
+        f"{scalar('has_profile', account.has_profile)}"
+        f"<create_time>{whole(account.create_time)}</create_time>\n"
+        f"<global_prefs>\n{account.global_prefs}\n</global_prefs>\n"
+        f"<project_prefs>\n{account.project_prefs}\n</project_prefs>\n"
+        f"<url>{quote_plus(printable(account.url))}</url>\n"
+        f"{scalar('send_email', account.send_email)}"
+        f"{scalar('show_hosts', account.show_hosts)}"
+        f"<teamid>{account.teamid:d}</teamid>\n"
+        f"{scalar('venue', account.venue)}"
+        f"{founder}</am_get_info_reply>\n"
+    ).encode()
+
+
+def write_am_set_info_reply() -> bytes:
+    """Return the answer to ``am_set_info.php`` when everything was set."""
+    return f"{_DECLARATION}<am_set_info_reply>\n    <success/>\n</am_set_info_reply>\n".encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicHost:
+    """A computer as ``show_user.php?format=xml`` shows it to its owner."""
+
+    id: int
+    create_time: float = 0.0
+    rpc_seqno: int = 0
+    host_cpid: str = ""
+    total_credit: float = 0.0
+    expavg_credit: float = 0.0
+    expavg_time: float = 0.0
+    domain_name: str = ""
+    p_ncpus: int = 1
+    p_vendor: str = ""
+    p_model: str = ""
+    p_fpops: float = 0.0
+    p_iops: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    venue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicUser:
+    """An account as ``show_user.php?format=xml`` shows it to everybody."""
+
+    id: int
+    cpid: str  #: external
+    create_time: float
+    name: str
+    country: str = ""
+    total_credit: float = 0.0
+    expavg_credit: float = 0.0
+    expavg_time: float = 0.0
+    teamid: int = 0
+    url: str = ""
+    has_profile: bool = False
+    venue: str = ""  #: written with the hosts only
+
+
+def write_user_xml(user: PublicUser, hosts: Iterable[PublicHost] | None = None) -> bytes:
+    """Return the answer to ``show_user.php?format=xml``; hosts only for the account's owner."""
+    own = ""
+    if hosts is not None:
+        own = scalar("venue", user.venue, "    ") + "".join(_host_xml(host) for host in hosts)
+    return (
+        f"{_DECLARATION}<user>\n"
+        f"    <id>{user.id:d}</id>\n"
+        f"{scalar('cpid', user.cpid, '    ')}"
+        f"    <create_time>{whole(user.create_time)}</create_time>\n"
+        f"{scalar('name', user.name, '    ')}"
+        f"{scalar('country', user.country, '    ')}"
+        f"    <total_credit>{decimal(user.total_credit)}</total_credit>\n"
+        f"    <expavg_credit>{decimal(user.expavg_credit)}</expavg_credit>\n"
+        f"    <expavg_time>{decimal(user.expavg_time)}</expavg_time>\n"
+        f"    <teamid>{user.teamid:d}</teamid>\n"
+        f"{scalar('url', user.url, '    ')}"
+        f"{scalar('has_profile', user.has_profile, '    ')}"
+        f"{own}</user>\n"
+    ).encode()
+
+
+def _host_xml(host: PublicHost) -> str:
+    indent = " " * 8
+    return (
+        "    <host>\n"
+        f"{scalar('id', host.id, indent)}"
+        f"        <create_time>{whole(host.create_time)}</create_time>\n"
+        f"{scalar('rpc_seqno', host.rpc_seqno, indent)}"
+        f"{scalar('host_cpid', host.host_cpid, indent)}"
+        f"{scalar('total_credit', float(host.total_credit), indent)}"
+        f"{scalar('expavg_credit', float(host.expavg_credit), indent)}"
+        f"{scalar('expavg_time', float(host.expavg_time), indent)}"
+        f"{scalar('domain_name', host.domain_name, indent)}"
+        f"{scalar('p_ncpus', host.p_ncpus, indent)}"
+        f"{scalar('p_vendor', host.p_vendor, indent)}"
+        f"{scalar('p_model', host.p_model, indent)}"
+        f"{scalar('p_fpops', float(host.p_fpops), indent)}"
+        f"{scalar('p_iops', float(host.p_iops), indent)}"
+        f"{scalar('os_name', host.os_name, indent)}"
+        f"{scalar('os_version', host.os_version, indent)}"
+        f"{scalar('venue', host.venue, indent)}"
+        "    </host>\n"
+    )
+
+
+def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:
+    """Return the answer to ``team_lookup.php?format=xml``; ``single``: of one team, without the element around several."""
+    items = "".join(map(_team_xml, teams))
+    return f"{_DECLARATION}{items if single else f'<teams>{chr(10)}{items}</teams>{chr(10)}'}".encode()
+
+
+def _team_xml(team: Team) -> str:
+    credit = team.credit
+    return (
+        "<team>\n"
+        f"    <id>{team.id}</id>\n"
+        f"    <create_time>{whole(team.create_time)}</create_time>\n"
+        f"    <userid>{team.founder_id}</userid>\n"
+        f"{scalar('name', team.name, '    ')}"
+        f"{scalar('url', team.url, '    ')}"
+        "    <type>1</type>\n"
+        f"{scalar('country', team.country, '    ')}"
+        f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
+        f"    <expavg_credit>{decimal(credit.recent.value)}</expavg_credit>\n"
+        f"    <expavg_time>{decimal(credit.recent.time)}</expavg_time>\n"
+        "</team>\n"
+    )

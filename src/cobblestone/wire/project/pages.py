@@ -1,0 +1,487 @@
+"""Pages of a project that programs read: configuration, status, feeds; and how a client asks for them and for its account.
+
+Pages of a project that programs read: configuration, server status, scheduler tags in the master page.
+
+Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/server_status.php`` (facts only).
+
+What a client asks of a project before it belongs to it: configuration, account, and where the scheduler is.
+
+The other side of `account` and `project_pages`; the requests are plain GETs.
+
+RSS 2.0 feeds, from which clients make notices.
+
+Client 7.20.5 wants title, guid, pubDate and description of each item, and ignores items older than 30 days.  A feed may come from
+anybody: what is read is bounded in size, number and length, and takes linear time.  A client keeps
+titles without escapes, and after a ``<`` in one it forgets all notices of the feed at its next start.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+from enum import StrEnum
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
+from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
+from cobblestone.wire.text.reader import Lenience, decode, unescape
+from cobblestone.wire.text.tree import Node, read_tree
+from cobblestone.wire.text.writer import escape, html_text, printable, scalar, title
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
+MAX_LINE = 255
+"""The client reads the master page in lines of at most so many bytes; a tag on a longer line is not found."""
+
+
+def scheduler_link_tags(url: str) -> str:
+    """Return the two forms in which clients look for the scheduler's URL, each on its own line, for the page's head.
+
+    Raises LocalProtocolError for a URL that is too long or not fit for HTML.
+    """
+    if any(character in url for character in " \t\r\n<>\"'") or "--" in url:
+        raise LocalProtocolError(
+            f"{url!r} cannot be the scheduler's URL: no spaces, quotes, brackets or '--'"
+        )
+    lines = (
+        f'<link rel="boinc_scheduler" href="{escape(url)}">',
+        f"<!-- <scheduler>{url}</scheduler> -->",
+    )
+    for line in lines:
+        if len(line.encode()) > MAX_LINE:
+            raise LocalProtocolError(
+                f"the scheduler's URL is too long: {line!r} has more than {MAX_LINE} bytes"
+            )
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformEntry:
+    """A platform that the project has versions for."""
+
+    platform_name: str
+    user_friendly_name: str = ""
+    plan_class: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectConfig:
+    """What managers must know of a project before they attach to it."""
+
+    name: str
+    master_url: str
+    web_rpc_url_base: str = ""  #: defaults to the master URL
+    server_version: str = ""
+    account_manager: bool = False
+    web_stopped: bool = False
+    sched_stopped: bool = False
+    min_passwd_length: int = 6
+    uses_username: bool = False
+    account_creation_disabled: bool = False
+    client_account_creation_disabled: bool = False
+    invite_code_required: bool = False
+    min_client_version: int = 0  #: 100 * major + minor
+    terms_of_use: str = ""
+    platforms: tuple[PlatformEntry, ...] = ()
+
+
+def write_project_config(config: ProjectConfig) -> bytes:
+    """Return the answer to ``get_project_config.php``."""
+    indent = "    "
+    out = [
+        scalar("name", config.name, indent),
+        scalar("master_url", config.master_url, indent),
+        scalar("web_rpc_url_base", config.web_rpc_url_base or config.master_url, indent),
+    ]
+    if config.server_version:
+        out.append(scalar("server_version", config.server_version, indent))
+    if config.account_manager:
+        out.append("    <account_manager/>\n")
+    out.append(scalar("web_stopped", config.web_stopped, indent))
+    flags = (
+        "account_creation_disabled",
+        "client_account_creation_disabled",
+        "invite_code_required",
+        "uses_username",
+    )
+    out += (f"    <{flag}/>\n" for flag in flags if getattr(config, flag))
+    out.append(scalar("min_passwd_length", config.min_passwd_length, indent))
+    out.append(scalar("sched_stopped", config.sched_stopped, indent))
+    if config.min_client_version:
+        out.append(scalar("min_client_version", config.min_client_version, indent))
+    if config.terms_of_use:
+        out.append(f"    <terms_of_use>\n{escape(config.terms_of_use)}\n    </terms_of_use>\n")
+    out.append("    <platforms>\n")
+    out += (_platform(entry) for entry in config.platforms)
+    out.append("    </platforms>\n")
+    return f"{_DECLARATION}<project_config>\n{''.join(out)}</project_config>\n".encode()
+
+
+def _platform(entry: PlatformEntry) -> str:
+    plan_class = scalar("plan_class", entry.plan_class, " " * 12) if entry.plan_class else ""
+    return (
+        "        <platform>\n"
+        f"{scalar('platform_name', entry.platform_name, ' ' * 12)}"
+        f"{scalar('user_friendly_name', entry.user_friendly_name or entry.platform_name, ' ' * 12)}"
+        f"{plan_class}        </platform>\n"
+    )
+
+
+# -- server status --------------------------------------------------------------------------------------
+
+
+class FamilyDaemonState(StrEnum):
+    """State of a daemon, in the words of the family."""
+
+    RUNNING = "running"
+    NOT_RUNNING = "not running"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonStatus:
+    """A part of the server and whether it runs."""
+
+    host: str
+    command: str
+    status: FamilyDaemonState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppTasks:
+    """Tasks of one app; run times in hours, of the results validated in the last day."""
+
+    id: int
+    name: str
+    unsent: int = 0
+    in_progress: int = 0
+    avg_runtime: float = 0.0
+    min_runtime: float = 0.0
+    max_runtime: float = 0.0
+    users: int = 0  #: who returned a valid result in the last day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """The numbers that status sites collect, in the order in which they are written."""
+
+    results_ready_to_send: int = 0
+    results_in_progress: int = 0
+    workunits_waiting_for_validation: int = 0
+    workunits_waiting_for_assimilation: int = 0
+    workunits_waiting_for_deletion: int = 0
+    results_waiting_for_deletion: int = 0
+    transitioner_backlog_hours: float = 0.0
+    users_with_recent_credit: int = 0
+    users_with_credit: int = 0
+    users_registered_in_past_24_hours: int = 0
+    hosts_with_recent_credit: int = 0
+    hosts_with_credit: int = 0
+    hosts_registered_in_past_24_hours: int = 0
+    current_floating_point_speed: float = 0.0  #: GFLOPS, from recent average credit
+
+
+def write_server_status(
+    status: ServerStatus, daemons: Iterable[DaemonStatus], apps: Iterable[AppTasks]
+) -> bytes:
+    """Return the answer to ``server_status.php?xml=1``."""
+    return (
+        f"{_DECLARATION}<server_status>\n<daemon_status>\n"
+        f"{''.join(_daemon(daemon) for daemon in daemons)}"
+        "</daemon_status>\n<database_file_states>\n"
+        f"{_status_items(status)}"
+        "<tasks_by_app>\n"
+        f"{''.join(f'<app>{chr(10)}{_status_items(app)}</app>{chr(10)}' for app in apps)}"
+        "</tasks_by_app>\n</database_file_states>\n</server_status>\n"
+    ).encode()
+
+
+def _daemon(daemon: DaemonStatus) -> str:
+    return (
+        "  <daemon>\n"
+        f"{scalar('host', daemon.host, '    ')}"
+        f"{scalar('command', daemon.command, '    ')}"
+        f"{scalar('status', daemon.status.value, '    ')}"
+        "  </daemon>\n"
+    )
+
+
+def _status_items(values: ServerStatus | AppTasks) -> str:
+    """Return the fields of a value by name: element names and field names are the same."""
+    return "".join(scalar(name, getattr(values, name), "   ") for name in values.__slots__)
+
+
+MAX_PAGE = 4 * 1024 * 1024
+MAX_SCHEDULERS = 20
+MAX_URL = 255
+WEAK_KEY = re.compile(r"\d{1,18}_[0-9a-fA-F]{32}")
+_SCHEDULER = re.compile(
+    r"<scheduler>\s*([^<\s]{1,512})\s*</scheduler>"
+    r"|<link\s+rel=[\"']boinc_scheduler[\"']\s+href=[\"']([^\"'\s]{1,512})[\"']",
+    re.IGNORECASE,
+)
+
+
+class WebRpcRefused(RemoteProtocolError):
+    """A project refused a web RPC; ``number`` is the family's."""
+
+    def __init__(self, number: int, text: str) -> None:
+        known = {int(error): message for error, message in ERROR_MESSAGES.items()}
+        super().__init__(known.get(number) or text or f"The project answered with error {number}")
+        self.number = number
+
+
+def canonical_master_url(text: str) -> str:
+    """Return a project's address as its identity: with a scheme, host in lower case, and a slash at the end.
+
+    Raises:
+        RemoteProtocolError: this is no address of a web page.
+    """
+    url = text.strip()
+    if "://" not in url:
+        url = f"https://{url}"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    legal = all("!" <= character <= "~" and character not in "<>\"'\\" for character in url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not legal or len(url) > MAX_URL:
+        raise RemoteProtocolError(f"{text[:80]!r} is no address of a project: expected https://host/path/")
+    path = parts.path if parts.path.endswith("/") else f"{parts.path}/"
+    return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"
+
+
+def folder_of(master_url: str) -> str:
+    """Return the name of a project's folder and files: the address without scheme, other characters as ``_``."""
+    bare = re.sub(r"^https?://", "", master_url).strip("/")
+    return re.sub(r"[^A-Za-z0-9._-]", "_", bare).lstrip(".")[:200] or "project"
+
+
+def project_config_url(url: str) -> str:
+    """Where a project describes itself."""
+    return f"{url}get_project_config.php"
+
+
+def lookup_account_hash_url(base: str, email: str, hashed: str) -> str:
+    """Ask for the key of an account, by the hash of password and address."""
+    return f"{base}lookup_account.php?email_addr={quote_plus(email)}&passwd_hash={quote_plus(hashed)}"
+
+
+def create_account_url(
+    base: str, email: str, hashed: str, user_name: str, team_name: str = "", *, consent: bool
+) -> str:
+    """Ask for a new account."""
+    team = f"&team_name={quote_plus(team_name)}" if team_name else ""
+    agreed = "&consent_flag=1&source=BOINC" if consent else ""
+    return (
+        f"{base}create_account.php?email_addr={quote_plus(email)}&passwd_hash={quote_plus(hashed)}"
+        f"&user_name={quote_plus(user_name)}{team}{agreed}"
+    )
+
+
+def account_info_url(base: str, authenticator: str) -> str:
+    """Ask for what a project keeps of an account."""
+    return f"{base}am_get_info.php?account_key={quote_plus(authenticator)}"
+
+
+def set_account_url(base: str, authenticator: str, said: Mapping[str, str]) -> str:
+    """Say something of an account."""
+    return f"{base}am_set_info.php?{urlencode({'account_key': authenticator, **said})}"
+
+
+def parse_account_set(body: bytes) -> None:
+    """Read the answer to what was said of an account.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        RemoteProtocolError: the answer is of another kind, such as a page.
+    """
+    _raise_for_error(body)
+    if not read_tree(body, "am_set_info_reply", max_bytes=MAX_PAGE).has("success"):
+        raise RemoteProtocolError("the project's answer does not say that it was done")
+
+
+def parse_weak_key(body: bytes) -> str:
+    """Return the weak key in what a project keeps of an account.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        RemoteProtocolError: the answer holds none.
+    """
+    _raise_for_error(body)
+    root = read_tree(body, "am_get_info_reply", ("global_prefs", "project_prefs"), max_bytes=MAX_PAGE)
+    notes: list[Lenience] = []
+    key = root.reader(notes).text("weak_auth", 255).strip()
+    if not WEAK_KEY.fullmatch(key):
+        raise RemoteProtocolError("the project's answer holds no weak account key")
+    return key
+
+
+def parse_account_out(body: bytes) -> str:
+    """Return the authenticator in the answer to a look-up or creation.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        RemoteProtocolError: the answer is of another kind, such as a page.
+    """
+    _raise_for_error(body)
+    notes: list[Lenience] = []
+    key = read_tree(body, "account_out", max_bytes=MAX_PAGE).reader(notes).text("authenticator", 255).strip()
+    if not re.fullmatch(r"[0-9A-Za-z_]{1,255}", key):
+        raise RemoteProtocolError("the project's answer holds no account key")
+    return key
+
+
+def _raise_for_error(body: bytes) -> None:
+    if b"<error>" not in body[:4096] and b"<error_num>" not in body[:4096]:
+        return
+    found = re.search(rb"<error_num>\s*(-?\d{1,6})", body)
+    text = re.search(rb"<error_msg>([^<]{0,300})", body)
+    number = int(found[1]) if found else int(WebRpcError.GENERIC)
+    raise WebRpcRefused(number, html.unescape(text[1].decode("utf-8", "replace")).strip() if text else "")
+
+
+def parse_project_config(body: bytes) -> ProjectConfig:
+    """Read the answer to ``get_project_config.php``.  Raises RemoteProtocolError."""
+    _raise_for_error(body)
+    root = read_tree(body, "project_config", ("terms_of_use",), max_bytes=MAX_PAGE)
+    notes: list[Lenience] = []
+    top = root.reader(notes)
+    platforms = root.find("platforms")
+    readers = [node.reader(notes) for node in platforms.all("platform")][:500] if platforms else []
+    terms = root.find("terms_of_use")
+    return ProjectConfig(
+        name=top.text("name", 255),
+        master_url=top.text("master_url", MAX_URL).strip(),
+        web_rpc_url_base=top.text("web_rpc_url_base", MAX_URL).strip(),
+        server_version=top.text("server_version", 64),
+        account_manager=root.has("account_manager"),
+        web_stopped=_set(top.fields, "web_stopped"),
+        sched_stopped=_set(top.fields, "sched_stopped"),
+        min_passwd_length=top.integer("min_passwd_length", 6, 0, 255),
+        uses_username=_set(top.fields, "uses_username"),
+        account_creation_disabled=_set(top.fields, "account_creation_disabled"),
+        client_account_creation_disabled=_set(top.fields, "client_account_creation_disabled"),
+        min_client_version=top.integer("min_client_version"),
+        terms_of_use=html.unescape(terms.text.encode("latin-1").decode("utf-8", "replace"))[:65536]
+        if terms
+        else "",
+        platforms=tuple(
+            PlatformEntry(
+                platform_name=each.text("platform_name", 255),
+                user_friendly_name=each.text("user_friendly_name", 255),
+                plan_class=each.text("plan_class", 255),
+            )
+            for each in readers
+        ),
+    )
+
+
+def _set(fields: dict[str, str], name: str) -> bool:
+    return fields.get(name, "0") not in ("0", "")
+
+
+def scheduler_urls(page: bytes) -> tuple[str, ...]:
+    """Addresses of the scheduler that a project's front page states, without repetitions."""
+    text = page[:MAX_PAGE].decode("utf-8", "replace")
+    found = (html.unescape(one or other) for one, other in _SCHEDULER.findall(text))
+    urls = (url for url in found if url.lower().startswith(("http://", "https://")))
+    return tuple(dict.fromkeys(urls))[:MAX_SCHEDULERS]
+
+
+MAX_FEED_BYTES = 1024 * 1024
+MAX_ITEMS = 100
+MAX_TITLE = 255
+MAX_DESCRIPTION = 8192
+MAX_LINK = 1024
+MAX_DATE = 64
+_VERBATIM = ("title", "description", "link", "guid", "pubDate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RssItem:
+    """One notice."""
+
+    title: str
+    guid: str  #: the same item keeps it for ever; clients show each once
+    published: float  #: Unix seconds
+    description: str  #: may hold HTML
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RssChannel:
+    """A feed."""
+
+    title: str
+    link: str
+    description: str
+    items: tuple[RssItem, ...] = ()
+
+
+def rfc822_date(seconds: float) -> str:
+    """Return a date as feeds want it, e.g. ``Fri, 20 Nov 2026 00:00:00 GMT``; ``seconds`` of Unix time."""
+    return formatdate(seconds, usegmt=True)
+
+
+def write_rss(channel: RssChannel, *, built: float) -> bytes:
+    """Write a feed; ``built`` is the Unix time of its making."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8" ?>\n<rss version="2.0">\n<channel>\n'
+        f"{scalar('title', channel.title)}{scalar('link', channel.link)}"
+        f"{scalar('description', channel.description)}"
+        f"{scalar('lastBuildDate', rfc822_date(built))}"
+        f"{_feed_items(channel.items)}</channel>\n</rss>\n"
+    ).encode()
+
+
+def _feed_items(items: Iterable[RssItem]) -> str:
+    return "".join(
+        "<item>\n"
+        f"{title('title', item.title)}"
+        f"{scalar('link', item.link) if item.link else ''}"
+        f'<guid isPermaLink="false">{scalar("guid", item.guid)[6:]}'
+        f"{scalar('pubDate', rfc822_date(item.published))}"
+        f"<description>{html_text(item.description)}</description>\n"
+        "</item>\n"
+        for item in items
+    )
+
+
+def read_rss(body: bytes) -> tuple[RssItem, ...]:
+    """Read the items of a feed, those without title and text left out; an item without a date has the time 0.
+
+    Raises RemoteProtocolError for what is no feed, or is too large to be one.
+    """
+    root = read_tree(body, "channel", _VERBATIM, max_bytes=MAX_FEED_BYTES)
+    notes: list[Lenience] = []
+    items = (_item(node, notes) for node in list(root.all("item"))[:MAX_ITEMS])
+    return tuple(item for item in items if item.title or item.description)
+
+
+def _item(node: Node, notes: list[Lenience]) -> RssItem:
+    link = _text(node, "link", MAX_LINK, notes)
+    return RssItem(
+        title=_text(node, "title", MAX_TITLE, notes),
+        guid=_text(node, "guid", MAX_LINK, notes),
+        published=_date(_text(node, "pubDate", MAX_DATE, notes)),
+        description=_text(node, "description", MAX_DESCRIPTION, notes),
+        link=link if link.startswith(("http://", "https://")) else "",
+    )
+
+
+def _text(node: Node, tag: str, limit: int, notes: list[Lenience]) -> str:
+    found = node.find(tag)
+    if found is None:
+        return ""
+    text = unescape(decode(found.text[: 8 * limit], tag, notes))
+    return printable(text).strip()[:limit]
+
+
+def _date(text: str) -> float:
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp())
+    except (ValueError, TypeError, OverflowError, OSError):
+        return 0.0

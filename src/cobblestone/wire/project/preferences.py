@@ -1,0 +1,467 @@
+"""Preferences of an account: what a server reads of them, and what volunteers choose on a project's pages.
+
+Global and project preferences: the few numbers that a server decides by, and the text that it hands on.
+
+The verbatim text is kept because other projects and newer clients put elements in it that we do not know.
+
+Preferences that volunteers choose on a project's pages, in the family's elements, with venues.
+
+Both kinds are a set for everywhere and, for some venues, a set of their own in ``<venue name="home">``.  A client that is told a
+venue takes that venue's set whole, and the one for everywhere only when there is none.  Elements that we do not know are kept
+as they are: another program may have put them there.
+
+Source: BOINC's ``lib/prefs.cpp`` and the project preferences that its scheduler reads (names, units and defaults: facts).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.values import AppId, value
+from cobblestone.wire.text.reader import FieldReader, Lenience, read_verbatim, unescape
+from cobblestone.wire.text.writer import escape, scalar
+
+
+@value(kw_only=True)
+class GlobalPreferences:
+    """A ``<global_preferences>`` element; absent numbers are 0, which means "no limit" to the family."""
+
+    text: str = ""  #: the whole element, verbatim
+    mod_time: float = 0.0  #: Unix seconds
+    work_buf_min_days: float = 0.0
+    work_buf_additional_days: float = 0.0
+    max_ncpus_pct: float = 0.0
+    disk_max_used_gb: float = 0.0
+    disk_max_used_pct: float = 0.0
+    disk_min_free_gb: float = 0.0
+    ram_max_used_busy_pct: float = 0.0
+    ram_max_used_idle_pct: float = 0.0
+    global_prefs_source_email_hash: str = ""
+
+
+_NUMBERS = {
+    "mod_time": 1e11,
+    "work_buf_min_days": 1000.0,
+    "work_buf_additional_days": 1000.0,
+    "max_ncpus_pct": 100.0,
+    "disk_max_used_gb": 1e9,
+    "disk_max_used_pct": 100.0,
+    "disk_min_free_gb": 1e9,
+    "ram_max_used_busy_pct": 100.0,
+    "ram_max_used_idle_pct": 100.0,
+}
+MAX_CACHED = 4096
+VENUES = ("home", "work", "school")
+_WANTED = re.compile(rf"<({'|'.join((*_NUMBERS, 'global_prefs_source_email_hash'))})>([^<]*)</")
+
+
+def read_global_preferences(content: str, notes: list[Lenience]) -> GlobalPreferences:
+    """Read the content of a ``<working_global_preferences>`` or ``<global_preferences>`` element.
+
+    Sections for single venues are kept in the text, but the numbers are those outside of them.
+    """
+    read = _read_cached if len(content) <= MAX_CACHED else _read
+    preferences, found = read(content)
+    notes += found
+    return preferences
+
+
+def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
+    notes: list[Lenience] = []
+    text = read_verbatim(content, "global_preferences", notes)
+    if not text.startswith("<global_preferences>"):
+        text = f"<global_preferences>\n{text}\n</global_preferences>"
+    venues, end_of_venues = text.find("<venue"), text.rfind("</venue>")
+    main = text[:venues] + text[end_of_venues:] if 0 <= venues < end_of_venues else text
+    reader = FieldReader(dict(_WANTED.findall(main)), "global_preferences", notes)
+    preferences = GlobalPreferences(
+        text=text,
+        global_prefs_source_email_hash=reader.text("global_prefs_source_email_hash", 64),
+        **{name: reader.number(name, high=high) for name, high in _NUMBERS.items()},
+    )
+    return preferences, tuple(notes)
+
+
+# A client sends the same preferences in every request, and most volunteers keep those that they found.
+_read_cached = lru_cache(maxsize=1024)(_read)
+
+
+GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
+"""Elements of project preferences that exclude a type of GPU."""
+
+_PROJECT_TAG = re.compile(
+    rf"<(app_id|allow_non_preferred_apps|allow_beta_work|no_cpu|no_gpus|max_jobs|max_cpus|resource_share|"
+    rf"{'|'.join(GPU_FLAGS)})(?:/>|>\s*([^<]*?)\s*</\1>)"
+)
+_ANY_VENUE = re.compile(r'<venue\s+name="([^"]*)"\s*>(.*?)</venue>', re.DOTALL)
+MAX_SELECTED_APPS = 1000
+MAX_JOBS = 1_000_000
+
+
+def read_project_preferences(text: str, venue: str = "") -> ProjectPreferences:
+    """Read ``<project_preferences>`` for one venue (``home``, ``work``, ``school``, or empty: the general ones).
+
+    A venue without a section of its own has the general ones.  Values that cannot be read count as absent, so that
+    preferences are never a reason to refuse a request.
+    """
+    return _read_project_cached(text, venue) if text else _NO_PREFERENCES
+
+
+def _read_project(text: str, venue: str) -> ProjectPreferences:
+    sections = dict(_ANY_VENUE.findall(text))
+    chosen = sections.get(venue) if venue else None
+    found = _PROJECT_TAG.findall(_ANY_VENUE.sub("", text) if chosen is None else chosen)
+    values = dict(found)
+    no_gpu_types = {gpu for flag, gpu in GPU_FLAGS.items() if _is_set(values.get(flag, "0"))}
+    if _is_set(values.get("no_gpus", "0")):
+        no_gpu_types |= set(GPU_FLAGS.values())
+    apps = {_whole(value, 2**31) for name, value in found[:MAX_SELECTED_APPS] if name == "app_id"}
+    return ProjectPreferences(
+        selected_apps=frozenset(AppId(number) for number in apps if number),
+        allow_non_preferred=_is_set(values.get("allow_non_preferred_apps", "0")),
+        allow_beta=_is_set(values.get("allow_beta_work", "0")),
+        no_cpu=_is_set(values.get("no_cpu", "0")),
+        no_gpu_types=frozenset(no_gpu_types),
+        max_jobs=_whole(values.get("max_jobs", ""), MAX_JOBS),
+        max_cpus=_whole(values.get("max_cpus", ""), MAX_JOBS),
+        resource_share=_share(values.get("resource_share", "100")),
+    )
+
+
+_read_project_cached = lru_cache(maxsize=4096)(_read_project)
+_NO_PREFERENCES = ProjectPreferences()
+
+
+def _is_set(value: str) -> bool:
+    """Return whether a flag is set: by an empty element, and by any number but 0."""
+    return value == "" or _share(value, 0.0) != 0
+
+
+def _whole(value: str, most: int) -> int:
+    return min(int(value), most) if value.isascii() and value.isdecimal() and len(value) <= 18 else 0
+
+
+def _share(value: str, default: float = 100.0) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        return default
+    return number if 0 <= number <= 1e9 else default
+
+
+def parse_global_preferences(text: str) -> GlobalPreferences:
+    """Read preferences that were stored earlier."""
+    return read_global_preferences(text.encode().decode("latin-1"), [])
+
+
+def write_global_preferences(
+    values: Mapping[str, float | bool | str],
+    *,
+    venues: Mapping[str, Mapping[str, float | bool | str]] | None = None,
+) -> str:
+    """Write a ``<global_preferences>`` element from names and values, in their order, and a section for each venue of ``venues``.
+
+    Raises:
+        LocalProtocolError: a venue is not one of the client's, or a name cannot be an element.
+    """
+    inner = _elements(values)
+    for venue, own in (venues or {}).items():
+        _check_venue(venue)
+        inner += f'<venue name="{venue}">\n{_elements(own)}</venue>\n'
+    return f"<global_preferences>\n{inner}</global_preferences>"
+
+
+def write_project_preferences(
+    general: ProjectPreferences | None = None,
+    *,
+    venues: Mapping[str, ProjectPreferences] | None = None,
+    project_specific: Mapping[str, float | bool | str] | None = None,
+) -> str:
+    """Write ``<project_preferences>``, with a section for each venue that has its own.
+
+    ``project_specific`` is copied into the program's init data.
+
+    Raises:
+        LocalProtocolError: a venue is not one of the client's, or a name cannot be an element.
+    """
+    specific = dict(project_specific or {})
+    _check_names(specific)
+    sections = ""
+    for venue, preferences in (venues or {}).items():
+        _check_venue(venue)
+        sections += f'<venue name="{venue}">\n{_project_elements(preferences, specific)}</venue>\n'
+    own = _project_elements(general or ProjectPreferences(), specific)
+    return f"<project_preferences>\n{own}{sections}</project_preferences>"
+
+
+def _project_elements(preferences: ProjectPreferences, specific: Mapping[str, float | bool | str]) -> str:
+    flags = {
+        "no_cpu": preferences.no_cpu,
+        **{flag: gpu in preferences.no_gpu_types for flag, gpu in GPU_FLAGS.items()},
+        "allow_beta_work": preferences.allow_beta,
+        "allow_non_preferred_apps": preferences.allow_non_preferred,
+    }
+    inner = "".join(scalar("app_id", number) for number in sorted(preferences.selected_apps))
+    inner += "".join(
+        scalar(name, number)
+        for name, number in (("max_jobs", preferences.max_jobs), ("max_cpus", preferences.max_cpus))
+        if number
+    )
+    inner += "".join(scalar(name, value) for name, value in specific.items())
+    project_specific = f"<project_specific>\n{inner}</project_specific>\n" if inner else ""
+    return (
+        scalar("resource_share", preferences.resource_share)
+        + "".join(scalar(name, 1) for name, is_set in flags.items() if is_set)
+        + project_specific
+    )
+
+
+def _elements(values: Mapping[str, float | bool | str]) -> str:
+    _check_names(values)
+    return "".join(scalar(name, value) for name, value in values.items())
+
+
+def _check_venue(venue: str) -> None:
+    if venue not in VENUES:
+        raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
+
+
+def _check_names(values: Mapping[str, float | bool | str]) -> None:
+    for name in values:
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
+            raise LocalProtocolError(f"{name!r} is no name of a preference: use small letters, digits and _")
+
+
+MAX_APPS = 200
+MAX_KEPT = 40
+
+Number = float | bool
+T = TypeVar("T")
+
+_VENUE = re.compile(r'<venue\s+name="([a-z]{1,20})"\s*>(.*?)</venue>', re.DOTALL)
+_LEAF = re.compile(r"<([a-z_][a-z0-9_]{0,63})>([^<>]*)</\1>|<([a-z_][a-z0-9_]{0,63})\s*/>")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One number or switch of the computing preferences."""
+
+    name: str
+    default: Number
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def is_switch(self) -> bool:
+        """Return whether it is on or off."""
+        return isinstance(self.default, bool)
+
+
+COMPUTING_FIELDS: tuple[Field, ...] = (
+    Field("run_on_batteries", False),
+    Field("run_if_user_active", True),
+    Field("run_gpu_if_user_active", False),
+    Field("idle_time_to_run", 3.0, 0.0, 10_000.0),  # minutes
+    Field("suspend_if_no_recent_input", 0.0, 0.0, 10_000.0),  # minutes; 0: never
+    Field("suspend_cpu_usage", 25.0, 0.0, 100.0),  # per cent; 0: never
+    Field("start_hour", 0.0, 0.0, 24.0),  # equal to end_hour: always
+    Field("end_hour", 0.0, 0.0, 24.0),
+    Field("max_ncpus_pct", 100.0, 1.0, 100.0),
+    Field("cpu_usage_limit", 100.0, 1.0, 100.0),
+    Field("cpu_scheduling_period_minutes", 60.0, 1.0, 10_000.0),
+    Field("disk_interval", 60.0, 0.0, 100_000.0),  # seconds between checkpoints
+    Field("leave_apps_in_memory", False),
+    Field("work_buf_min_days", 0.1, 0.0, 10.0),
+    Field("work_buf_additional_days", 0.5, 0.0, 10.0),
+    Field("disk_max_used_gb", 0.0, 0.0, 1e6),  # 0: no limit
+    Field("disk_min_free_gb", 1.0, 0.0, 1e6),
+    Field("disk_max_used_pct", 90.0, 0.0, 100.0),
+    Field("ram_max_used_busy_pct", 50.0, 1.0, 100.0),
+    Field("ram_max_used_idle_pct", 90.0, 1.0, 100.0),
+    Field("vm_max_used_pct", 75.0, 1.0, 100.0),
+    Field("max_bytes_sec_up", 0.0, 0.0, 1e12),  # 0: no limit
+    Field("max_bytes_sec_down", 0.0, 0.0, 1e12),
+    Field("daily_xfer_limit_mb", 0.0, 0.0, 1e9),
+    Field("daily_xfer_period_days", 0.0, 0.0, 10_000.0),
+    Field("net_start_hour", 0.0, 0.0, 24.0),
+    Field("net_end_hour", 0.0, 0.0, 24.0),
+    Field("network_wifi_only", False),
+)
+_BY_NAME = {item.name: item for item in COMPUTING_FIELDS}
+_NOT_KEPT = frozenset(
+    ("mod_time", "source_project", "source_scheduler", "modified", "global_prefs_source_email_hash")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputingSet:
+    """Computing preferences of one place."""
+
+    values: Mapping[str, Number]
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])  #: elements that we do not know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSet:
+    """Project preferences of one place."""
+
+    resource_share: float = 100.0
+    app_ids: frozenset[int] = frozenset()  #: empty: all
+    allow_non_preferred_apps: bool = True
+    allow_beta_work: bool = False
+    no_cpu: bool = False
+    no_cuda: bool = False
+    no_ati: bool = False
+    no_intel_gpu: bool = False
+    max_jobs: int = 0  #: 0: no limit
+    max_cpus: int = 0
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+DEFAULT_COMPUTING = ComputingSet({item.name: item.default for item in COMPUTING_FIELDS})
+MAX_SHARE = 1e6
+MAX_LIMIT = 1_000_000
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+def read_computing(text: str) -> dict[str, ComputingSet]:
+    """Return sets by venue; the empty name is the one for everywhere.  What is no number counts as not given."""
+    return _by_venue(text, _computing_set)
+
+
+def read_project(text: str) -> dict[str, ProjectSet]:
+    """As `read_computing`, of a ``<project_preferences>`` element."""
+    return _by_venue(text, _project_set)
+
+
+def _by_venue(text: str, read: Callable[[str], T]) -> dict[str, T]:
+    found = {"": read(_VENUE.sub("", text))}
+    for name, content in _VENUE.findall(text):
+        if name in VENUES and name not in found:
+            found[name] = read(content)
+    return found
+
+
+def _leaves(content: str) -> list[tuple[str, str]]:
+    return [(name or flag, unescape(value) if name else "1") for name, value, flag in _LEAF.findall(content)]
+
+
+def _computing_set(content: str) -> ComputingSet:
+    values = dict(DEFAULT_COMPUTING.values)
+    kept: dict[str, str] = {}
+    for name, text in _leaves(content):
+        known = _BY_NAME.get(name)
+        if known is not None:
+            value = _number(text, known.low, known.high)
+            if value is not None:
+                values[name] = value != 0 if known.is_switch else value
+        elif name not in _NOT_KEPT and len(kept) < MAX_KEPT:
+            kept[name] = text
+    return ComputingSet(values, kept)
+
+
+def _project_set(content: str) -> ProjectSet:
+    app_ids: set[int] = set()
+    numbers: dict[str, float] = {}
+    kept: dict[str, str] = {}
+    for name, text in _leaves(content):
+        if name == "app_id":
+            value = _number(text, 1, 2**53)
+            if value is not None and len(app_ids) < MAX_APPS:
+                app_ids.add(int(value))
+        elif name in _PROJECT_LIMITS:
+            value = _number(text, 0, _PROJECT_LIMITS[name])
+            if value is not None:
+                numbers[name] = value
+        elif name not in _NOT_KEPT and name != "no_rsc" and len(kept) < MAX_KEPT:
+            kept[name] = text
+    return ProjectSet(
+        resource_share=numbers.get("resource_share", 100.0),
+        app_ids=frozenset(app_ids),
+        allow_non_preferred_apps=numbers.get("allow_non_preferred_apps", 1) != 0,
+        allow_beta_work=numbers.get("allow_beta_work", 0) != 0,
+        no_cpu=numbers.get("no_cpu", 0) != 0,
+        no_cuda=numbers.get("no_cuda", 0) != 0,
+        no_ati=numbers.get("no_ati", 0) != 0,
+        no_intel_gpu=numbers.get("no_intel_gpu", 0) != 0,
+        max_jobs=int(numbers.get("max_jobs", 0)),
+        max_cpus=int(numbers.get("max_cpus", 0)),
+        kept=kept,
+    )
+
+
+_PROJECT_LIMITS: Mapping[str, float] = {
+    "resource_share": MAX_SHARE,
+    "allow_non_preferred_apps": 1e9,
+    "allow_beta_work": 1e9,
+    "no_cpu": 1e9,
+    "no_cuda": 1e9,
+    "no_ati": 1e9,
+    "no_intel_gpu": 1e9,
+    "max_jobs": MAX_LIMIT,
+    "max_cpus": MAX_LIMIT,
+}
+
+
+def _number(text: str, low: float, high: float) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return min(max(value, low), high) if math.isfinite(value) else None
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def write_computing(sets: Mapping[str, ComputingSet], *, source_project: str, mod_time: float) -> str:
+    """Return a ``<global_preferences>`` element; ``mod_time`` (Unix seconds) decides which of two projects' is newer."""
+    head = scalar("source_project", source_project) + f"<mod_time>{mod_time:.6f}</mod_time>\n"
+    return f"<global_preferences>\n{head}{_write_sets(sets, _computing_text)}</global_preferences>"
+
+
+def write_project(sets: Mapping[str, ProjectSet]) -> str:
+    """Return a ``<project_preferences>`` element."""
+    return f"<project_preferences>\n{_write_sets(sets, _project_text)}</project_preferences>"
+
+
+def _write_sets(sets: Mapping[str, T], write: Callable[[T], str]) -> str:
+    venues = "".join(
+        f'<venue name="{name}">\n{write(sets[name])}</venue>\n' for name in VENUES if name in sets
+    )
+    return (write(sets[""]) if "" in sets else "") + venues
+
+
+def _computing_text(item: ComputingSet) -> str:
+    values = "".join(scalar(known.name, item.values[known.name]) for known in COMPUTING_FIELDS)
+    return values + _kept_text(item.kept)
+
+
+def _project_text(item: ProjectSet) -> str:
+    types = ("no_cpu", "no_cuda", "no_ati", "no_intel_gpu")
+    refused = "".join(scalar(name, True) for name in types if getattr(item, name))
+    if item.no_intel_gpu:
+        refused += scalar(
+            "no_rsc", "intel_gpu"
+        )  # how clients are told of types that have no element of their own
+    specific = "".join(scalar("app_id", app_id) for app_id in sorted(item.app_ids))
+    specific += scalar("allow_non_preferred_apps", item.allow_non_preferred_apps)
+    specific += scalar("max_jobs", item.max_jobs) if item.max_jobs else ""
+    specific += scalar("max_cpus", item.max_cpus) if item.max_cpus else ""
+    return (
+        f"{scalar('resource_share', item.resource_share)}{refused}{scalar('allow_beta_work', item.allow_beta_work)}"
+        f"<project_specific>\n{specific}{_kept_text(item.kept)}</project_specific>\n"
+    )
+
+
+def _kept_text(kept: Mapping[str, str]) -> str:
+    return "".join(f"<{name}>{escape(text)}</{name}>\n" for name, text in kept.items())

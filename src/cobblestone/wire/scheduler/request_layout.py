@@ -1,0 +1,367 @@
+"""Where things are in a scheduler request: the blocks and scalars, as text, whatever the layout.
+
+The usual layout (client 7.20.5) is found in one pass, any other with lxml; both give the same `RequestParts`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.text.reader import (
+    Element,
+    Fields,
+    Lenience,
+    LenienceKind,
+    UnusualLayout,
+    cut_verbatim,
+    element_fields,
+    elements,
+    end_of_verbatim,
+    note,
+    parse_unusual,
+    scan_fields,
+)
+
+Item = TypeVar("Item")
+
+ROOT = "scheduler_request"
+MAX_RESULTS = 2000
+MAX_FILES_PER_RESULT = 200
+MAX_TRICKLES = 1000
+MAX_FILE_INFOS = 5000
+MAX_APP_VERSIONS = 1000
+MAX_OTHER_RESULTS = 5000
+MAX_PLATFORMS = 32
+MAX_COPROCS = 64
+
+COPROC_TYPES = {
+    "coproc_cuda": "NVIDIA",
+    "coproc_ati": "ATI",
+    "coproc_intel_gpu": "intel_gpu",
+    "coproc_apple_gpu": "apple_gpu",
+    "coproc": "",
+}
+"""Element names and the type that each stands for; the last one names its type itself."""
+
+FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
+_IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")
+_VERBATIM = (*FREE_TEXTS, *_IGNORED, "msg_from_host", "stderr_out", "error_msg")
+PLAIN_BLOCKS = ("time_stats", "net_stats", "host_info", "disk_usage")
+"""Blocks of scalars whose names occur nowhere else: read together with the scalars at the top."""
+_FLAGS = (
+    "allow_multiple_clients",
+    "sandbox",
+    "dont_send_work",
+    "client_cap_plan_class",
+    "p_vm_extensions_disabled",
+    "wsl_available",
+    "have_opencl",
+)
+
+
+class RequestParts:
+    """A request taken apart; nothing in it has been decoded or converted yet."""
+
+    def __init__(self) -> None:
+        self.top: Fields = {}  #: with those of ``PLAIN_BLOCKS``
+        self.blocks: set[str] = set()  #: which of ``PLAIN_BLOCKS`` there were
+        self.free_texts: dict[str, str] = {}  #: by name, see ``FREE_TEXTS``
+        self.platforms: list[Fields] = []  #: alternates only
+        self.coprocs: list[tuple[str, Fields]] = []
+        self.results: list[tuple[Fields, list[Fields]]] = []
+        self.trickles: list[str] = []
+        self.files: list[Fields] = []
+        self.app_versions: list[tuple[Fields, Fields]] = []
+        self.other_results: list[Fields] | None = None
+        self.in_progress: list[Fields] = []
+        self.results_truncated = False
+        self.trickles_truncated = False
+        self.others_truncated = False
+
+
+def take_apart(body: bytes, notes: list[Lenience]) -> RequestParts:
+    """Find the parts of a request.  Raises RemoteProtocolError for what is no request, or is cut short."""
+    text = body.decode("latin-1")
+    begin = text.find("<scheduler_request>")
+    end = text.rfind("</scheduler_request>")
+    try:
+        if begin < 0 or end < begin:
+            raise UnusualLayout(ROOT)
+        return _Scan(text, notes).request(begin + len(ROOT) + 2, end)
+    except UnusualLayout as unusual:
+        if ROOT not in text:
+            raise RemoteProtocolError(
+                "no <scheduler_request> in the body", reply_hint="No scheduler request was found in it."
+            ) from None
+        if not re.search(r"/\s{0,8}scheduler_request", text[-1000:]):
+            raise RemoteProtocolError(
+                "no </scheduler_request>", reply_hint="The request was cut short."
+            ) from None
+        note(notes, LenienceKind.UNUSUAL_LAYOUT, str(unusual))
+    return _read_tree(text, notes)
+
+
+# -- usual layout ---------------------------------------------------------------------------------------
+
+
+def _opening(*tags: str) -> re.Pattern[str]:
+    return re.compile(f"<({'|'.join(tags)})>")
+
+
+_TOP = _opening(
+    *FREE_TEXTS,
+    *_IGNORED,
+    "alt_platform",
+    "coprocs",
+    "result",
+    "msg_from_host",
+    "file_info",
+    "app_versions",
+    "other_results",
+    "in_progress_results",
+)
+_IN_RESULT = re.compile("<(stderr_out|file_info)>|</result>")
+_IN_FILE = re.compile("<(error_msg)>|</file_info>")
+_COPROC = _opening(*COPROC_TYPES)
+_IN_COPROC = _opening("coproc_opencl", "pci_info")
+
+
+class _Scan:
+    """One pass over a request in the usual layout; every method raises UnusualLayout if it meets another."""
+
+    def __init__(self, text: str, notes: list[Lenience]) -> None:
+        self.text = text
+        self.notes = notes
+
+    def request(self, begin: int, end: int) -> RequestParts:
+        text, parts = self.text, RequestParts()
+        between: list[str] = []
+        position = begin
+        search = _TOP.search
+        while match := search(text, position, end):
+            between.append(text[position : match.start()])
+            tag, inside = match[1], match.end()
+            if tag == "result":
+                stop = self._result(inside, parts)
+            elif tag in _VERBATIM:
+                stop = end_of_verbatim(text, tag, inside)
+                self._free_text(tag, text[inside:stop], parts)
+            elif tag == "file_info":
+                fields, stop = self._file(inside)
+                self._add(parts.files, fields, MAX_FILE_INFOS, tag)
+            else:
+                stop = self._close(tag, inside)
+                self._list(tag, text[inside:stop], parts)
+            position = stop + len(tag) + 3
+        if position > end:
+            raise UnusualLayout(ROOT)
+        between.append(text[position:end])
+        top = "".join(between)
+        at = 0
+        for name in PLAIN_BLOCKS:
+            found = top.find(f"</{name}>", at)
+            if found >= 0:  # in another order than the client's they stay unfound, and the layout is unusual
+                at = found
+                parts.blocks.add(name)
+        parts.top = scan_fields(top, ROOT, parts.blocks)
+        return parts
+
+    def _close(self, tag: str, begin: int) -> int:
+        end = self.text.find(f"</{tag}>", begin)
+        if end < 0:
+            raise UnusualLayout(tag)
+        return end
+
+    def _add(self, target: list[Item], item: Item, limit: int, tag: str) -> bool:
+        """Append within the limit; False beyond it."""
+        if len(target) < limit:
+            target.append(item)
+            return True
+        note(self.notes, LenienceKind.TOO_MANY, tag, f"more than {limit}")
+        return False
+
+    def _free_text(self, tag: str, content: str, parts: RequestParts) -> None:
+        if tag == "msg_from_host":
+            if not self._add(parts.trickles, content, MAX_TRICKLES, tag):
+                parts.trickles_truncated = True
+        elif tag in FREE_TEXTS:
+            parts.free_texts[tag] = content
+
+    def _result(self, begin: int, parts: RequestParts) -> int:
+        """Read one report, whose stderr may hold anything; returns where its closing tag is."""
+        text = self.text
+        between: list[str] = []
+        files: list[Fields] = []
+        stderr = ""
+        position = begin
+        while match := _IN_RESULT.search(text, position):
+            between.append(text[position : match.start()])
+            tag, inside = match[1], match.end()
+            if tag is None:
+                break
+            if tag == "stderr_out":
+                stop = end_of_verbatim(text, tag, inside)
+                stderr = text[inside:stop]
+            else:
+                fields, stop = self._file(inside)
+                self._add(files, fields, MAX_FILES_PER_RESULT, "result/file_info")
+            position = stop + len(tag) + 3
+        if match is None:
+            raise UnusualLayout("result")
+        fields = scan_fields("".join(between), "result")
+        fields["stderr_out"] = stderr
+        if not self._add(parts.results, (fields, files), MAX_RESULTS, "result"):
+            parts.results_truncated = True
+        return match.start()
+
+    def _file(self, begin: int) -> tuple[Fields, int]:
+        """Read a file; returns also where its closing tag is."""
+        text = self.text
+        match = _IN_FILE.search(text, begin)
+        if match is None:
+            raise UnusualLayout("file_info")
+        if match[1] is None:
+            return scan_fields(text[begin : match.start()], "file_info"), match.start()
+        error_end = end_of_verbatim(text, "error_msg", match.end())
+        end = self._close("file_info", error_end)
+        rest = text[begin : match.start()] + text[error_end + len("</error_msg>") : end]
+        fields = scan_fields(rest, "file_info")
+        fields["error_msg"] = text[match.end() : error_end]
+        return fields, end
+
+    def _list(self, tag: str, content: str, parts: RequestParts) -> None:
+        if tag == "alt_platform":
+            self._add(parts.platforms, scan_fields(content, tag), MAX_PLATFORMS, tag)
+        elif tag == "app_versions":
+            blocks, _ = self._blocks(content, "app_version", MAX_APP_VERSIONS)
+            parts.app_versions = [_app_version(block) for block in blocks]
+        elif tag == "other_results":
+            blocks, parts.others_truncated = self._blocks(content, "other_result", MAX_OTHER_RESULTS)
+            parts.other_results = [scan_fields(block, "other_result") for block in blocks]
+        elif tag == "in_progress_results":
+            blocks, _ = self._blocks(content, "ip_result", MAX_OTHER_RESULTS)
+            parts.in_progress = [scan_fields(block, "ip_result") for block in blocks]
+        else:
+            self._coprocs(content, parts)
+
+    def _blocks(self, content: str, tag: str, limit: int) -> tuple[list[str], bool]:
+        """Return the elements of a list, and whether some were dropped."""
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        blocks = content.split(opening)
+        if "<" in blocks[0]:
+            raise UnusualLayout(tag)
+        del blocks[0]
+        truncated = len(blocks) > limit
+        if truncated:
+            note(self.notes, LenienceKind.TOO_MANY, tag, f"more than {limit}")
+            del blocks[limit:]
+        for index, block in enumerate(blocks):
+            inside, closed, rest = block.partition(closing)
+            if not closed or "<" in rest:
+                raise UnusualLayout(tag)
+            blocks[index] = inside
+        return blocks, truncated
+
+    def _coprocs(self, content: str, parts: RequestParts) -> None:
+        position = 0
+        while match := _COPROC.search(content, position):
+            tag = match[1]
+            end = content.find(f"</{tag}>", match.end())
+            if end < 0 or "<" in content[position : match.start()]:
+                raise UnusualLayout(tag)
+            own, opencl = _split_coproc(content[match.end() : end])
+            fields = scan_fields(opencl, "coproc_opencl") | scan_fields(own, tag)
+            self._add(parts.coprocs, (tag, fields), MAX_COPROCS, "coprocs")
+            position = end + len(tag) + 3
+        if "<" in content[position:]:
+            raise UnusualLayout("coprocs")
+
+
+def _split_coproc(block: str) -> tuple[str, str]:
+    """Return the GPU's own elements, and those of its OpenCL part; where the card sits does not matter."""
+    own: list[str] = []
+    opencl = ""
+    position = 0
+    while match := _IN_COPROC.search(block, position):
+        own.append(block[position : match.start()])
+        end = block.find(f"</{match[1]}>", match.end())
+        if end < 0:
+            raise UnusualLayout(match[1])
+        if match[1] == "coproc_opencl":
+            opencl = block[match.end() : end]
+        position = end + len(match[1]) + 3
+    own.append(block[position:])
+    return "".join(own), opencl
+
+
+def _app_version(block: str) -> tuple[Fields, Fields]:
+    before, opened, rest = block.partition("<coproc>")
+    if not opened:
+        return scan_fields(block, "app_version"), {}
+    coproc, _, after = rest.partition("</coproc>")
+    return scan_fields(before + after, "app_version"), scan_fields(coproc, "coproc")
+
+
+# -- any other layout -----------------------------------------------------------------------------------
+
+
+def _read_tree(text: str, notes: list[Lenience]) -> RequestParts:
+    skeleton, pieces = cut_verbatim(text, _VERBATIM)
+    root, repaired = parse_unusual(skeleton, ROOT, _FLAGS, notes)
+    top = element_fields(root)
+
+    def below(parent: Element, tag: str, limit: int) -> tuple[list[Element], bool]:
+        found = list(elements(parent, tag, anywhere=repaired))
+        if len(found) > limit:
+            note(notes, LenienceKind.TOO_MANY, tag, f"more than {limit}")
+        return found[:limit], len(found) > limit
+
+    def in_list(container: str, tag: str, limit: int) -> tuple[list[Element] | None, bool]:
+        lists, _ = below(root, container, 1)
+        return below(lists[0], tag, limit) if lists else (None, False)
+
+    def fields_of(found: Sequence[Element] | None) -> list[Fields]:
+        return [_resolved(element_fields(element), pieces) for element in found or ()]
+
+    parts = RequestParts()
+    parts.top = top
+    parts.free_texts = {tag: pieces[top[tag]] for tag in FREE_TEXTS if top.get(tag) in pieces}
+    for name in PLAIN_BLOCKS:
+        for fields in fields_of(below(root, name, 1)[0]):
+            parts.blocks.add(name)
+            parts.top |= fields
+    parts.platforms = fields_of(below(root, "alt_platform", MAX_PLATFORMS)[0])
+    for tag in COPROC_TYPES:
+        for element in (in_list("coprocs", tag, MAX_COPROCS)[0] or ())[:MAX_COPROCS]:
+            parts.coprocs.append((tag, _child_fields(element, "coproc_opencl") | element_fields(element)))
+    results, parts.results_truncated = below(root, "result", MAX_RESULTS)
+    for fields, element in zip(fields_of(results), results, strict=True):
+        parts.results.append(
+            (fields, fields_of(list(element.iterchildren("file_info"))[:MAX_FILES_PER_RESULT]))
+        )
+    parts.files = fields_of(list(root.iterchildren("file_info"))[:MAX_FILE_INFOS])
+    trickles, parts.trickles_truncated = below(root, "msg_from_host", MAX_TRICKLES)
+    parts.trickles = [pieces.get(element.text or "", "") for element in trickles]
+    versions, _ = in_list("app_versions", "app_version", MAX_APP_VERSIONS)
+    parts.app_versions = [(element_fields(v), _child_fields(v, "coproc")) for v in versions or ()]
+    others, truncated = in_list("other_results", "other_result", MAX_OTHER_RESULTS)
+    parts.other_results = fields_of(others) if others is not None else None
+    # A repaired list may have lost entries, and a job that is not in it would be taken for lost.
+    parts.others_truncated = truncated or repaired
+    parts.in_progress = fields_of(in_list("in_progress_results", "ip_result", MAX_OTHER_RESULTS)[0])
+    return parts
+
+
+def _resolved(fields: Fields, pieces: dict[str, str]) -> Fields:
+    for tag in ("stderr_out", "error_msg"):
+        if tag in fields:
+            fields[tag] = pieces.get(fields[tag], fields[tag])
+    return fields
+
+
+def _child_fields(element: Element, tag: str) -> Fields:
+    child = next(element.iterchildren(tag), None)
+    return element_fields(child) if child is not None else {}

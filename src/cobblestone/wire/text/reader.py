@@ -1,0 +1,593 @@
+"""Tolerant reading of the family's XML-like texts: single elements, blocks of a table's fields, and free texts.
+
+Tolerant reading of the family's XML-like texts.
+
+BOINC's own parser is a tag scanner, and what its clients send is not always XML: a program's stderr is
+copied in as it is, with NULs, with bytes of any encoding, with tags of its own.  So messages are scanned as
+*bytes in a str* (decoded as Latin-1, one character for each byte), free texts are jumped over, and each
+value is decoded on its own:
+
+* `scan_fields` reads blocks in the layout of the family's client.  It is quick, and it notices
+  (`UnusualLayout`) whenever anything but ``<name>text</name>`` is left over.
+* `cut_verbatim` and `parse_unusual` read any other layout with lxml, strictly first, then after repair in
+  recovery mode.  Recovery loses data silently, so it is the last resort and reported as a `Lenience`.
+* `FieldReader` turns scalars into bounded, finite values.
+
+Nothing here takes more than linear time: what comes in may be written to hurt.
+
+Readers of blocks, written out from a table of their fields.
+
+A scheduler request has some 170 scalars, nearly all of them plain.  A call for each takes half of the time of reading one, so the
+reader of a block is one function with the usual case of every field in a row; whatever is not plain goes to `FieldReader`, which
+knows all there is to know of bounds and leniences.
+
+Free texts in a scheduler request: a program's stderr, trickle-up messages, preferences.
+
+They come as bytes in a str, as `xml_reader` describes, and no parser has looked into them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from enum import StrEnum
+from typing import Any, TypeVar, cast
+
+from lxml import etree
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.values import made_of_fields, value
+
+
+class LenienceKind(StrEnum):
+    """Kinds of departures that are tolerated; used as metric labels."""
+
+    BAD_NUMBER = "bad_number"  #: not a number, not finite or out of range; the default was taken
+    CONTROL_CHARACTERS = "control_characters"  #: removed from a text
+    CUT = "cut"  #: a text longer than its bound was shortened
+    DUPLICATE = "duplicate"  #: a second element where one is meant; the first was kept
+    MISSING = "missing"  #: an element that every client sends was absent
+    NAMELESS = "nameless"  #: a block without a usable name was dropped
+    NOT_UTF8 = "not_utf8"  #: read as Latin-1 instead
+    TOO_MANY = "too_many"  #: more elements than the bound; the rest was dropped
+    UNUSUAL_LAYOUT = (
+        "unusual_layout"  #: not the layout of the family's client; read with a general XML parser
+    )
+    RECOVERED = "recovered"  #: not well-formed either; repaired before reading, something may be lost
+
+
+@value(kw_only=True)
+class Lenience:
+    """One tolerated departure: its kind, the element it was found in, and a short detail."""
+
+    kind: LenienceKind
+    where: str
+    detail: str = ""
+
+
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+MAX_UNUSUAL_CHARS = 512 * 1024
+"""Bound of what the general XML parser reads (free texts apart): its tree takes some 100 bytes an element."""
+MAX_BLOCK_CHARS = 256 * 1024
+MAX_PIECES = 20_000
+MAX_TEXT = 1024
+MAX_NAME = 255
+MAX_LENIENCES = 100
+HUGE = 1e18
+"""No quantity of the protocol (bytes, seconds, operations per second) is larger."""
+
+Fields = dict[str, str]
+"""Scalars of one block by element name: bytes in a str, entities not yet resolved."""
+
+Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for this type
+
+WHITE_SPACE = " \t\r\n"
+"""What may be stripped from bytes in a str: `str.strip` alone would also take the last bytes of some UTF-8 letters."""
+
+_SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>", re.ASCII)
+_REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_CONTROL_CODES = [code for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A, 0x0D)]
+_CONTROL_BYTES = bytes(_CONTROL_CODES)
+_CONTROL_CHARACTERS = dict.fromkeys(_CONTROL_CODES)
+_DECLARATION = re.compile(r"<\?xml[^<>]{0,200}\?>")
+_SPACED_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}(\w{1,64})\s{0,8}(/?)\s{0,8}>")
+_STRAY = re.compile(r"&(?!#\d{1,7};|#x[0-9a-fA-F]{1,6};|\w{1,20};)|<(?![/\w!])")
+_CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>", re.ASCII)
+
+
+class UnusualLayout(Exception):
+    """The text is not in the layout of BOINC's client; never leaves the package."""
+
+
+def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = "") -> None:
+    """Record a lenience; a hostile message cannot make the list long."""
+    if len(notes) < MAX_LENIENCES:
+        notes.append(Lenience(kind=kind, where=where, detail=detail[:80].translate(_CONTROL_CHARACTERS)))
+
+
+# -- the usual layout -----------------------------------------------------------------------------------
+
+
+def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
+    """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
+
+    ``wrappers`` are elements that stand around some of them.  Raises UnusualLayout when the block holds any other
+    tag.
+    """
+    if len(block) > MAX_BLOCK_CHARS:
+        raise RemoteProtocolError(
+            f"<{where}> has {len(block)} characters, at most {MAX_BLOCK_CHARS} are read"
+        )
+    found = _SCALAR.findall(block)
+    fields: Fields = dict(found)
+    tags = 2 * len(found)
+    for wrapper in wrappers:
+        if wrapper not in fields:  # an empty one was taken for a scalar
+            tags += 2
+    if block.count("<") != tags:
+        raise UnusualLayout(where)
+    return fields
+
+
+def end_of_verbatim(text: str, tag: str, begin: int) -> int:
+    """Where the closing tag of a free text that starts at ``begin`` is; UnusualLayout if there is none."""
+    end = text.find(f"</{tag}>", begin)
+    if end < 0:
+        raise UnusualLayout(tag)
+    if tag == "stderr_out" and not text[begin:end].rstrip(WHITE_SPACE).endswith("]]>"):
+        # A program may print the closing tag itself: within CDATA only the one behind "]]>" counts, unless
+        # another stderr_out begins before it.
+        if text.find("<![CDATA[", begin, end) < 0:
+            return end
+        another = text.find("<stderr_out>", end)
+        proper = _CDATA_END_OF_STDERR.search(text, end, another if another >= 0 else len(text))
+        if proper:
+            return proper.end() - len("</stderr_out>")
+    return end
+
+
+# -- any other layout -----------------------------------------------------------------------------------
+
+
+def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Cut the contents of the given elements out of a message, so that an XML parser may look at the rest.
+
+    The outermost of two nested ones wins, whatever the inner text looks like.  Returns the message with a
+    number in each such element, and the contents by number.  Raises RemoteProtocolError for a missing
+    closing tag.
+    """
+    pieces: dict[str, str] = {}
+    out: list[str] = []
+    position = 0
+    opening = re.compile(f"<({'|'.join(tags)})>")
+    while match := opening.search(text, position):
+        begin = match.end()
+        try:
+            end = end_of_verbatim(text, match[1], begin)
+        except UnusualLayout:
+            raise RemoteProtocolError(
+                f"<{match[1]}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
+            ) from None
+        if len(pieces) == MAX_PIECES:
+            raise RemoteProtocolError(
+                f"more than {MAX_PIECES} free texts", reply_hint="The request is too long."
+            )
+        key = str(len(pieces))
+        pieces[key] = text[begin:end]
+        out += text[position:begin], key
+        position = end
+    out.append(text[position:])
+    return "".join(out), pieces
+
+
+def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenience]) -> tuple[Element, bool]:
+    """Read a text with lxml; returns the root element and whether the text had to be repaired.
+
+    ``flags`` are the elements for which ``<x/>`` means true.  Raises RemoteProtocolError.
+    """
+    if len(text) > MAX_UNUSUAL_CHARS:
+        raise RemoteProtocolError(
+            f"<{root}> is not in the usual layout, and too long to be read in any other"
+        )
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise RemoteProtocolError("document types and entities are not accepted")
+    text = decode(text, root, notes).translate(_CONTROL_CHARACTERS)
+    text = _SPACED_TAG.sub(r"<\1\2\3>", _DECLARATION.sub("", text))
+    text = re.sub(rf"<({'|'.join(flags)})/>", r"<\1>1</\1>", text)
+    repaired = False
+    try:
+        tree = _parse(text, recover=False)
+    except etree.XMLSyntaxError as error:
+        repaired = True
+        note(notes, LenienceKind.RECOVERED, root, str(error))
+        try:
+            tree = _parse(_repair(text), recover=True)
+        except etree.XMLSyntaxError:
+            tree = None
+    if tree is not None and tree.tag != root:
+        tree = next(tree.iter(root), None)
+    if tree is None:
+        raise RemoteProtocolError(f"no <{root}> could be read")
+    return tree, repaired
+
+
+def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.XMLParser:
+    """Return a parser for XML from anybody: no entities, document types, network or huge trees; comments are left out."""
+    return etree.XMLParser(
+        encoding=encoding,
+        recover=recover,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+
+
+def _parse(text: str, *, recover: bool) -> Element | None:
+    parser = safe_parser(encoding="utf-8", recover=recover)
+    return etree.fromstring(text.encode(), parser)
+
+
+def _repair(text: str) -> str:
+    """Escape stray ``&`` and ``<``, and resolve numeric references: lxml gives back invalid UTF-8 for surrogates."""
+    text = _STRAY.sub(lambda match: "&amp;" if match.group() == "&" else "&lt;", text)
+    return _REFERENCE.sub(_resolve_number, text).translate(_CONTROL_CHARACTERS)
+
+
+def _resolve_number(match: re.Match[str]) -> str:
+    character = _resolve(match)
+    return match.group() if character in "<>&\"'" else character
+
+
+def element_fields(element: Element) -> Fields:
+    """Return the scalars directly below an element, in the same form as `scan_fields` gives them."""
+    return {
+        child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
+        for child in element
+        if isinstance(child.tag, str) and not len(child)
+    }
+
+
+def elements(root: Element, tag: str, *, anywhere: bool) -> Iterator[Element]:
+    """Elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
+    return root.iter(tag) if anywhere else root.iterchildren(tag)
+
+
+# -- values ---------------------------------------------------------------------------------------------
+
+
+def decode(text: str, where: str, notes: list[Lenience]) -> str:
+    """Turn bytes in a str into characters: UTF-8, else Latin-1, which old clients write."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        note(notes, LenienceKind.NOT_UTF8, where)
+        return text
+
+
+def strip_control_bytes(data: bytes) -> bytes:
+    """Remove control characters except tab and line ends; databases and XML refuse them."""
+    return data.translate(None, _CONTROL_BYTES)
+
+
+def unescape(text: str) -> str:
+    """Resolve the five named entities and numeric references; leave everything else alone."""
+    return _REFERENCE.sub(_resolve, text) if "&" in text else text
+
+
+def _resolve(match: re.Match[str]) -> str:
+    decimal, hexadecimal, name = match.groups()
+    if name:
+        return _ENTITIES[name]
+    code = int(decimal) if decimal else int(hexadecimal, 16)
+    # Surrogates are not characters: they could not be encoded again.
+    return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
+
+
+class FieldReader:
+    """Turns the scalars of one block into bounded values, and notes what could not be taken as it was."""
+
+    __slots__ = ("fields", "notes", "where")
+
+    def __init__(self, fields: Fields, where: str, notes: list[Lenience]) -> None:
+        self.fields = fields
+        self.where = where
+        self.notes = notes
+
+    def number(self, name: str, default: float = 0.0, low: float = 0.0, high: float = HUGE) -> float:
+        """Return a finite number within the bounds, else the default."""
+        value = self.fields.get(name)
+        if value is None:
+            return default
+        try:
+            number = float(value)
+            if low <= number <= high:  # false for NaN
+                return number
+        except ValueError:
+            pass
+        note(self.notes, LenienceKind.BAD_NUMBER, f"{self.where}/{name}", value)
+        return default
+
+    def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
+        """Return a whole number within the bounds, else the default; a fraction is cut off, as C does."""
+        value = self.fields.get(name)
+        if value is None:
+            return default
+        try:
+            number = float(value)
+            if low <= number <= high:
+                return int(number)
+        except ValueError:
+            pass
+        note(self.notes, LenienceKind.BAD_NUMBER, f"{self.where}/{name}", value)
+        return default
+
+    def flag(self, name: str) -> bool:
+        """Return True for a number other than 0; absence and the empty text are false."""
+        value = self.fields.get(name)
+        if value is None or value == "0" or not value.strip():
+            return False
+        return self.integer(name, low=-(2**31)) != 0
+
+    def text(self, name: str, limit: int = MAX_TEXT) -> str:
+        """Return a text on one line, at most ``limit`` characters long."""
+        value = self.fields.get(name)
+        if not value:
+            return ""
+        if not value.isascii():
+            value = decode(value, f"{self.where}/{name}", self.notes)
+        if "&" in value:
+            value = unescape(value)
+        if not value.isprintable():
+            value = self._clean(name, value)
+        if len(value) > limit:
+            note(self.notes, LenienceKind.CUT, f"{self.where}/{name}", f"{len(value)} characters")
+            value = value[:limit]
+        return value
+
+    def name(self, name: str = "name") -> str:
+        """Return a name, or the empty text for one that is too long to be anything we gave out."""
+        value = self.text(name).strip()
+        return value if len(value) <= MAX_NAME else ""
+
+    def _clean(self, name: str, value: str) -> str:
+        cleaned = value.translate(_CONTROL_CHARACTERS)
+        if cleaned != value:
+            note(self.notes, LenienceKind.CONTROL_CHARACTERS, f"{self.where}/{name}")
+        return " ".join(cleaned.split()) if "\n" in cleaned or "\r" in cleaned else cleaned
+
+
+def client_version(reader: FieldReader) -> int:
+    """Return the client's version, 10000 * major + 100 * minor + release; 0 if it does not say."""
+    major = reader.integer("core_client_major_version", high=9999)
+    minor = reader.integer("core_client_minor_version", high=99)
+    return 10000 * major + 100 * minor + reader.integer("core_client_release", high=99)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """See `FieldReader.number`."""
+
+    default: float = 0.0
+    low: float = 0.0
+    high: float = HUGE
+    element: str = ""  #: empty: named like the field
+
+    def lines(self, element: str, target: str) -> list[str]:
+        """Return what sets ``target`` to the value of ``text``."""
+        return _bounded(self, element, target, usual="number", else_by="reader.number")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """See `FieldReader.integer`."""
+
+    default: int = 0
+    low: int = 0
+    high: int = 2**31 - 1
+    element: str = ""
+
+    def lines(self, element: str, target: str) -> list[str]:
+        """See `Number.lines`."""
+        return _bounded(self, element, target, usual="int(number)", else_by="reader.integer")
+
+
+def _bounded(kind: Number | Whole, element: str, target: str, *, usual: str, else_by: str) -> list[str]:
+    call = f"{else_by}({element!r}, {kind.default!r}, {kind.low!r}, {kind.high!r})"
+    return [
+        "if text is None:",
+        f"    {target} = {kind.default!r}",
+        "else:",
+        "    try:",
+        "        number = float(text)",
+        "    except ValueError:",
+        "        number = nan",
+        f"    {target} = {usual} if {kind.low!r} <= number <= {kind.high!r} else {call}",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagField:
+    """See `FieldReader.flag`."""
+
+    element: str = ""
+
+    def lines(self, element: str, target: str) -> list[str]:
+        """See `Number.lines`."""
+        return [f"{target} = text is not None and text != '0' and (text == '1' or reader.flag({element!r}))"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """See `FieldReader.text`."""
+
+    limit: int = MAX_TEXT
+    element: str = ""
+
+    def lines(self, element: str, target: str) -> list[str]:
+        """See `Number.lines`."""
+        return [
+            f"if text is None or len(text) <= {self.limit} and text.isascii() and text.isprintable() and '&' not in text:",
+            f"    {target} = text or ''",
+            "else:",
+            f"    {target} = reader.text({element!r}, {self.limit})",
+        ]
+
+
+Kind = Number | Whole | FlagField | Text
+
+
+def block_reader(cls: type[T], table: Mapping[str, Kind]) -> Callable[..., T]:
+    """Return the reader of a `value` of which the fields in ``table`` are scalars of one block.
+
+    It takes a `FieldReader`, and the other fields by name, as far as they have no defaults.
+    """
+    known = {each.name: each for each in fields(cast("Any", cls))}
+    unknown = table.keys() - known.keys()
+    if unknown or not made_of_fields(cls):
+        raise TypeError(
+            f"{cls.__name__} is no plain value with {', '.join(sorted(unknown)) or 'such fields'}"
+        )
+    scope: dict[str, Any] = {"new": object.__new__, "cls": cls, "nan": float("nan")}
+    given: list[str] = []
+    lines: list[str] = []
+    for name, each in known.items():
+        if name not in table:
+            scope[f"default_{name}"] = each.default
+            given.append(name if each.default is MISSING else f"{name}=default_{name}")
+            lines.append(f"made.{name} = {name}")
+    for name, kind in table.items():
+        element = kind.element or name
+        lines += [f"text = get({element!r})", *kind.lines(element, f"made.{name}")]
+    head = f"def read(reader{', *, ' if given else ''}{', '.join(given)}):"
+    source = [head, "get = reader.fields.get", "made = new(cls)", *lines, "return made"]
+    exec("\n    ".join(source), scope)  # noqa: S102  # names of our own classes' fields, nothing else
+    return scope["read"]
+
+
+MAX_STDERR = 64 * 1024
+MAX_ERROR_MESSAGE = 8 * 1024
+MAX_TRICKLE = 64 * 1024
+MAX_VERBATIM = 64 * 1024
+
+_HIGH_BYTE = re.compile(r"&#(1(?:2[89]|[3-9]\d)|2(?:[0-4]\d|5[0-5]));")
+_CLIENT_VERSION = re.compile(r"\s*<core_client_version>[^<]{0,40}</core_client_version>\s*", re.ASCII)
+_RESULT_NAME = re.compile(r"\s*<result_name>([^<]{0,300})</result_name>", re.ASCII)
+_TIME = re.compile(r"\s*<time>([^<]{0,40})</time>[ \t]*\n?", re.ASCII)
+
+
+@value()
+class Stderr:
+    """The parts of ``<stderr_out>``."""
+
+    program: str = ""  #: what the program wrote, its last part
+    message: str = ""  #: what the client adds in case of failure
+
+
+def read_stderr(text: str, notes: list[Lenience]) -> Stderr:
+    """Split ``<stderr_out>`` into the program's text and the client's message.
+
+    The client writes bytes from 128 up as decimal references, one for each byte (seen with 7.20.5: the two
+    bytes of an e with acute accent arrive as ``&#195;&#169;``), everything else as it is.  The message may
+    stand before or behind the program's text.
+    """
+    version = _CLIENT_VERSION.match(text)
+    if version:
+        text = text[version.end() :]
+    text = text.strip(WHITE_SPACE).removeprefix("<![CDATA[").removesuffix("]]>")
+    head, opened, rest = text.partition("<stderr_txt>")
+    if not opened:
+        if "<message>" in head:
+            return Stderr(message=_message(head, "", notes))
+        return Stderr(program=_program_text(head, notes))
+    program, closed, tail = rest.rpartition("</stderr_txt>")
+    if not closed:
+        program, tail = rest, ""
+    return Stderr(program=_program_text(program, notes), message=_message(head, tail, notes))
+
+
+def _message(head: str, tail: str, notes: list[Lenience]) -> str:
+    text = "\n".join(part for part in (_inside_message(head), _inside_message(tail)) if part)
+    if len(text) > MAX_ERROR_MESSAGE:
+        note(notes, LenienceKind.CUT, "stderr_out/message", f"{len(text)} bytes")
+        text = text[:MAX_ERROR_MESSAGE]
+    return _characters(text)
+
+
+def _inside_message(text: str) -> str:
+    _, opened, rest = text.partition("<message>")
+    return rest.rpartition("</message>")[0].strip(WHITE_SPACE) if opened else ""
+
+
+def _program_text(text: str, notes: list[Lenience]) -> str:
+    text = text.strip("\r\n")
+    if len(text) > MAX_STDERR:
+        note(notes, LenienceKind.CUT, "stderr_out", f"{len(text)} bytes")
+        text = text[-MAX_STDERR:]
+    return _characters(text)
+
+
+def _characters(text: str) -> str:
+    if "&#" in text:
+        text = _HIGH_BYTE.sub(lambda match: chr(int(match[1])), text)
+    # Not `decode`: a stderr may hold several encodings, and Latin-1 would garble its good parts.
+    return strip_control_bytes(text.encode("latin-1")).decode("utf-8", "replace")
+
+
+@value()
+class TrickleParts:
+    """The parts of ``<msg_from_host>``."""
+
+    result_name: str
+    time: str
+    variety: str
+    text: str
+
+
+def read_trickle(text: str, notes: list[Lenience]) -> TrickleParts:
+    """Split a trickle-up message: the client's header, the variety, and the program's text, verbatim."""
+    result_name = time = ""
+    if match := _RESULT_NAME.match(text):
+        result_name, text = match[1], text[match.end() :]
+    if match := _TIME.match(text):
+        time, text = match[1], text[match.end() :]
+    before, opened, rest = text.partition("<variety>")
+    variety, closed, after = rest.partition("</variety>")
+    if opened and closed:
+        text = before.rstrip(" \t") + after.lstrip(" \t").removeprefix("\n")
+    else:
+        variety = ""
+    if len(text) > MAX_TRICKLE:
+        note(notes, LenienceKind.CUT, "msg_from_host", f"{len(text)} bytes")
+        text = text[:MAX_TRICKLE]
+    return TrickleParts(
+        result_name=_scalar(result_name, notes),
+        time=time,
+        variety=_scalar(variety[:300], notes),
+        text=_clean(text, "msg_from_host", notes).strip("\r\n").rstrip(),
+    )
+
+
+def _scalar(text: str, notes: list[Lenience]) -> str:
+    return unescape(_clean(text, "msg_from_host", notes)).strip()
+
+
+def read_verbatim(text: str, where: str, notes: list[Lenience]) -> str:
+    """Any other free text, bounded and without control characters."""
+    if len(text) > MAX_VERBATIM:
+        note(notes, LenienceKind.CUT, where, f"{len(text)} bytes")
+        text = text[:MAX_VERBATIM]
+    return _clean(text, where, notes).strip()
+
+
+def _clean(text: str, where: str, notes: list[Lenience]) -> str:
+    return decode(strip_control_bytes(text.encode("latin-1")).decode("latin-1"), where, notes)

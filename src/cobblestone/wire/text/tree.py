@@ -1,0 +1,173 @@
+"""A tolerant reader of what servers and programs of the family write: a tree of tags over the text itself.
+
+The family reads tag by tag, so much of what it writes is not XML: raw HTML in messages, bare ``&`` in addresses, bytes of any
+encoding.  Here a closing tag closes the nearest open element of its name, one that closes nothing is passed over, and
+elements whose content is not ours to read (`verbatim`) are jumped over.  Texts stay as they came, bytes in a str as
+`xml_reader` describes them; `FieldReader` turns them into bounded values.  Reading takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.text.reader import WHITE_SPACE, FieldReader, Fields, Lenience
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_TAGS = 2_000_000
+MAX_DEPTH = 40
+
+_TAG = re.compile(
+    # Most elements hold no other ones: each is one match.
+    r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*)</(?P=leaf)>"
+    r"|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
+    r"|<!--.*?(?:-->|\Z)"
+    r"|<\?[^>]*>"
+    r"|</\s*(?P<close>\w{1,64})\s*>"
+    r"|<(?P<open>\w{1,64})(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>",
+    re.DOTALL | re.ASCII,
+)
+
+
+class Node:
+    """One element: its children, and where its content lies in the text."""
+
+    __slots__ = ("attributes", "begin", "cdata", "children", "end", "source", "tag")
+
+    def __init__(self, source: str, tag: str, begin: int, end: int, attributes: str = "") -> None:
+        self.source = source
+        self.tag = tag
+        self.begin = begin
+        self.end = end
+        self.attributes = attributes
+        self.children: list[Node] = []
+        self.cdata = False
+
+    @property
+    def raw(self) -> str:
+        """The content as it stands in the text."""
+        return self.source[self.begin : self.end]
+
+    @property
+    def text(self) -> str:
+        """The content as a scalar: CDATA escaped, white space at the ends removed; of an empty element ``1``."""
+        raw = self.raw
+        if self.cdata:
+            raw = _TAG.sub(_escaped, raw)
+        return raw.strip(WHITE_SPACE)
+
+    def all(self, tag: str) -> Iterator[Node]:
+        """Children of that name."""
+        return (child for child in self.children if child.tag == tag)
+
+    def find(self, tag: str) -> Node | None:
+        """Return the last child of that name: as in the family's parser, the last of several wins."""
+        return next((child for child in reversed(self.children) if child.tag == tag), None)
+
+    def has(self, tag: str) -> bool:
+        """Return whether there is a child of that name."""
+        return any(child.tag == tag for child in self.children)
+
+    def fields(self) -> Fields:
+        """Return the children that hold no elements themselves; an empty element counts as a flag that is set."""
+        found: Fields = {}
+        for child in self.children:
+            if child.children:
+                continue
+            if child.begin == child.end:
+                found[child.tag] = "1" if child.attributes == "/" else ""
+            elif child.cdata:
+                found[child.tag] = child.text
+            else:  # nearly all, hence without the properties
+                found[child.tag] = child.source[child.begin : child.end].strip(WHITE_SPACE)
+        return found
+
+    def reader(self, notes: list[Lenience]) -> FieldReader:
+        """Return a reader of bounded values from `fields`."""
+        return FieldReader(self.fields(), self.tag, notes)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    content = match["cdata"]
+    if content is None:
+        return match["value"] or ""
+    return content.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def read_tree(body: bytes, root: str, verbatim: Collection[str] = (), *, max_bytes: int = MAX_BYTES) -> Node:
+    """Read the first element of that name.
+
+    Raises:
+        RemoteProtocolError: there is none, it does not end, or it is too long, too deep or too full to be genuine.
+    """
+    if len(body) > max_bytes:
+        raise RemoteProtocolError(f"<{root}> has {len(body)} bytes; at most {max_bytes} are read")
+    source = body.decode("latin-1")
+    start = re.search(rf"<{root}(?:\s[^<>]*)?(/?)>", source)
+    if start is None:
+        raise RemoteProtocolError(f"there is no <{root}> in the {len(body)} bytes: {source[:80]!r}")
+    top = Node(source, root, start.end(), start.end())
+    if start[1]:
+        return top
+    return _Reader(source, frozenset(verbatim)).read(top)
+
+
+class _Reader:
+    def __init__(self, source: str, verbatim: frozenset[str]) -> None:
+        self.source = source
+        self.verbatim = verbatim
+        self.stack: list[Node] = []
+
+    def read(self, top: Node) -> Node:
+        self.stack = stack = [top]
+        source, search, verbatim = self.source, _TAG.search, self.verbatim
+        position, tags = top.begin, 0
+        while match := search(source, position):
+            position = match.end()
+            kind = match.lastgroup  # of the groups that took part the last one
+            tags += 2 if kind == "value" else 1
+            if tags > MAX_TAGS:
+                raise RemoteProtocolError(f"<{top.tag}> holds more than {MAX_TAGS} tags")
+            if kind == "value":  # nearly all, hence here
+                tag = match[1]
+                if len(stack) >= MAX_DEPTH and tag not in verbatim:
+                    raise RemoteProtocolError(f"<{tag}> lies more than {MAX_DEPTH} elements deep")
+                stack[-1].children.append(Node(source, tag, *match.span(2)))
+            elif kind == "empty":
+                position = self._opened(match)
+            elif kind == "close":
+                self._closed(match)
+                if not stack:
+                    return top
+            elif kind == "cdata":
+                stack[-1].cdata = True
+        raise RemoteProtocolError(f"<{top.tag}> does not end: the text was cut short")
+
+    def _opened(self, match: re.Match[str]) -> int:
+        tag, position = match["open"], match.end()
+        node = Node(self.source, tag, position, position, match["attributes"] or "")
+        self.stack[-1].children.append(node)
+        if match["empty"]:
+            node.attributes = "/"
+        elif tag in self.verbatim:
+            end = self.source.find(f"</{tag}>", position)
+            if end < 0:
+                raise RemoteProtocolError(f"<{tag}> does not end: the text was cut short")
+            node.end = end
+            node.cdata = "<![CDATA[" in node.raw
+            return end + len(tag) + 3
+        else:
+            if len(self.stack) >= MAX_DEPTH:
+                raise RemoteProtocolError(f"<{tag}> lies more than {MAX_DEPTH} elements deep")
+            self.stack.append(node)
+        return position
+
+    def _closed(self, match: re.Match[str]) -> None:
+        tag = match["close"]
+        for depth in range(len(self.stack) - 1, -1, -1):
+            if self.stack[depth].tag == tag:
+                for node in self.stack[depth:]:
+                    node.end = match.start()
+                del self.stack[depth:]
+                return
