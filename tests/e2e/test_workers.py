@@ -153,11 +153,11 @@ def test_a_function_that_ends_its_process_fails_alone(workers: Workers, how: str
 
 def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
-    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+    workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
 
     async def play() -> None:
         await workers.call(sleep, 0)
-        slow = [asyncio.create_task(workers.call(sleep, 60)) for _ in range(3)]
+        slow = [asyncio.create_task(workers.call(sleep, 600)) for _ in range(3)]
         await asyncio.sleep(0.1)
         quick = [asyncio.create_task(workers.call(sleep, 0.01)) for _ in range(10)]
         await asyncio.gather(*quick)
@@ -170,12 +170,12 @@ def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeyp
 
 def test_many_slow_calls_of_an_app_do_not_hold_up_those_of_another(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
-    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+    workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
     begun: list[int] = []
 
     async def play() -> None:
         slow = [
-            asyncio.create_task(workers.call(sleep, 60, app="stuck", before=partial(begun.append, n)))
+            asyncio.create_task(workers.call(sleep, 600, app="stuck", before=partial(begun.append, n)))
             for n in range(30)
         ]
         await asyncio.sleep(0)
