@@ -170,7 +170,7 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 @pytest.fixture
 def kills(pytestconfig: pytest.Config) -> int:
     """How often to kill what is killed again and again: a few times in `make test`, a hundred times at night."""
-    return int(pytestconfig.getoption("--kills"))
+    return int(str(pytestconfig.getoption("--kills")))
 
 
 @pytest.fixture(scope="session")
