@@ -15,15 +15,17 @@ export PYTHON
 
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
-SLOW := tests/conformance tests/integration tests/browser
-# What a client or server may do depends on who starts it: these are about root, or run as root besides.
-ROOT := tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py
+SLOW := tests/programs tests/conformance tests/integration tests/browser
+# What a client or server may do depends on who starts it: these have tests of root alone, or run as root besides.
+ROOT = $(sort $(shell grep -rl 'mark\.root' tests --include='test_*.py') \
+	tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py)
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
+# Kill a client or server again and again, --kills=N times.
+KILLS := tests/e2e/test_client_killed.py tests/e2e/test_kill.py tests/e2e/test_own_client.py tests/e2e/test_several_processes.py
+# Neighbours share databases, browsers and compiled code, so each worker begins with a half and takes from the other at the end.
+TWO := -n 2 --dist worksteal
 # These wait for clients most of the time, so several run side by side.
-E2E := -n 4 tests/e2e
-# Real clients, databases and browsers keep time limits of their own, which a busy machine can miss: what failed beside others
-# is tried once more alone. A test that fails twice fails; both attempts are printed.
-AGAIN := --last-failed --last-failed-no-failures none
+E2E := -n 4 --dist worksteal tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-root nightly bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
@@ -37,29 +39,22 @@ demo: ## a whole project in minutes: server, two BOINC clients, a real computati
 
 check: ## what to run before each commit: style, types, architecture, quick tests; under 3 minutes
 	@tools/setup.sh check
-	@$(MAKE) --no-print-directory static
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS) $(QUICK)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 quick static
 
-test: ## everything: check, and the tests with real clients, databases and browsers
+# Clients and servers that wait have time limits; what only computes takes the processors that they leave.
+test: ## everything: check, and the tests with real clients, databases and browsers; a quarter of an hour
 	@tools/setup.sh test
-	@status=0; \
-	$(MAKE) --no-print-directory --keep-going static || status=1; \
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS) $(QUICK) || status=1; \
-	for tests in "-n 2 $(SLOW)" "$(E2E)"; do \
-		$(BIN)/pytest $(PYTEST_ARGS) $$tests || $(BIN)/pytest $(PYTEST_ARGS) $(AGAIN) $(SLOW) tests/e2e || status=1; \
-	done; \
-	exit $$status
+	@$(MAKE) --no-print-directory --keep-going --jobs 3 GIVING_WAY="nice -n 10" clients-at-work quick-and-slow static
 
 test-root: ## the few tests that need root, or that root passes differently (by sudo, where you are not root)
 	@tools/setup.sh test
-	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -m root $(QUICK) $(SLOW) tests/e2e
-	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) -n 2 $(ROOT)
+	$(SUDO) env PYTHONDONTWRITEBYTECODE=1 CI="$(CI)" $(BIN)/pytest -p no:cacheprovider $(PYTEST_ARGS) $(TWO) $(ROOT)
 
-nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, a client killed 100 times, every Python
+nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, clients and servers killed 100 times, every Python
 	@tools/setup.sh test
 	@status=0; \
-	$(BIN)/pytest -n 2 --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/conformance tests/integration || status=1; \
-	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) tests/e2e/test_client_killed.py || status=1; \
+	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/programs tests/conformance tests/integration || status=1; \
+	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) $(KILLS) || status=1; \
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status
 
@@ -76,21 +71,28 @@ docs: ## build the documentation site; `cobblestone docs` shows it
 
 coverage: ## run the tests without clients, and say which lines none of them reached
 	@tools/setup.sh test
-	$(BIN)/pytest -n 2 --cov --cov-report term --cov-report html:coverage $(PYTEST_ARGS) $(QUICK) $(SLOW)
+	$(BIN)/pytest $(TWO) --cov --cov-report term --cov-report html:coverage $(PYTEST_ARGS) $(QUICK) $(SLOW)
 
-static: ruff-check ruff-format lint-imports pyright unused
+static: pyright ruff-check ruff-format lint-imports unused
 
-.PHONY: ruff-check ruff-format lint-imports pyright unused
+.PHONY: clients-at-work quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
+quick:
+	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK)
+quick-and-slow:
+	$(GIVING_WAY) $(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW)
+clients-at-work:
+	@echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E)  # its output comes at its end"
+	@output=$$(mktemp); $(BIN)/pytest $(PYTEST_ARGS) $(E2E) >$$output 2>&1; status=$$?; cat $$output; rm $$output; exit $$status
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:
 	$(BIN)/ruff format --check --quiet
 lint-imports:
-	$(BIN)/lint-imports --no-logo
+	$(GIVING_WAY) $(BIN)/lint-imports --no-logo
 pyright:
-	$(BIN)/pyright
+	$(GIVING_WAY) $(BIN)/pyright
 unused:
-	$(BIN)/python tools/unused.py
+	$(GIVING_WAY) $(BIN)/python tools/unused.py
 
 format: ## put the code into shape
 	@tools/setup.sh check

@@ -1,7 +1,7 @@
 """What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
 
 Options: ``--hypothesis-profile=nightly`` searches for hours, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
-integration tests on PostgreSQL too, ``--kills=100`` kills the client that often.
+integration tests on PostgreSQL too, ``--kills=100`` kills clients and servers that often.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import argon2
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.helpers.effort import MANY
 from tests.helpers.postgres_server import PostgresServer
 
+from cobblestone.service import passwords
+
 TESTS = Path(__file__).parent
 
 #: A test that runs longer hangs; by folder, in seconds.
-TIMEOUTS = {"unit": 60, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
+TIMEOUTS = {"unit": 120, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
 MARKED_FOLDERS = ("e2e", "browser", "bench")
 
 
@@ -60,6 +63,11 @@ scrub_environment()
 # A shell's background job ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Tests hash many passwords, so in this process that is cheap.  What a password costs in earnest: tests/unit/test_passwords.py.
+
+passwords.HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 # Nothing outside this machine is asked for anything.
@@ -100,7 +108,7 @@ sys.addaudithook(refuse_the_network)
 ON_A_BUILD_SERVICE = os.environ.get("CI", "") not in ("", "0", "false")
 
 settings.register_profile(
-    "ci", max_examples=50, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
+    "ci", max_examples=25, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
 )
 # In full, since Hypothesis begins with other settings on a build service; there, too, each night is another one.
 settings.register_profile(
@@ -127,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-database", action="store_true", help="run all integration tests on PostgreSQL too"
     )
-    parser.addoption("--kills", default=15, type=int, help="how often the client that is killed is killed")
+    parser.addoption("--kills", default=10, type=int, help="how often a client or server is killed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
@@ -157,6 +165,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A source of chance that depends on the printed seed and the test's name only."""
     return random.Random(f"{request.config.option.hypothesis_seed} {request.node.nodeid}")
+
+
+@pytest.fixture
+def kills(pytestconfig: pytest.Config) -> int:
+    """How often to kill what is killed again and again: a few times in `make test`, a hundred times at night."""
+    return int(str(pytestconfig.getoption("--kills")))
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 import pytest
+from tests.helpers.command_line import run_here
 from tests.helpers.faulty_proxy import FaultyProxy
 from tests.helpers.nginx import Nginx
 
@@ -24,6 +29,20 @@ from cobblestone.store.engine.database import Store
 from cobblestone.wire.project.account import passwd_hash
 
 PASSWORD = "a long password"
+TEMPLATE_PORT = 18765
+TEMPLATE_URL = f"http://127.0.0.1:{TEMPLATE_PORT}/"
+
+
+@cache
+def empty_project() -> Path:
+    """A project as `cobblestone project create` makes it, to be copied: that takes seconds, mostly for the database."""
+    folder = Path(tempfile.mkdtemp(prefix="cobblestone-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    place = folder / "project"
+    run_here(
+        "project", "create", str(place), "--url", TEMPLATE_URL, "--port", str(TEMPLATE_PORT), "--name", "E2E"
+    )
+    return place
 
 
 class Volunteer(Protocol):
@@ -53,18 +72,9 @@ class LiveProject:
         in_front = self.proxy or self.nginx
         self.url = f"http://127.0.0.1:{in_front.port if in_front else self.port}/"
         self.clients: list[StockClient] = []
-        self.cli(
-            "project",
-            "create",
-            str(self.folder),
-            "--url",
-            self.url,
-            "--port",
-            str(self.port),
-            "--name",
-            "E2E",
-        )
+        shutil.copytree(empty_project(), self.folder)
         text = (self.folder / "cobblestone.toml").read_text()
+        text = text.replace(TEMPLATE_URL, self.url).replace(str(TEMPLATE_PORT), str(self.port))
         for key, value in (settings or {}).items():
             text, n = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
             assert n == 1, key
@@ -81,13 +91,15 @@ class LiveProject:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cobblestone", "run", str(self.folder)], stdout=log, stderr=log
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while time.monotonic() < end:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200:
                     return
             assert self.process.poll() is None, self.log()
             time.sleep(0.05)
+        self.process.kill()
+        self.process.wait()
         raise AssertionError("the server does not start: " + self.log())
 
     def log(self) -> str:
@@ -107,12 +119,7 @@ class LiveProject:
         assert "Traceback" not in self.log(), self.log()
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "cobblestone", *arguments], capture_output=True, text=True, timeout=120
-        )
-        if check:
-            assert done.returncode == 0, done.stdout + done.stderr
-        return done
+        return run_here(*arguments, check=check)
 
     # -- content ------------------------------------------------------------------------------------------
 

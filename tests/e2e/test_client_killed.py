@@ -29,17 +29,16 @@ def living(data_dir: Path) -> set[int]:
 
 @pytest.mark.parametrize("bubblewrap", ["always", "never"])
 def test_kills_at_random_moments_lose_nothing(
-    tmp_path: Path, rng: random.Random, pytestconfig: pytest.Config, bubblewrap: str
+    tmp_path: Path, rng: random.Random, kills: int, bubblewrap: str
 ) -> None:
-    wanted = int(str(pytestconfig.getoption("--kills")))
-    steps = STEPS_PER_KILL * wanted
+    steps = STEPS_PER_KILL * kills
     open_to_other_accounts(tmp_path)
     folder = tmp_path / "home of Jürgen"
     folder.mkdir()
     command = [sys.executable, "-m", "tests.helpers.client_daemon", str(folder), bubblewrap, str(steps)]
     root = Path(__file__).parents[2]
-    kills = outlived = 0
-    for _ in range(wanted):
+    killed = outlived = 0
+    for _ in range(kills):
         with (folder / "log").open("ab") as log:
             daemon = subprocess.Popen(command, cwd=root, stderr=log)
         try:
@@ -48,7 +47,7 @@ def test_kills_at_random_moments_lose_nothing(
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-            kills += 1
+            killed += 1
         if bubblewrap == "always":  # the system ends the sandboxes; without them the next start does
             deadline = time.monotonic() + 10
             while living(folder / "data") and time.monotonic() < deadline:
@@ -56,10 +55,10 @@ def test_kills_at_random_moments_lose_nothing(
             outlived += bool(living(folder / "data"))
     with (folder / "log").open("ab") as log:
         last = subprocess.run(command, cwd=root, stderr=log, timeout=90 + steps)
-    print(f"{kills} kills, {outlived} of them outlived by jobs")
+    print(f"{killed} kills, {outlived} of them outlived by jobs")
     # Bubblewrap asks the system to end it with its parent. Where the client dies before that, its next start ends the job.
-    assert outlived <= wanted / 10
-    assert kills > wanted / 5, "the jobs were done before they could be interrupted"
+    assert outlived <= kills / 10
+    assert killed > kills / 5, "the jobs were done before they could be interrupted"
     assert last.returncode == 0, (folder / "log").read_text()
     assert sorted((folder / "done").read_text().split()) == sorted(JOBS)
     assert not living(folder / "data")

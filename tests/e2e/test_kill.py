@@ -18,7 +18,6 @@ from tests.helpers.server_process import RemoteWorld, Server
 from cobblestone.demo.stock_client import free_port
 from cobblestone.store.engine.database import Store
 
-ROUNDS = 50
 N_JOBS = 60
 
 
@@ -36,13 +35,13 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
 
 @pytest.mark.timeout(900)
 def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    project: tuple[Server, list[str]], rng: random.Random
+    project: tuple[Server, list[str]], rng: random.Random, kills: int
 ):
     server, users = project
     acknowledged: set[str] = set()
     remote = RemoteWorld(server.url)
     hosts = [SimHost(remote, user, f"{number:032x}", {}) for number, user in enumerate(users)]
-    for _ in range(ROUNDS):
+    for _ in range(kills):
         server.start()
         killer = threading.Timer(rng.uniform(0.05, 1.5), server.kill)
         killer.start()

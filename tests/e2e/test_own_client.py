@@ -174,7 +174,7 @@ def test_answers_have_the_structure_of_the_stock_clients_in_the_same_state(
 
 
 def test_after_kills_at_any_moment_every_job_is_reported_once_and_no_process_is_left(
-    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient], kills: int
 ):
     project = live()
     project.app("work", WORK.format(seconds=2))
@@ -182,7 +182,7 @@ def test_after_kills_at_any_moment_every_job_is_reported_once_and_no_process_is_
     client = own(ncpus=2)
     client.cli("attach", project.url, "--key", project.account("alice"))
     rng = random.Random(7)
-    for _ in range(25):
+    for _ in range(kills):
         time.sleep(rng.choice((0.0, 0.05, 0.3, 1.0, 2.5)) * rng.random())
         client.kill()
         client.start()

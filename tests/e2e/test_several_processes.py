@@ -19,7 +19,6 @@ from tests.helpers.server_process import RemoteWorld, Server
 from cobblestone.demo.stock_client import free_port
 from cobblestone.store.engine.database import Store
 
-ROUNDS = 12
 N_JOBS = 120
 HOSTS_PER_USER = 3
 TWINS = "scheduler,upload,transitioner,validator,assimilator"
@@ -124,13 +123,15 @@ def wait_for_all(database: Store, volunteers: list[Volunteers], seconds: float) 
 
 
 @pytest.mark.timeout(900)
-def test_twins_that_are_killed_again_and_again_lose_and_double_nothing(cluster: Cluster, rng: random.Random):
+def test_twins_that_are_killed_again_and_again_lose_and_double_nothing(
+    cluster: Cluster, rng: random.Random, kills: int
+):
     for server in cluster.servers:
         server.start()
     volunteers = [Volunteers(cluster, number, rng.random()) for number in range(len(cluster.users))]
     database = Store(cluster.address, readers=1)
     try:
-        for _ in range(ROUNDS):
+        for _ in range(kills):
             victim = rng.choice([*cluster.twins, rng.choice(cluster.servers)])
             time.sleep(rng.uniform(0.05, 0.8))
             victim.kill()

@@ -92,7 +92,15 @@ def complain_at_length(_: object) -> None:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    found = Workers(ChecksSection(workers=1, timeout=3, memory_bytes=300_000_000, max_attempts=5))
+    found = Workers(ChecksSection(workers=1, timeout=60, memory_bytes=300_000_000, max_attempts=5))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def impatient() -> Iterator[Workers]:
+    """Workers that stop a call after a few seconds: enough for it to begin, on a busy machine too."""
+    found = Workers(ChecksSection(workers=1, timeout=4, memory_bytes=300_000_000, max_attempts=5))
     yield found
     found.close()
 
@@ -118,8 +126,9 @@ def test_a_call_whose_turn_comes_too_late_is_not_begun(workers: Workers):
 
     async def play() -> None:
         nonlocal late
-        first = asyncio.create_task(workers.call(sleep, 1, before=ensure))
-        await asyncio.sleep(0.2)
+        begun = asyncio.Event()
+        first = asyncio.create_task(workers.call(sleep, 1, before=begun.set))
+        await begun.wait()
         second = asyncio.create_task(workers.call(leave, "os._exit", before=ensure))
         await asyncio.sleep(0)
         late = True  # while the second one waits for the one worker
@@ -127,7 +136,7 @@ def test_a_call_whose_turn_comes_too_late_is_not_begun(workers: Workers):
             await second
         late = False
         assert await workers.call(sleep, 0, before=ensure) == 0
-        await asyncio.wait([first])
+        assert await first == 1
 
     asyncio.run(play())
 
@@ -144,11 +153,11 @@ def test_a_function_that_ends_its_process_fails_alone(workers: Workers, how: str
 
 def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
-    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+    workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
 
     async def play() -> None:
         await workers.call(sleep, 0)
-        slow = [asyncio.create_task(workers.call(sleep, 60)) for _ in range(3)]
+        slow = [asyncio.create_task(workers.call(sleep, 600)) for _ in range(3)]
         await asyncio.sleep(0.1)
         quick = [asyncio.create_task(workers.call(sleep, 0.01)) for _ in range(10)]
         await asyncio.gather(*quick)
@@ -161,12 +170,12 @@ def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeyp
 
 def test_many_slow_calls_of_an_app_do_not_hold_up_those_of_another(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
-    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+    workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
     begun: list[int] = []
 
     async def play() -> None:
         slow = [
-            asyncio.create_task(workers.call(sleep, 60, app="stuck", before=partial(begun.append, n)))
+            asyncio.create_task(workers.call(sleep, 600, app="stuck", before=partial(begun.append, n)))
             for n in range(30)
         ]
         await asyncio.sleep(0)
@@ -195,9 +204,9 @@ def test_a_slow_call_that_was_stopped_for_others_ends_in_its_own_time(
     asyncio.run(play())
 
 
-def test_a_call_that_hangs_is_stopped(workers: Workers):
-    with pytest.raises(WorkerFailedError, match="longer than 3 seconds"):
-        asyncio.run(workers.call(sleep, 60))
+def test_a_call_that_hangs_is_stopped(impatient: Workers):
+    with pytest.raises(WorkerFailedError, match="longer than 4 seconds"):
+        asyncio.run(impatient.call(sleep, 60))
 
 
 def test_closing_ends_what_runs_without_blaming_it(workers: Workers):
@@ -229,9 +238,11 @@ def test_a_thread_that_a_call_leaves_slows_no_other(workers: Workers):
 
 @pytest.mark.parametrize("function", [leave_a_process, leave_a_process_and_hang, leave_a_process_and_die])
 def test_what_a_call_has_started_ends_with_it(
-    workers: Workers, tmp_path: Path, function: Callable[[Path], int]
+    workers: Workers, impatient: Workers, tmp_path: Path, function: Callable[[Path], int]
 ):
     file = tmp_path / "child"
+    if function is leave_a_process_and_hang:
+        workers = impatient
 
     async def play() -> None:
         ended = await asyncio.gather(workers.call(function, file), return_exceptions=True)
@@ -242,10 +253,10 @@ def test_what_a_call_has_started_ends_with_it(
     asyncio.run(play())
 
 
-def test_files_of_a_call_that_is_stopped_go_with_it(workers: Workers, tmp_path: Path):
+def test_files_of_a_call_that_is_stopped_go_with_it(impatient: Workers, tmp_path: Path):
     file = tmp_path / "folder"
     with pytest.raises(WorkerFailedError, match="longer than"):
-        asyncio.run(workers.call(hang_with_files, file))
+        asyncio.run(impatient.call(hang_with_files, file))
     eventually(lambda: not Path(file.read_text()).exists())
 
 

@@ -21,6 +21,7 @@ from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.paper.cells import Cell, other_mode
 from cobblestone.simulator.paper.golden import Golden, golden
+from cobblestone.simulator.population.compiled_runs import knows_whole_run, metrics_of
 from cobblestone.simulator.world.scenario import DAY, Compatibility, Scenario
 
 #: A part of the cells is enough here: those with the most to them.  `cobblestone paper` compares all.
@@ -44,12 +45,29 @@ def _figures(where: str) -> list[Golden]:
     return [g for g in golden() if g.where == where]
 
 
+def _differences(where: str, metrics: FiguresOfMerit) -> list[str]:
+    right = [pytest.approx(each.value, abs=0.0006) for each in _figures(where)]
+    return [
+        f"{each.metric}: {getattr(metrics, each.metric)}"
+        for each, value in zip(_figures(where), right, strict=True)
+        if getattr(metrics, each.metric) != value
+    ]
+
+
 @pytest.mark.parametrize("where", QUICK)
 def test_every_figure_of_a_cell_is_what_the_code_of_2007_says(where: str) -> None:
-    items = _figures(where)
-    metrics = simulate(items[0].cell.scenario(), PolicyChoice.parse(items[0].cell.policy)).metrics
-    for item in items:
-        assert getattr(metrics, item.metric) == pytest.approx(item.value, abs=0.0006), item.metric
+    cell = _figures(where)[0].cell
+    scenario, policy = cell.scenario(), PolicyChoice.parse(cell.policy)
+    assert knows_whole_run(scenario, policy)
+    assert _differences(where, metrics_of(scenario, policy, 1)) == []
+
+
+@pytest.mark.parametrize("where", QUICK[: times(3)])
+def test_the_policies_as_they_are_written_say_the_same(where: str) -> None:
+    """Not compiled, they take ten times as long."""
+    cell = _figures(where)[0].cell
+    metrics = simulate(cell.scenario(), PolicyChoice.parse(cell.policy)).metrics
+    assert _differences(where, metrics) == []
 
 
 def test_the_corrected_admission_test_gives_half_at_slack_two() -> None:
@@ -80,7 +98,7 @@ def _worlds() -> st.SearchStrategy[Scenario]:
     return st.one_of(mixes, slacks, buffers, rare)
 
 
-@settings(max_examples=times(8), deadline=None)
+@settings(max_examples=times(5), deadline=None)
 @example(
     # an endangered job takes the place on top of the heap, and the next on top has outlived its slice
     cells.mix(8, bound=30_000.0, compatibility=Compatibility.year_2007(literal=True)),

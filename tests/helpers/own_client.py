@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 from tests.helpers.client_tasks import open_to_other_accounts
+from tests.helpers.command_line import run_here
 
 from cobblestone.client.remote.access import Access, ask, local_address, read_access
 from cobblestone.demo.stock_client import free_port, parse_tasks
@@ -72,7 +73,7 @@ class OwnClient:
                 start_new_session=True,
             )  # fmt: skip
         self.wait_for(
-            lambda: (self.folder / "control.json").exists() and self._answers(), seconds=60, what="start"
+            lambda: (self.folder / "control.json").exists() and self._answers(), seconds=180, what="start"
         )
 
     def _answers(self) -> bool:
@@ -98,12 +99,7 @@ class OwnClient:
         self.process.wait()
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "cobblestone", "client", *arguments, "--dir", str(self.folder)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_here("client", *arguments, "--dir", str(self.folder), check=False)
         if check:
             assert done.returncode == 0, done.stdout + done.stderr + self.log()[-3000:]
         return done
@@ -113,14 +109,7 @@ class OwnClient:
 
     def cli_text(self, verb: str, *options: str) -> str:
         """What a command prints that takes the directory as its argument."""
-        done = subprocess.run(
-            [sys.executable, "-m", "cobblestone", "client", verb, str(self.folder), *options],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
+        return run_here("client", verb, str(self.folder), *options).stdout.strip()
 
     def cli_alone(self, verb: str) -> Any:
         """A command on the directory of a stopped client."""

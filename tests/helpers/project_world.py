@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import os
 import re
 import tempfile
@@ -62,6 +63,19 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
+@cache
+def _key(number: int) -> rsa.RSAPrivateKey:
+    return generate_key()
+
+
+_numbers = itertools.count()
+
+
+def some_key() -> rsa.RSAPrivateKey:
+    """A signing key.  Making one takes a tenth of a second, so a few are used in turn: neighbours have different ones."""
+    return _key(next(_numbers) % 5)
+
+
 class Poster(Protocol):
     """Something that carries a host's requests to a server."""
 
@@ -94,7 +108,7 @@ class World:
         self._stack.callback(self.workers.close)
         self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
         self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
-        self.key: rsa.RSAPrivateKey = generate_key()
+        self.key: rsa.RSAPrivateKey = some_key()
         self.write(
             lambda tx: keys.set_current_key(
                 tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now

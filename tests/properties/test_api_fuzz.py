@@ -192,10 +192,12 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
 
 
 QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+#: There are many endpoints, and what they share is tried with each of them.
+FEWER = settings(QUIET, max_examples=settings().max_examples * 2 // 5)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: f"{each.method} {each.path}")
-@QUIET
+@FEWER
 @given(data=st.data())
 def test_any_request_is_done_or_refused(api: ApiClient, endpoint: AnsweredEndpoint, data: st.DataObject):
     path, body, query = data.draw(requests(endpoint))

@@ -186,6 +186,7 @@ def test_no_test_below_end_to_end_waits_for_the_clock() -> None:
         "tests/unit/",
         "tests/properties/",
         "tests/golden/",
+        "tests/programs/",
         "tests/conformance/",
         "tests/integration/",
     )

@@ -16,26 +16,27 @@ from functools import cache
 
 import argon2
 
+HASHER = argon2.PasswordHasher()
+"""Argon2id with the second recommended parameters of RFC 9106: 64 MiB, three passes, four lanes."""
 MAX_HASHING = 2
 """Passwords hashed at a time: each takes 64 MiB of memory and a CPU for a while."""
 
 
 @cache
 def _nobodys_hash() -> str:
-    return argon2.PasswordHasher().hash(secrets.token_hex(16))
+    return HASHER.hash(secrets.token_hex(16))
 
 
 class Passwords:
     """Hashes and compares passwords, a few at a time."""
 
     def __init__(self) -> None:
-        self._hasher = argon2.PasswordHasher()
         self._hashing = asyncio.Semaphore(MAX_HASHING)
 
     async def hash(self, passwd_hash: str) -> str:
         """Return the slow salted hash for storing."""
         async with self._hashing:
-            return await asyncio.to_thread(self._hasher.hash, passwd_hash)
+            return await asyncio.to_thread(HASHER.hash, passwd_hash)
 
     async def verify(self, stored: str | None, passwd_hash: str) -> bool:
         """Return whether a stored hash belongs to BOINC's hash of a password.
@@ -47,7 +48,7 @@ class Passwords:
 
     def _verify(self, stored: str, passwd_hash: str) -> bool:
         try:
-            return self._hasher.verify(stored, passwd_hash)
+            return HASHER.verify(stored, passwd_hash)
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             return False
 

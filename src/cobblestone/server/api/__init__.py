@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import cache
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -49,14 +52,19 @@ ENDPOINTS = tuple(
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:
     """Return all routes of the API, its description, and a JSON reply for unknown paths."""
-    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
-    described = msgspec.json.encode(document)
-    page = docs_page(document)
+
+    @cache
+    def description() -> tuple[bytes, str]:
+        """Return the OpenAPI document and the page made of it; made when first asked for, for that takes a while."""
+        document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
+        return msgspec.json.encode(document), docs_page(document)
 
     async def openapi(request: Request) -> Response:
+        described, _ = await asyncio.to_thread(description)
         return Response(described, media_type="application/json")
 
     async def docs(request: Request) -> Response:
+        _, page = await asyncio.to_thread(description)
         return Response(
             page, media_type="text/html", headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY}
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+from functools import cache
 from importlib.resources import files as package_files
 
 from starlette.exceptions import HTTPException
@@ -38,17 +39,24 @@ WORKER_HEADERS = {
 """Such a script has a policy of its own: it may compile WebAssembly, which no page may, and ask nobody, not even the project."""
 
 
+@cache
+def _files() -> dict[str, tuple[bytes, bytes, str, str]]:
+    """Return content, compressed content, media type and digest of each file, by name.  Few and small, so they stay in memory."""
+    found: dict[str, tuple[bytes, bytes, str, str]] = {}
+    for entry in package_files("cobblestone.service.pages").joinpath("static").iterdir():
+        data = entry.read_bytes()
+        kind = mimetypes.guess_type(entry.name)[0] or "text/plain"
+        digest = hashlib.sha256(data).hexdigest()[:12]
+        found[entry.name] = (data, gzip.compress(data, mtime=0), kind, digest)
+    return found
+
+
 class StaticFiles:
     """Static files, few and small, so they stay in memory."""
 
     def __init__(self, base: str) -> None:
         self._base = base
-        self._files: dict[str, tuple[bytes, bytes, str, str]] = {}
-        for entry in package_files("cobblestone.service.pages").joinpath("static").iterdir():
-            data = entry.read_bytes()
-            kind = mimetypes.guess_type(entry.name)[0] or "text/plain"
-            digest = hashlib.sha256(data).hexdigest()[:12]
-            self._files[entry.name] = (data, gzip.compress(data, mtime=0), kind, digest)
+        self._files = _files()
 
     def address(self, name: str) -> str:
         """Return the address of a file; it changes with its content, so that browsers may cache it."""
