@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TABLE = re.compile(r"^\| promise \| test \|\n\| ---.*\n((?:\| .*\n)+)", re.M)
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -22,8 +21,6 @@ def test_every_promise_names_a_test_that_exists(document: str, at_least: int) ->
     missing = [place for place in NAMED.findall(text) if place[1] not in functions(ROOT / place[0])]
     assert missing == []
     assert [line for line in promises if not NAMED.search(line)] == []
-
-
 
 
 @cache
