@@ -58,7 +58,7 @@ def test_a_healthy_project_is_found_healthy(lived_in: World, name: str):
         name == "durable" and lived_in.ctx.settings.database.url
     ):  # the server of the tests does not flush, to save time
         healthy = [
-            f"database: {setting} is off: a power cut could lose what was acknowledged"
+            f"database: {setting} is off: a power loss could lose acknowledged writes"
             for setting in ("fsync", "full_page_writes")
         ]
     assert found(lived_in, name) == healthy
@@ -291,7 +291,7 @@ def test_a_database_that_does_not_flush_is_told(lived_in: World):
     for connection in lived_in.ctx.store._all_readers:
         connection.execute("SET synchronous_commit = off" if on_postgres else "PRAGMA synchronous=NORMAL")
     setting = "synchronous_commit is off" if on_postgres else "synchronous is 1"
-    assert f"database: {setting}: a power cut could lose what was acknowledged" in found(lived_in, "durable")
+    assert f"database: {setting}: a power loss could lose acknowledged writes" in found(lived_in, "durable")
 
 
 def test_the_api_lists_checks_and_findings(lived_in: World):

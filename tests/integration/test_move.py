@@ -130,11 +130,11 @@ def refused(make: Callable[[], object], text: str) -> None:
 def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServer, tmp_path: Path):
     other = postgres.empty_database()
     upgrade(other, PROJECT)
-    refused(lambda: move_project(project, other, progress=silent), "is in use already")
+    refused(lambda: move_project(project, other, progress=silent), "is already in use")
     strange = postgres.empty_database()
     postgres.execute("CREATE TABLE mine (id int)", database=strange.split("/")[3].split("?")[0])
     refused(lambda: move_project(project, strange, progress=silent), r"not empty: it has 1 tables \(mine\)")
-    refused(lambda: move_project(project, "mysql://x/y", progress=silent), "no PostgreSQL database")
+    refused(lambda: move_project(project, "mysql://x/y", progress=silent), "not a PostgreSQL database")
     half = postgres.empty_database()
     copy_to_postgres._prepare(tmp_path / "another.sqlite", half, PROJECT)
     refused(lambda: move_project(project, half, progress=silent), "being filled from .*another.sqlite")

@@ -331,7 +331,8 @@ def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_wha
         good, bad = pool.submit(1), pool.submit(Job(inputs=[b"3"], name="bad"))
         assert good.result(60).json() == {"got": 1}
         with pytest.raises(
-            JobFailed, match=r"no one available could take it except people who had it already.*[Ee]xit status"
+            JobFailed,
+            match=r"no one available could take it except people who had it already.*[Ee]xit status",
         ):
             bad.result(60)
     status = pool.batch.status()

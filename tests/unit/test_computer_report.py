@@ -76,7 +76,7 @@ def test_what_a_state_file_does_not_tell_is_said(tmp_path: Path, capsys: pytest.
     assert simulating.main(["--from", str(path)]) == 2  # CS2 knows no GPUs
     said = capsys.readouterr().err.splitlines()
     assert said[:-1] == [
-        "note: B, app x: no job in the file tells; taken: jobs of 3.6e+14 FLOPs, a latency bound of 10 days"
+        "note: B, app x: not known from any job in the file; used: jobs of 3.6e+14 FLOPs, a latency bound of 10 days"
     ]
 
 

@@ -77,7 +77,7 @@ def test_a_workunit_is_cancelled_and_tried_again(world: World, api: ApiClient):
     assert api.post("/workunits/1/retry") == {"target": "workunit 1", "new_batch": None}
     assert api.post("/workunits/1/cancel")["text"] == "cancelled"
     world.settle()
-    assert "finished already" in api.problem(409, "POST", "/workunits/1/cancel")["message"]
+    assert "already finished" in api.problem(409, "POST", "/workunits/1/cancel")["message"]
     assert api.post("/workunits/1/retry")["new_batch"] == 2
     api.problem(404, "POST", "/workunits/77/retry")
     assert [action for action, _ in audit(world)] == ["retry workunit", "cancel workunit", "retry workunit"]

@@ -62,7 +62,7 @@ class ComparisonKind(Protocol):
 
     @property
     def syntax(self) -> str:
-        """How a rule of this kind is written, for error texts."""
+        """Return the syntax of a rule of this kind, for error messages."""
         ...
 
     def parse(self, text: str) -> dict[str, str | float]:
@@ -74,7 +74,7 @@ class ComparisonKind(Protocol):
         ...
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
-        """Say whether these outputs agree whatever is in them; False: they must be read."""
+        """Return whether these outputs agree in any case; False: they must be read."""
         ...
 
     def project_function(self, options: Options) -> str:
@@ -91,7 +91,7 @@ class ComparisonKind(Protocol):
 
 
 class ReadsOutputs:
-    """What a kind does unless it says otherwise: read every output, and compare it itself."""
+    """The default of a kind: read every output, and compare it."""
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Return whether outputs must be read: they must."""
@@ -310,7 +310,7 @@ Kinds = Mapping[str, ComparisonKind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     match: bool
     reasons: tuple[

@@ -1,4 +1,4 @@
-"""Account manager RPC: what a client tells of its computer and projects, and what the manager orders; both sides.
+"""Account manager RPC: a client's report on its computer and projects, and the manager's orders; both sides.
 
 Account manager RPC, the client's side: what it tells of its computer and projects, and what it is to do.
 
@@ -49,7 +49,7 @@ _VERBATIM_IN_REPLY = ("global_preferences", "opaque", "user_keywords")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectReport:
-    """What an account manager is told of one project."""
+    """The report on one project to an account manager."""
 
     project: ProjectRecord
     not_started_duration: float = 0.0  #: seconds of work
@@ -85,7 +85,7 @@ class ManagerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedAccount:
-    """A project that the client shall belong to, or leave."""
+    """A project that the client must attach to, or detach from."""
 
     url: str
     url_signature: str = ""
@@ -191,7 +191,7 @@ def _project(report: ProjectReport) -> str:
 
 
 def parse_manager_reply(body: bytes) -> ManagerReply:
-    """Read an answer.  Raises RemoteProtocolError for what is none."""
+    """Read an answer.  Raises RemoteProtocolError if it is not one."""
     root = read_tree(body, "acct_mgr_reply", _VERBATIM_IN_REPLY)
     notes: list[Lenience] = []
     top = root.reader(notes)
@@ -292,7 +292,7 @@ _ACCOUNTING = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedProject:
-    """A project that a client belongs to."""
+    """A project that a client is attached to."""
 
     url: str
     host_id: int = 0  #: the computer's number there; 0: it was not there yet
@@ -404,7 +404,7 @@ def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
 
 
 def write_manager_reply(reply: ManagerReply) -> bytes:
-    """Write an answer; one with an error holds nothing else."""
+    """Write an answer; one with an error contains nothing else."""
     if reply.error_num:
         error = scalar("error_num", reply.error_num) + scalar("error_msg", reply.error_msg)
         return f"{_DECLARATION}<acct_mgr_reply>\n{error}</acct_mgr_reply>\n".encode()
@@ -467,7 +467,7 @@ def _write_account(account: ManagedAccount) -> str:
 
 @lru_cache(maxsize=10_000)
 def key_of_address(url: str) -> str:
-    """Return what addresses of one project have in common: no scheme, no usual port, small letters in the host, no last slash.
+    """Return the common form of a project's addresses: no scheme, no default port, lower-case host, no trailing slash.
 
     Raises:
         RemoteProtocolError: this is no address.
@@ -476,5 +476,5 @@ def key_of_address(url: str) -> str:
         r"(?:https?://)?([^/\s]{1,200}?)(?::(?:80|443))?(/[^\s?#]{0,200})?", url.strip(), re.IGNORECASE
     )
     if found is None:
-        raise RemoteProtocolError(f"{url[:80]!r} is no address of a project")
+        raise RemoteProtocolError(f"{url[:80]!r} is not a project address")
     return found[1].lower() + (found[2] or "").rstrip("/")

@@ -36,7 +36,7 @@ def number(name: str, value: float, indent: str = _IN) -> str:
 
 
 def device_name(device: str) -> str:
-    """How the family calls a device type; ours for the CPU is the empty text."""
+    """Return BOINC's name of a device type; ours for the CPU is the empty text."""
     return device or "CPU"
 
 
@@ -79,7 +79,7 @@ _FIGURES = (
 
 
 def write_project_fields(project: ProjectRecord) -> str:
-    """Write what every form of a project begins with."""
+    """Write the common start of every form of a project."""
     out = [
         _account_fields(project),
         scalar("nrpc_failures", project.nrpc_failures, _IN),
@@ -132,7 +132,7 @@ def write_gui_project(project: ProjectRecord) -> str:
 
 
 def write_account_file(project: ProjectRecord) -> str:
-    """``account_*.xml``: what makes the client belong to the project."""
+    """Return ``account_*.xml``, which attaches the client to the project."""
     preferences = f"{project.project_preferences}\n" if project.project_preferences else ""
     return (
         f"<account>\n{scalar('master_url', project.master_url, _IN)}"
@@ -219,7 +219,7 @@ def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
 
 
 def write_outcome(job: JobRecord) -> str:
-    """Write how a job ended, and where it stands."""
+    """Write how a job ended, and its state."""
     return (
         f"{number('final_cpu_time', job.final_cpu_time)}{number('final_elapsed_time', job.final_elapsed_time)}"
         f"{scalar('exit_status', job.exit_status, _IN)}{scalar('state', int(job.state), _IN)}"
@@ -284,7 +284,7 @@ def _gui_active_task(job: JobRecord) -> str:
 
 
 def _traffic() -> str:
-    """Three figures that the family writes and leaves at 0."""
+    """Return three figures that BOINC writes and leaves at 0."""
     names = ("page_fault_rate", "bytes_sent", "bytes_received")
     return "".join(number(name, 0.0) for name in names)
 

@@ -1,4 +1,4 @@
-"""Preferences of an account: what a server reads of them, and what volunteers choose on a project's pages.
+"""Preferences of an account: the part that a server reads, and the volunteers' choices on a project's pages.
 
 Global and project preferences: the few numbers that a server decides by, and the text that it hands on.
 
@@ -31,7 +31,7 @@ from cobblestone.wire.text.writer import escape, scalar
 
 @value(kw_only=True)
 class GlobalPreferences:
-    """A ``<global_preferences>`` element; absent numbers are 0, which means "no limit" to the family."""
+    """A ``<global_preferences>`` element; missing numbers are 0, which means "no limit" in BOINC."""
 
     text: str = ""  #: the whole element, verbatim
     mod_time: float = 0.0  #: Unix seconds
@@ -302,7 +302,7 @@ _NOT_KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ComputingSet:
-    """Computing preferences of one place."""
+    """Computing preferences of one venue."""
 
     values: Mapping[str, Number]
     kept: Mapping[str, str] = field(default_factory=dict[str, str])  #: elements that we do not know
@@ -310,7 +310,7 @@ class ComputingSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSet:
-    """Project preferences of one place."""
+    """Project preferences of one venue."""
 
     resource_share: float = 100.0
     app_ids: frozenset[int] = frozenset()  #: empty: all
@@ -334,7 +334,7 @@ MAX_LIMIT = 1_000_000
 
 
 def read_computing(text: str) -> dict[str, ComputingSet]:
-    """Return sets by venue; the empty name is the one for everywhere.  What is no number counts as not given."""
+    """Return sets by venue; the empty name is the default one.  Invalid numbers count as missing."""
     return _by_venue(text, _computing_set)
 
 

@@ -1,4 +1,4 @@
-"""What a client says of its computer: hardware, availability, network, disk and GPUs; read and written.
+"""A client's description of its computer: hardware, availability, network, disk and GPUs; reading and writing.
 
 What a client says of its computer: hardware, availability, network, disk and GPUs.
 

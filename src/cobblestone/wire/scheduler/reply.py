@@ -49,7 +49,7 @@ _INDENT = "    "
 
 
 class MessagePriority(StrEnum):
-    """What the client does with a message."""
+    """How the client treats a message."""
 
     LOW = "low"  #: a line in its event log
     HIGH = "high"  #: the same, for old clients marked as important
@@ -58,7 +58,7 @@ class MessagePriority(StrEnum):
 
 @value(kw_only=True)
 class Message:
-    """A text for the volunteer; may hold HTML."""
+    """A text for the volunteer; may contain HTML."""
 
     text: str
     priority: MessagePriority = MessagePriority.LOW
@@ -133,7 +133,7 @@ class HostBlock:
 
 @dataclass(slots=True, kw_only=True)
 class SchedulerReply:
-    """One answer to a scheduler RPC, filled in by and by.  Empty fields are left out."""
+    """One answer to a scheduler RPC, filled in step by step.  Empty fields are left out."""
 
     master_url: str
     scheduler_version: int = 820  #: 100 * major + minor of the server family that we behave like
@@ -179,7 +179,7 @@ class SchedulerReply:
 
 
 def write_scheduler_reply(reply: SchedulerReply) -> bytes:
-    """Write a reply.  Raises LocalProtocolError for what the format cannot carry."""
+    """Write a reply.  Raises LocalProtocolError for values that the format cannot represent."""
     out = ["<scheduler_reply>\n"]
     _head(out, reply)
     if not reply.project_is_down:
@@ -307,7 +307,7 @@ def _gui_url(url: GuiUrl) -> str:
 
 
 def _message(message: Message) -> str:
-    """Client 7.20.5 drops a message with a raw ``<`` in it."""
+    """Write a message; client 7.20.5 drops a message with a raw ``<`` in it."""
     text = one_line(message.text).strip()
     while len(written := html_text(text).encode()) > MAX_MESSAGE_BYTES:
         # Characters take one to six bytes, so this ends after a few rounds, and never within a character.
@@ -341,7 +341,7 @@ def _host(host: HostBlock) -> str:
 
 
 def _trickle_down(trickle: TrickleDown) -> str:
-    """Write the text as it is: the program reads it from a file that way."""
+    """Write the text unchanged: the program reads it from a file like that."""
     if "</text>" in trickle.text or "</trickle_down>" in trickle.text:
         raise LocalProtocolError(
             f"the trickle-down message for {trickle.result_name} holds </text> or </trickle_down>: "

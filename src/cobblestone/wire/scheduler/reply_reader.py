@@ -65,7 +65,7 @@ _VERBATIM = ("message", "project_preferences", "global_preferences", "text", "op
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """A reply, and what was forgiven in it."""
+    """A reply, and the tolerated faults in it."""
 
     reply: SchedulerReply
     trickle_up_urls: tuple[str, ...]
@@ -73,7 +73,7 @@ class ReadReply:
 
 
 def parse_scheduler_reply(body: bytes) -> ReadReply:
-    """Read a reply.  Raises RemoteProtocolError, and nothing else, for what is no reply or only a part of one."""
+    """Read a reply.  Raises only RemoteProtocolError, for anything that is not a complete reply."""
     root = read_tree(body, "scheduler_reply", _VERBATIM)
     notes: list[Lenience] = []
     top = root.reader(notes)
@@ -167,7 +167,7 @@ def _hex_text(root: Node, tag: str) -> str:
 
 
 def whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
-    """Return an element as it stands, tags included; empty if there is none, or too long."""
+    """Return an element unchanged, tags included; empty if there is none, or it is too long."""
     found = root.find(tag)
     if found is None:
         return ""
@@ -179,7 +179,7 @@ def whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
 
 
 def _message(node: Node, notes: list[Lenience]) -> Message:
-    """Priorities are ``low``, ``high`` and ``notice``; anything else is taken for low."""
+    """Read a message; its priority is ``low``, ``high`` or ``notice``, anything else counts as low."""
     priority = MessagePriority.LOW
     for each in MessagePriority:
         if f'"{each}"' in node.attributes:
@@ -219,7 +219,7 @@ def _host(top: FieldReader) -> HostBlock | None:
 
 
 def _file_challenge(root: Node, notes: list[Lenience]) -> FileChallenge | None:
-    """Read a question about a file; one that cannot be answered as it stands is none."""
+    """Read a question about a file; None if it cannot be answered."""
     node = root.find("file_challenge")
     if node is None:
         return None
@@ -263,7 +263,7 @@ def _gui_urls(root: Node, notes: list[Lenience]) -> tuple[GuiUrl, ...]:
 
 
 def is_output(node: Node) -> bool:
-    """Return whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
+    """Return whether a ``<file_info>`` is of a file to upload; BOINC also decides by the address."""
     if node.has("generated_locally") or node.has("upload_when_present") or node.has("upload_url"):
         return True
     return any("file_upload_handler" in url.text for url in node.all("url"))
@@ -395,7 +395,7 @@ MAX_ENTRIES = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnApps:
-    """What the file says."""
+    """The content of the file."""
 
     apps: tuple[AppBlock, ...] = ()
     versions: tuple[AppVersionBlock, ...] = ()
@@ -404,7 +404,7 @@ class OwnApps:
 
 
 def read_app_info(body: bytes, *, platform: str, cpu_flops: float) -> OwnApps:
-    """Read the file; ``platform`` and ``cpu_flops`` (operations per second of a CPU) are for versions that do not say theirs.
+    """Read the file; ``platform`` and ``cpu_flops`` (operations per second of a CPU) are for versions without their own.
 
     Raises RemoteProtocolError for what is no such file.
     """

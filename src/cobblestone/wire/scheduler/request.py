@@ -107,7 +107,7 @@ class ReportedResult:
 
     @property
     def successful(self) -> bool:
-        """Return whether the client says that the program ended well and all outputs are on the server.
+        """Return whether the client says that the program succeeded and all outputs are on the server.
 
         Neither exit status 0 alone nor exit status 0 with state 5 is enough (seen with client 7.20.5).
         """
@@ -142,7 +142,7 @@ class StickyFile:
 
 @value(kw_only=True)
 class ClientAppVersion:
-    """An app version that the client holds; other results refer to it by its place in the list."""
+    """An app version on the client; other results refer to it by its place in the list."""
 
     app_name: str
     version_num: int = 0
@@ -356,7 +356,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
 
 @lru_cache(maxsize=256)  # hardly ever more than one key is in use
 def _key_text(text: str) -> str:
-    """Return a key as the client holds it; with anything but hex digits in it, it equals none of ours."""
+    """Return a key as the client has it; with anything but hex digits in it, it equals none of ours."""
     characters = (c if c in _KEY_CHARACTERS else "?" for c in text.strip(WHITE_SPACE) if c != "\r")
     return "".join(characters)
 
@@ -386,7 +386,7 @@ def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest,
 def _results(
     parts: RequestParts, notes: list[Lenience]
 ) -> tuple[tuple[ReportedResult, ...], tuple[ReportedResult, ...]]:
-    """Return the reports, first of each name only; reports of mere file transfers apart."""
+    """Return the reports, only the first of each name, and separately reports of mere file transfers."""
     if not parts.results:
         return (), ()
     results: dict[str, ReportedResult] = {}
@@ -473,7 +473,7 @@ def _sticky_files(parts: RequestParts, notes: list[Lenience]) -> tuple[StickyFil
 
 
 def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientAppVersion, ...]:
-    """All versions, nameless ones too: other elements refer to them by their place."""
+    """Return all versions, including nameless ones: other elements refer to them by their place."""
     versions: list[ClientAppVersion] = []
     for fields, coproc_fields in parts.app_versions:
         reader = FieldReader(fields, "app_version", notes)

@@ -29,7 +29,7 @@ _UNSAFE_IN_STDERR = re.compile(r"\]\]>|</?stderr_(?:out|txt)>")
 
 
 def write_scheduler_request(request: SchedulerRequest) -> bytes:
-    """Write a request.  Raises LocalProtocolError for what the format cannot carry."""
+    """Write a request.  Raises LocalProtocolError for values that the format cannot represent."""
     out = ["<scheduler_request>\n", _head(request)]
     if request.code_sign_key:
         out.append(f"{_IN}<code_sign_key>\n{request.code_sign_key.strip()}\n</code_sign_key>\n")
@@ -156,7 +156,7 @@ def _result(result: ReportedResult, client: str) -> str:
 
 
 def write_stderr(stderr: str, error_message: str, client: str) -> str:
-    """Write what the program wrote, byte by byte as the family does; what would end it early is taken apart."""
+    """Write the program's output, byte by byte as BOINC does; anything that would end it early is split."""
     texts = ""
     if error_message:
         texts += f"<message>\n{_in_cdata(error_message)}</message>\n"

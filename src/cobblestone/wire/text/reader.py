@@ -1,4 +1,4 @@
-"""Tolerant reading of the family's XML-like texts: single elements, blocks of a table's fields, and free texts.
+"""Tolerant reading of BOINC's XML-like texts: single elements, blocks of a table's fields, and free texts.
 
 Tolerant reading of the family's XML-like texts.
 
@@ -111,7 +111,7 @@ def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = ""
 
 
 def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
-    """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
+    """Read ``<name>text</name>`` scalars; the last of several wins, as in BOINC's parser.
 
     ``wrappers`` are elements that stand around some of them.  Raises UnusualLayout when the block holds any other
     tag.
@@ -132,7 +132,7 @@ def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
 
 
 def end_of_verbatim(text: str, tag: str, begin: int) -> int:
-    """Where the closing tag of a free text that starts at ``begin`` is; UnusualLayout if there is none."""
+    """Return the position of the closing tag of a free text from ``begin`` on; UnusualLayout if there is none."""
     end = text.find(f"</{tag}>", begin)
     if end < 0:
         raise UnusualLayout(tag)
@@ -152,7 +152,7 @@ def end_of_verbatim(text: str, tag: str, begin: int) -> int:
 
 
 def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Cut the contents of the given elements out of a message, so that an XML parser may look at the rest.
+    """Remove the contents of the given elements from a message, so that an XML parser can read the rest.
 
     The outermost of two nested ones wins, whatever the inner text looks like.  Returns the message with a
     number in each such element, and the contents by number.  Raises RemoteProtocolError for a missing
@@ -183,7 +183,7 @@ def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenience]) -> tuple[Element, bool]:
-    """Read a text with lxml; returns the root element and whether the text had to be repaired.
+    """Read a text with lxml; return the root element and whether the text had to be repaired.
 
     ``flags`` are the elements for which ``<x/>`` means true.  Raises RemoteProtocolError.
     """
@@ -214,7 +214,7 @@ def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenien
 
 
 def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.XMLParser:
-    """Return a parser for XML from anybody: no entities, document types, network or huge trees; comments are left out."""
+    """Return a parser for untrusted XML: no entities, document types, network or huge trees; comments are left out."""
     return etree.XMLParser(
         encoding=encoding,
         recover=recover,
@@ -244,7 +244,7 @@ def _resolve_number(match: re.Match[str]) -> str:
 
 
 def element_fields(element: Element) -> Fields:
-    """Return the scalars directly below an element, in the same form as `scan_fields` gives them."""
+    """Return the scalars directly below an element, in the form of `scan_fields`."""
     return {
         child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
         for child in element
@@ -253,7 +253,7 @@ def element_fields(element: Element) -> Fields:
 
 
 def elements(root: Element, tag: str, *, anywhere: bool) -> Iterator[Element]:
-    """Elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
+    """Return elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
     return root.iter(tag) if anywhere else root.iterchildren(tag)
 
 
@@ -277,7 +277,7 @@ def strip_control_bytes(data: bytes) -> bytes:
 
 
 def unescape(text: str) -> str:
-    """Resolve the five named entities and numeric references; leave everything else alone."""
+    """Resolve the five named entities and numeric references; leave everything else unchanged."""
     return _REFERENCE.sub(_resolve, text) if "&" in text else text
 
 
@@ -291,7 +291,7 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 class FieldReader:
-    """Turns the scalars of one block into bounded values, and notes what could not be taken as it was."""
+    """Converts the scalars of one block into bounded values, and records values that had to be changed."""
 
     __slots__ = ("fields", "notes", "where")
 
@@ -315,7 +315,7 @@ class FieldReader:
         return default
 
     def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
-        """Return a whole number within the bounds, else the default; a fraction is cut off, as C does."""
+        """Return a whole number within the bounds, else the default; a fraction is truncated, as in C."""
         value = self.fields.get(name)
         if value is None:
             return default
@@ -352,7 +352,7 @@ class FieldReader:
         return value
 
     def name(self, name: str = "name") -> str:
-        """Return a name, or the empty text for one that is too long to be anything we gave out."""
+        """Return a name, or the empty text if it is too long to be one of ours."""
         value = self.text(name).strip()
         return value if len(value) <= MAX_NAME else ""
 
@@ -383,7 +383,7 @@ class Number:
     element: str = ""  #: empty: named like the field
 
     def lines(self, element: str, target: str) -> list[str]:
-        """Return what sets ``target`` to the value of ``text``."""
+        """Return lines that set ``target`` to the value of ``text``."""
         return _bounded(self, element, target, usual="number", else_by="reader.number")
 
 
@@ -447,7 +447,7 @@ Kind = Number | Whole | FlagField | Text
 
 
 def block_reader(cls: type[T], table: Mapping[str, Kind]) -> Callable[..., T]:
-    """Return the reader of a `value` of which the fields in ``table`` are scalars of one block.
+    """Return the reader of a `value` whose fields in ``table`` are scalars of one block.
 
     It takes a `FieldReader`, and the other fields by name, as far as they have no defaults.
     """
@@ -582,7 +582,7 @@ def _scalar(text: str, notes: list[Lenience]) -> str:
 
 
 def read_verbatim(text: str, where: str, notes: list[Lenience]) -> str:
-    """Any other free text, bounded and without control characters."""
+    """Read any other free text, bounded and without control characters."""
     if len(text) > MAX_VERBATIM:
         note(notes, LenienceKind.CUT, where, f"{len(text)} bytes")
         text = text[:MAX_VERBATIM]

@@ -194,7 +194,7 @@ class BrokenRule(PolicyViolation):
 
 
 def broken_rules(state: CoreState) -> list[str]:
-    """Return what does not hold, in words; nothing if all is well."""
+    """Return the violated rules, in words; nothing if there are none."""
     return [*_lists(state), *_jobs(state), *_projects(state), *_instances(state), *_valid_times(state)]
 
 

@@ -73,11 +73,11 @@ class OwnPolicy(OwnLearning):
         return self.prepared
 
     def expected(self, job: ClientJob, outlook: JobOutlook) -> float:
-        """Return what a job that has not begun probably needs."""
+        """Return the probable need of a job that has not started."""
         return min(job.raw * outlook.by_app.get(job.app_name, outlook.correction), LONGEST)
 
     def _remaining(self, job: ClientJob) -> float:
-        """Return what a job that has begun probably still needs, and note its progress."""
+        """Return the probable remaining need of a started job, and record its progress."""
         fraction = job.fraction_done
         note_progress(self.memory.progress.setdefault(job.serial, {}), job.done, fraction)
         likely = self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely
@@ -127,7 +127,7 @@ class OwnPolicy(OwnLearning):
         return [(job, why("give_up.late", job=job.id)) for job in islice(given_up, MOST_AT_ONCE)]
 
     def _claim(self, job: ClientJob) -> ProgressClaim | None:
-        """Return what a job needs that would be late even with luck; None of one that has the benefit of the doubt."""
+        """Return the need of a job that would be late even with luck; None for one with the benefit of the doubt."""
         left = self._last_report(job.report_deadline) - self.state.now
         if left <= 0.0:
             return ProgressClaim(LONGEST, LONGEST, certain=True)

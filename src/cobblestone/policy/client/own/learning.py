@@ -1,4 +1,4 @@
-"""What our own policy (CS3, WF3) learns as jobs come and end, and what follows for shares, estimates and deadlines."""
+"""What our own policy (CS3, WF3) learns from jobs, and the effects on shares, estimates and deadlines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAME_WEIGHT = 0.01
 
 
 class OwnLearning(PublishedPolicy):
-    """What our own policy knows, and what it takes deadlines and shares for by it."""
+    """The knowledge of our own policy, and the deadlines and shares that it derives from it."""
 
     remembers = OwnMemory
     memory: OwnMemory  # pyright: ignore[reportIncompatibleVariableOverride]  # a wider memory
@@ -50,7 +50,7 @@ class OwnLearning(PublishedPolicy):
         return f"own {self.choice}"
 
     def refit(self) -> None:
-        """Look anew at projects and preferences."""
+        """Refresh projects and preferences."""
         super().refit()
         memory = self.memory
         count = len(self.shares)
@@ -131,7 +131,7 @@ class OwnLearning(PublishedPolicy):
         known.history = known.history.after_job(past)
 
     def _book(self, i: int, seconds: float, *, useful: bool) -> None:
-        """Take note of what came of a project's time, and weigh its share anew."""
+        """Record the outcome of a project's time, and reweigh its share."""
         if len(self.shares) == 1:
             return
         known = self.memory.projects[i]

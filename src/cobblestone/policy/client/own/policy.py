@@ -83,7 +83,7 @@ class OwnOnDevices(OwnPolicy):
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
-        """Look anew at projects, preferences and devices."""
+        """Refresh projects, preferences and devices."""
         state, memory = self.state, self.memory
         self.watch = MemoryWatch(state, memory.memory_of)
         self.devices = usable_devices(state)
@@ -127,7 +127,7 @@ class OwnOnDevices(OwnPolicy):
         return self.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
-        """Look ahead anew at the next question."""
+        """Repeat the forecast at the next question."""
         super().outdated(project)
         if project is not None:
             self._plain = None
@@ -190,7 +190,7 @@ class OwnOnDevices(OwnPolicy):
             super().learn(job, elapsed)
 
     def expected(self, job: ClientJob, outlook: JobOutlook) -> float:
-        """Return what a job that has not begun probably needs."""
+        """Return the probable need of a job that has not started."""
         if self._typical(job):
             return super().expected(job, outlook)
         need = self._history(job).need(estimate=job.raw, used=0.0, fraction=None)
@@ -254,7 +254,7 @@ class OwnOnDevices(OwnPolicy):
         return self.watch.may_run_out(queue, self.devices)
 
     def _on_cpus_alone(self, outlook: DevicesOutlook) -> RoundRobinOutcome:
-        """Return what was found of CPU jobs as the published simulation has it; a project lacks what is less than its share."""
+        """Return findings on CPU jobs in the form of the published simulation; a project lacks what is less than its share."""
         cpu, total, speed = outlook.devices[CPU], self.prefs.buffer_total, self.available()
         fair = total * self.ncpus / self.total_share if self.total_share > 0.0 else 0.0
         shortfalls: list[float] = []
@@ -429,7 +429,7 @@ class OwnOnDevices(OwnPolicy):
         return found
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
-        """Return what fetch of CPU work looks at."""
+        """Return the inputs of work fetch for CPUs."""
         state, rows = self.state, super().look_at_projects(long_debts)
         uploading = [job.project for job in state.finished if job.phase is Phase.UPLOADING]
         blocked = {job.project for job in state.jobs if job.stalled or job.suspended}
@@ -473,7 +473,7 @@ class OwnOnDevices(OwnPolicy):
 
 
 def _on_cpu(job: ClientJob) -> bool:
-    """Tell whether a job computes on CPUs alone, when it is told to."""
+    """Return whether a job, when started, computes only on CPUs."""
     return not (job.gpu or job.always_runs)
 
 

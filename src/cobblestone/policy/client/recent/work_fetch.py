@@ -23,7 +23,7 @@ MAX_RUNNABLE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """What one device type is asked for."""
+    """A request for one device type."""
 
     seconds: float  #: instance-seconds
     instances: float
@@ -31,7 +31,7 @@ class DeviceRequest:
 
 @dataclass(slots=True, kw_only=True)
 class DeviceFetchProject:
-    """What work fetch looks at in one project."""
+    """The attributes of one project that work fetch uses."""
 
     share: float
     rec: float
@@ -63,7 +63,7 @@ Requests = dict[str, DeviceRequest]
 
 @dataclass(frozen=True, slots=True)
 class DeviceFetchPlan:
-    """Whom to ask for what, and why (``project`` is None: nobody)."""
+    """The project to ask and for what, and why (``project`` is None: no project)."""
 
     project: int | None
     requests: Requests
@@ -74,7 +74,7 @@ class DeviceFetchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """What holds for all projects."""
+    """Settings for all projects."""
 
     buffer_min: float
     buffer_total: float
