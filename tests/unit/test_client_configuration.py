@@ -262,7 +262,7 @@ def test_the_proxy_changes_without_a_restart_and_goes_with_its_lines(tmp_path: P
             assert await fetch() == "through socks"
             world.remove(FILE)
             assert await fetch("127.0.0.1") == "through none"
-            assert said(world.client).count("The network is reached through") == 5
+            assert said(world.client).count("The network is now reached through") == 5
 
     play(tmp_path, check)
 

@@ -60,11 +60,11 @@ def test_what_was_decided_is_a_log_that_is_compared_when_it_is_played_again(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2: this is not JSON"),
-        ("\udcff", "line 2: this is not JSON"),
-        ("7", "line 2: an event is an object"),
-        ('{"now": 3}', "line 2: a line is an event"),
-        ('{"events": []  , "instructions": 3}', 'line 2: "instructions" is a list'),
+        ("{", "line 2: not valid JSON"),
+        ("\udcff", "line 2: not valid JSON"),
+        ("7", "line 2: an event must be an object"),
+        ('{"now": 3}', "line 2: a line must be an event"),
+        ('{"events": []  , "instructions": 3}', 'line 2: "instructions" must be a list'),
         ('{"event": "Christmas", "now": 3}', "line 2: 'Christmas' is not an event; there are TimePassed"),
         ('{"event": "TimePassed"}', "line 2: this is not a stored TimePassed"),
         ('{"event": "TimePassed", "now": "nan"}', "line 2: nan is no time"),

@@ -157,7 +157,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert simulating.main([str(LAPTOP), "--report", str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert simulating.main([str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
-    assert "--report looks at one host" in capsys.readouterr().err
+    assert "--report is for one host" in capsys.readouterr().err
 
 
 def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line(

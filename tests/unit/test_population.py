@@ -267,8 +267,8 @@ flops_estimate = 6e13
         ({}, ("--hosts", "0"), "hosts = 0 is not possible; allowed: 1 to 100000"),
         ({}, ("--hosts", "2.5"), "hosts = 2.5 is not possible"),
         ({}, ("--hosts", "nan"), "hosts = nan is not possible"),
-        ({}, ("--hosts", "2", "--explain", "0.5"), "--explain looks at one host"),
-        ({}, ("--hosts", "2", "--log", "x.txt"), "--log looks at one host"),
+        ({}, ("--hosts", "2", "--explain", "0.5"), "--explain is for one host"),
+        ({}, ("--hosts", "2", "--log", "x.txt"), "--log is for one host"),
         ({"server": "min_quorum = 0"}, (), "min_quorum = 0 is not possible; allowed: 1 to 100"),
         (
             {"server": "min_quorum = 9"},

@@ -68,7 +68,9 @@ def test_failed_jobs_of_a_batch_are_tried_anew_as_a_batch_of_their_own(world: Wo
     world.settle()
     assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 2") == 1
     assert ("retry batch", "batch 1") in audit(world)
-    assert api.problem(409, "POST", "/batches/2/retry")["message"].startswith("Batch 2 has no failed jobs")
+    assert api.problem(409, "POST", "/batches/2/retry")["message"].startswith(
+        "Batch 2 has no closed failed jobs"
+    )
 
 
 def test_a_workunit_is_cancelled_and_tried_again(world: World, api: ApiClient):
