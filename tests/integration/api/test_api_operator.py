@@ -241,8 +241,8 @@ def test_every_change_of_the_project_is_in_the_log_with_who_and_from_where(world
     assert said == [
         ("create an app", "app 1"),
         ("change or deprecate an app", "app period"),
-        ("make an account", "user 1"),
-        ("make a token", "token 2"),
+        ("create an account", "user 1"),
+        ("create a token", "token 2"),
         ("revoke a token", "token 2"),
         ("publish news", "news 1"),
     ]

@@ -113,7 +113,7 @@ def plan_device_fetch(
     """Return the next request.
 
     Projects are asked in order of group and priority, which queued work lowers; the first that can supply a type
-    below the minimal buffer is asked for that type and for every other type that nobody before it could
+    below the minimal buffer is asked for that type and for every other type that no project before it could
     supply.  Projects that keep a single job come before all.
     """
     return _Fetch(projects, outlook, devices, settings).plan()
@@ -175,7 +175,7 @@ class _Fetch:
         return DeviceFetchPlan(None, {}, tuple(reasons), others)
 
     def _others(self) -> dict[int, Requests]:
-        """Return what each project is asked for if it is contacted anyway: what nobody before it could supply, or what it can
+        """Return what each project is asked for if it is contacted anyway: what no project before it could supply, or what it can
         if the volunteer wants that.
         """
         found: dict[int, Requests] = {}
