@@ -159,6 +159,6 @@ def test_every_question_of_the_doctor_is_understood(filled: Store):
 def test_a_database_that_flushes_is_found_durable(store: Store, location: Path | str):
     if isinstance(location, str):  # the server of these tests does not flush, to be quick
         found = store.read(lambda db: [each.text for each in invariants.durability_of_server(db)])
-        assert all("a power cut could lose" in text for text in found)
+        assert all("a power loss could lose" in text for text in found)
     else:
         assert store.read(lambda db: list(invariants.durability(db))) == []

@@ -68,7 +68,7 @@ def test_a_measurement_that_is_cancelled_leaves_no_process() -> None:
 
 def test_a_measurement_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", shutil.which("false") or "")
-    with pytest.raises(BenchmarkFailed, match="could not be measured: it said nothing"):
+    with pytest.raises(BenchmarkFailed, match="could not be measured: it gave no message"):
         asyncio.run(run_benchmarks(1, ENVIRONMENT, cpu_seconds=0.1))
 
 

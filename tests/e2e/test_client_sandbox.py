@@ -119,7 +119,7 @@ def test_what_is_in_force_is_said_in_words(tmp_path: Path) -> None:
     held = {each.name: each.holder for each in without.bounds}
     assert held["number of processes and threads"] is Holder.SYSTEM
     assert held["memory"] is Holder.CLIENT
-    assert any("memory is looked at every 10 seconds only" in each.text() for each in without.report)
+    assert any("memory is checked only every 10 seconds" in each.text() for each in without.report)
 
 
 def test_a_number_of_processes_that_nothing_enforces_is_said_with_what_helps(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_doctor_says_what_holds_here_before_a_client_runs(
     shown = capsys.readouterr().out
     assert all(name in shown for name in held)
     assert all(text in shown for text in found["sandbox"])
-    assert "Nothing keeps a job to its number of processors" in shown
+    assert "Nothing limits a job to its number of processors" in shown
 
 
 def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(t
     report = detect_sandbox(SandboxChoice(), tmp_path, environment=nowhere).report
     assert "it is not installed (package bubblewrap)" in report[0].text()
     assert "can use the network" in report[0].text()
-    with pytest.raises(ConfigError, match="under bubblewrap only, but it is not installed"):
+    with pytest.raises(ConfigError, match="under bubblewrap, but it is not installed"):
         detect_sandbox(SandboxChoice(bubblewrap="always"), tmp_path, environment=nowhere)
 
 

@@ -323,7 +323,7 @@ async def test_files_that_a_sandbox_keeps_in_memory_count_as_the_job_s_memory(
         )
         ended = await world.run(spec)
         assert (ended.exit_status, ended.ending) == (198, Ending.ABORTED)
-        assert "of memory, allowed are 60.0 MB" in ended.text
+        assert "of memory; the limit is 60.0 MB" in ended.text
 
 
 async def test_a_job_that_fills_the_disk_fails_with_the_family_s_number(world: World) -> None:
@@ -445,7 +445,7 @@ async def test_the_client_sees_too_many_processes_where_the_system_counts_none(t
         )
         ended = await world.run(spec)
         assert ended.ending is Ending.ABORTED
-        assert ended.text.endswith("processes and threads, allowed are 40")
+        assert ended.text.endswith("processes and threads; the limit is 40")
         soft, hard = map(int, world.read("soft").split())
         assert 40 <= soft < hard
         assert not world.living()

@@ -78,7 +78,7 @@ def test_interrupted_it_ends_everything_and_says_so(
         process.send_signal(signal.SIGINT)
         end, _ = process.communicate(timeout=120)
     assert process.returncode == status
-    assert "Nothing of the demonstration runs any more" in end
+    assert "The demonstration has stopped" in end
     assert "http://" not in end
     assert left_of(tmp_path) == []
     with pytest.raises(httpx.ConnectError):

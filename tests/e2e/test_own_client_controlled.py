@@ -123,7 +123,7 @@ def test_another_computer_asks_over_tls_with_a_token(own: OwnClient, tmp_path: P
     refused = elsewhere.cli(
         "mode", "run", "never", "--host", address, "--certificate", str(certificate), check=False
     )
-    assert "only allows looking" in refused.stderr
+    assert "only allows reading" in refused.stderr
     wrong = elsewhere.cli("status", "--host", f"x{address}", "--certificate", str(certificate), check=False)
     assert "does not accept this token" in wrong.stderr
     stranger = elsewhere.cli(

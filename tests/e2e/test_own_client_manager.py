@@ -43,7 +43,7 @@ def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
         client.cli("manager", manager.url, "--login", "ann", "--password", "right")
         (row,) = client.ask("projects")
         assert (row["url"], row["by_manager"], row["share"]) == (project.url, True, 50)
-        assert "has not signed that address" in client.log()
+        assert "has not signed its address" in client.log()
         project.wait_for_batch(batch, client)
         refused = client.cli("detach", project.url, check=False)
         assert "chosen by your account manager" in refused.stderr

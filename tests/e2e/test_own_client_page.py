@@ -121,7 +121,7 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
     page.goto(address(busy, "--look"))
     page.get_by_text("2 running, 2 waiting").wait_for()
     page.get_by_role("button", name="Pause for an hour").click()
-    page.get_by_text("This token only allows looking.").wait_for()
+    page.get_by_text("This token only allows reading.").wait_for()
     assert busy.ask("status")["modes"]["task"] == "auto"
 
 

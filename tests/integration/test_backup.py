@@ -220,7 +220,7 @@ def test_a_tar_file_with_a_link_is_no_backup_and_leaves_nothing(
         archive.addfile(link)
     for words in (["restore", "--check", str(copy)], ["restore", str(copy), str(tmp_path / "x")]):
         assert run_command(words) == 1
-        assert "merge.py' is a link: this is not a copy that cobblestone made" in capsys.readouterr().err
+        assert "merge.py' is a link: this copy was not made by cobblestone" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

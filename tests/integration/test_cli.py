@@ -520,6 +520,6 @@ def test_refused_values_are_told_with_their_flag_and_what_is_allowed(cli: Cli, s
 
 def test_a_deadline_is_not_proposed_from_nothing(cli: Cli, sky: Path):
     told = cli("app deadline period -p sky")
-    assert "Jobs of period get 7 d until they must come back." in told.out
+    assert "Jobs of period have a deadline of 7 d." in told.out
     assert "It has 0 good results; a proposal needs 20." in told.out
     assert "20 are needed" in cli("app deadline period -p sky --apply", status=1).err

@@ -57,7 +57,7 @@ def test_projects_are_asked_what_they_granted_with_a_token(
     token.write_text(f"cob_{'t' * 43}\n")
     assert manager("accounting", folder, "1", "--token-file", str(token)) == 0
     said = capsys.readouterr().out
-    assert "is asked what it granted" in said
+    assert "is asked for granted credit" in said
     assert "validation is not trusted" in said
     assert manager("accounting", folder, "1", "--vouch", "--json") == 0
     state = json.loads(capsys.readouterr().out)
@@ -66,7 +66,7 @@ def test_projects_are_asked_what_they_granted_with_a_token(
     assert "not asked" in capsys.readouterr().out
     token.write_text("password")
     assert manager("accounting", folder, "1", "--token-file", str(token)) == 1
-    assert "holds no token" in capsys.readouterr().err
+    assert "contains no token" in capsys.readouterr().err
     token.write_text(f"cob_{'t' * 43}")
     assert manager("add", folder, "http://far.example.org") == 0
     assert manager("accounting", folder, "2", "--token-file", str(token)) == 1

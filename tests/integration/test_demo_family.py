@@ -66,7 +66,7 @@ def test_a_volunteer_joins_gives_keys_and_chooses_shares_by_the_forms(world: Man
 def test_what_a_page_refuses_is_said_in_its_words(world: ManagerWorld):
     with (
         browser(world) as alice,
-        pytest.raises(CobblestoneError, match=r"status 422: Join Stones .* does not look like"),
+        pytest.raises(CobblestoneError, match=r"status 422: Join Stones .* not a valid e-mail address"),
     ):
         alice.join("Alice", "no address")
     with browser(world) as alice, pytest.raises(CobblestoneError, match="has no form"):

@@ -622,5 +622,5 @@ def test_a_proposed_deadline_is_shown_and_applied(
     found = project.propose_deadline("period")
     assert (found.n, found.run_time, found.turnaround, found.proposed) == (20, 3600, 86400, 2 * 86400)
     text = " ".join(deadline_lines(found, applied=False))
-    assert "95 % took 1 h or less to compute, and 1 d or less until they were back." in text
+    assert "95 % took at most 1 h to compute, and at most 1 d to come back." in text
     assert "Proposed: 2 d. Set it with: cobblestone app deadline period --apply" in text

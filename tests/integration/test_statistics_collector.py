@@ -244,8 +244,8 @@ def test_projects_that_misbehave_touch_no_other_one(tmp_path: Path, projects: Pr
         ("slow", "user.gz"),
         ("large", "sends more than 1000000 bytes"),
         ("bomb", "user.gz, after .* times its size"),
-        ("cut", "host.gz, after .* the packed file is cut"),
-        ("liar", "user.gz: it holds 0 records, tables.xml counts 500"),
+        ("cut", "host.gz, after .* the compressed file is cut off"),
+        ("liar", "user.gz: it has 0 records, but tables.xml says 500"),
     ):
         assert problem.split(" .* ")[-1] in site.state(name).problem, name
 
@@ -318,7 +318,7 @@ def test_a_file_without_its_last_byte_is_broken(tmp_path: Path, projects: Projec
     projects.files["/one/user.gz"] = projects.files["/one/user.gz"][:-1]
     site = Site(tmp_path, projects, "one")
     site.round()
-    assert "the packed file is cut" in site.state("one").problem
+    assert "the compressed file is cut off" in site.state("one").problem
 
 
 def test_a_clock_that_was_in_the_future_stops_nothing(tmp_path: Path, projects: Projects):
@@ -349,7 +349,7 @@ def test_an_export_that_changes_while_it_is_fetched_is_taken_or_refused_as_a_who
     projects.files["/one/user.gz"] = old["user.gz"]
     site.now += EVERY
     site.round()
-    assert "user.gz: it holds 1 records, tables.xml counts 59" in site.state("one").problem
+    assert "user.gz: it has 1 records, but tables.xml says 59" in site.state("one").problem
     kept = site.published().find("user", 1, "1")
     assert kept is not None
     assert kept.total == 100.0

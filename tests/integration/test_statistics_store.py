@@ -148,11 +148,11 @@ def test_a_broken_export_says_what_is_wrong_where_and_changes_nothing(site: Site
     good = export.documents()["user.gz"]
     text = gzip.decompress(good)
     for broken, problem in (
-        (good[: len(good) // 2], "user.gz, after .* bytes: the packed file is cut"),
+        (good[: len(good) // 2], "user.gz, after .* bytes: the compressed file is cut off"),
         (gzip.compress(text[: len(text) // 2]), "user.gz, after .* bytes: it ends before </users>"),
         (gzip.compress(b"<users>" + b" " * 50_000_000), "times its size"),
-        (gzip.compress(text.replace(b"<id>", b"<id>-")), "user.gz: 199 of 199 records cannot be"),
-        (gzip.compress(b"<users></users>"), "user.gz: it holds 0 records, tables.xml counts 199"),
+        (gzip.compress(text.replace(b"<id>", b"<id>-")), "user.gz: 199 of 199 records are invalid"),
+        (gzip.compress(b"<users></users>"), "user.gz: it has 0 records, but tables.xml says 199"),
         (good[:40] + b"x" + good[41:], "damaged|cut|ends before|record"),
     ):
         (project.incoming / "user.gz").write_bytes(broken)

@@ -87,7 +87,7 @@ def test_pages_draw_the_same_figures_and_link_to_the_file(earned: World, page: s
     (line,) = tree.xpath("//figure//polyline/@points")
     assert len(line.split()) == 31
     last = rows(earned, query)[-1]
-    assert f"{credit(float(last['recent_average']))}credit a day, recent average" in text_of(answer)
+    assert f"{credit(float(last['recent_average']))}credit per day, recent average" in text_of(answer)
     assert f"credit.csv?{query}" in tree.xpath("//figure//a/@href")
     assert len(tree.xpath("//figure//rect[@class='bar']")) == len(
         [row for row in rows(earned, query) if float(row["credit"]) > 0]

@@ -47,7 +47,7 @@ def badges(world: World, page: str) -> list[str]:
 
 def test_badges_stand_on_pages_and_in_lists_with_words_and_pictures(crowd: World) -> None:
     give(crowd)
-    expected = ["10,000 credit in total", "100 credit a day", "Among the best 1 %"]
+    expected = ["10,000 credit in total", "100 credit per day", "Among the best 1 %"]
     for page in ("show_user.php?userid=10", "team_display.php?teamid=10", "show_host_detail.php?hostid=10"):
         assert sorted(badges(crowd, f"/{page}")) == sorted(expected), page
     assert badges(crowd, "/show_user.php?userid=3") == ["1,000 credit in total"]

@@ -59,7 +59,7 @@ def test_a_good_command_passes():
         ("python3 period.py {inptu} {output}", ["period.py"], "Did you mean {input}"),
         ("python3 period.py {input:period} {output}", ["period.py"], "period_data"),
         ("./period.py {input} {output}", ["period.py"], '--command "python3 period.py {input} {output}"'),
-        ("period.py {input} {output}", ["period.py"], "nothing says what starts it"),
+        ("period.py {input} {output}", ["period.py"], "it is unknown what starts it"),
         ("./table {input} {output}", ["table"], "no computer can start it"),
     ],
 )
@@ -158,7 +158,7 @@ def test_platforms_follow_from_what_a_command_starts(
     ("head", "wanted", "says"),
     [
         (elf(62), ("windows_x86_64",), "hello can be started on x86_64-pc-linux-gnu only"),
-        (elf(21, big=True), (), "no client of the family"),
+        (elf(21, big=True), (), "no BOINC client"),
     ],
 )
 def test_a_platform_that_cannot_start_the_program_is_refused(head: bytes, wanted: tuple[str, ...], says: str):

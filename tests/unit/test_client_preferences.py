@@ -43,7 +43,7 @@ TABLE = [
     ({"run_if_user_active": False}, USED, "USER_ACTIVE", "USER_ACTIVE", "USER_ACTIVE", "is in use"),
     ({"run_if_user_active": False}, {"idle_seconds": 181.0}, "NONE", "NONE", "NONE", ""),
     ({"run_gpu_if_user_active": True}, USED, "NONE", "NONE", "NONE", ""),
-    ({}, {"on_battery": True}, "BATTERIES", "BATTERIES", "NONE", "on its battery"),
+    ({}, {"on_battery": True}, "BATTERIES", "BATTERIES", "NONE", "on battery"),
     ({"run_on_batteries": True}, {"on_battery": True}, "NONE", "NONE", "NONE", ""),
     ({"hours": Hours(18, 8)}, {}, "TIME_OF_DAY", "TIME_OF_DAY", "NONE", "from 18:00 to 08:00"),
     ({"hours": Hours(18, 8)}, {"hour": 7.9}, "NONE", "NONE", "NONE", ""),
@@ -66,8 +66,8 @@ TABLE = [
         "NONE",
         "61 % of the CPUs; the limit while the",
     ),
-    ({}, {"exclusive_app": "chess"}, "EXCLUSIVE_APP", "EXCLUSIVE_APP", "EXCLUSIVE_APP", "chess runs"),
-    ({}, {"exclusive_gpu_app": "chess"}, "NONE", "EXCLUSIVE_APP", "NONE", "chess runs"),
+    ({}, {"exclusive_app": "chess"}, "EXCLUSIVE_APP", "EXCLUSIVE_APP", "EXCLUSIVE_APP", "chess is running"),
+    ({}, {"exclusive_gpu_app": "chess"}, "NONE", "EXCLUSIVE_APP", "NONE", "chess is running"),
     ({}, {"run_mode": Mode.NEVER}, "USER_REQUEST", "USER_REQUEST", "NONE", "switched off by you"),
     ({}, {"run_mode": Mode.ALWAYS, "on_battery": True}, "NONE", "NONE", "NONE", ""),
     ({}, {"gpu_mode": Mode.NEVER}, "NONE", "USER_REQUEST", "NONE", "switched off by you"),
@@ -98,7 +98,7 @@ TABLE = [
         "BATTERY_HEAT",
         "BATTERY_HEAT",
         "NONE",
-        "has 44 °C",
+        "is at 44 °C",
     ),
     ({}, {"benchmarks_running": True}, "BENCHMARKS", "BENCHMARKS", "NONE", "being measured"),
     ({}, {"os_pauses": True, "run_mode": Mode.ALWAYS}, "OS", "OS", "NONE", "asks for a pause"),
@@ -189,16 +189,14 @@ def test_wrong_values_are_named_with_their_line_and_the_rest_is_used() -> None:
     text = b"<global_preferences>\n<max_ncpus_pct>lots</max_ncpus_pct>\n<disk_interval>30</disk_interval>\n</global_preferences>"
     over, problems = override_preferences(PREFS, text)
     assert over.disk_interval == 30.0
-    assert problems == ("line 2: <max_ncpus_pct> is 'lots'; allowed are numbers from 0 to 100",)
+    assert problems == ("line 2: <max_ncpus_pct> is 'lots'; allowed: numbers from 0 to 100",)
 
 
 def test_times_that_would_stop_everything_are_named_and_not_used() -> None:
     text = b"<global_preferences><cpu_scheduling_period_minutes>0</cpu_scheduling_period_minutes></global_preferences>"
     over, problems = override_preferences(PREFS, text)
     assert over.cpu_scheduling_period_minutes == 60.0
-    assert problems == (
-        "line 1: <cpu_scheduling_period_minutes> is '0'; allowed are numbers from 0.1 to 1e+06",
-    )
+    assert problems == ("line 1: <cpu_scheduling_period_minutes> is '0'; allowed: numbers from 0.1 to 1e+06",)
     text = b"<cc_config><options><rec_half_life_days>0</rec_half_life_days><ncpus>1000000</ncpus></options></cc_config>"
     config, problems = read_client_config(text)
     assert (config.rec_half_life_days, config.ncpus) == (10.0, -1)

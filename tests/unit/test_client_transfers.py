@@ -115,7 +115,7 @@ def test_a_server_that_knows_no_ranges_sends_all_again_and_nothing_is_doubled(tm
     ("answer", "words", "left"),
     [
         (Answer(BODY, content_range="bytes 7-9/300000"), "another range", 100_000),
-        (Answer(status="416 Range Not Satisfiable"), "refused to go on at byte 100000", None),
+        (Answer(status="416 Range Not Satisfiable"), "refused to continue at byte 100000", None),
         (Answer(b"Please pay.", ignores_range=True), "ended after 11 of 300000", 0),
         (Answer(BODY + b"x", ignores_range=True), "more than the 300000 bytes", None),
     ],
@@ -141,7 +141,7 @@ def test_another_content_than_announced_is_thrown_away(tmp_path: Path) -> None:
         place.server.pages["/f"] = [Answer(BODY[:-1] + b"!")]
         outcome = await place.fetch()
         assert (outcome.permanent, outcome.code) == (True, -119)
-        assert "another content than the project announced" in outcome.error
+        assert "differs from what the project announced" in outcome.error
         assert not place.path.exists()
         assert not place.part.exists()
 
@@ -192,7 +192,7 @@ def test_a_transfer_that_crawls_is_given_up(tmp_path: Path) -> None:
         place.exchange.patience, place.exchange.slowest = 0.2, 1e6
         outcome = await place.fetch()
         assert "ReadTimeout" in outcome.error
-        assert "came through in" in outcome.error
+        assert "were transferred in" in outcome.error
         place.exchange.slowest = 10.0
         assert (await place.fetch()).ok
 
@@ -334,7 +334,7 @@ def test_a_file_that_is_wrong_on_every_mirror_is_given_up_with_words(tmp_path: P
         await client.rest()
         assert [path for path, _ in server.asked] == ["/a", "/b"]
         assert file.status is FileStatus.FAILED
-        assert file.error.startswith("-119 (f has another content")
+        assert file.error.startswith("-119 (f differs from")
         assert client.ended == [file]
 
     among(tmp_path, check)
@@ -361,7 +361,7 @@ def test_what_is_no_address_is_passed_over_and_others_go_on(tmp_path: Path) -> N
         await client.rest()
         assert other.status is FileStatus.PRESENT
         assert mirrored.status is FileStatus.PRESENT
-        assert all(word in "\n".join(client.said) for word in ("is no address", "cannot be reached"))
+        assert all(word in "\n".join(client.said) for word in ("is not a valid address", "cannot be reached"))
 
     among(tmp_path, check)
 

@@ -76,7 +76,7 @@ def test_what_a_state_file_does_not_tell_is_said(tmp_path: Path, capsys: pytest.
     assert simulating.main(["--from", str(path)]) == 2  # CS2 knows no GPUs
     said = capsys.readouterr().err.splitlines()
     assert said[:-1] == [
-        "note: B, app x: no job in the file tells; taken: jobs of 3.6e+14 FLOPs, a latency bound of 10 days"
+        "note: B, app x: not known from any job in the file; used: jobs of 3.6e+14 FLOPs, a latency bound of 10 days"
     ]
 
 
@@ -157,7 +157,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert simulating.main([str(LAPTOP), "--report", str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert simulating.main([str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
-    assert "--report looks at one host" in capsys.readouterr().err
+    assert "--report is for one host" in capsys.readouterr().err
 
 
 def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line(

@@ -103,18 +103,18 @@ def test_an_image_is_packed_under_a_name_that_its_content_gives_from_either_form
 @pytest.mark.parametrize(
     ("files", "mentions"),
     [
-        ({"readme": b""}, "holds no image"),
+        ({"readme": b""}, "contains no image"),
         (docker_archive(config(), n_images=2), "holds 2 images"),
         (docker_archive(config(architecture="riscv64")), "linux/riscv64"),
         (docker_archive(config(os="windows")), "windows/amd64"),
         (docker_archive(config(), names=["a/layer.tar"]), "names 2 layers and holds 1"),
-        (docker_archive(config(), names=["a/layer.tar", "c/layer.tar"]), "lacks its part c/layer.tar"),
+        (docker_archive(config(), names=["a/layer.tar", "c/layer.tar"]), "is missing its part c/layer.tar"),
         (
             docker_archive(config(), names=["b/layer.tar", "a/layer.tar"]),
-            "is not the one that the image names",
+            "does not match the image",
         ),
-        (docker_archive(config(), names=[1, 2]), "described as no image is"),
-        (docker_archive([]), "described as no image is"),
+        (docker_archive(config(), names=[1, 2]), "an invalid description"),
+        (docker_archive([]), "an invalid description"),
         ({"manifest.json": b"[" * 100_000}, "is not JSON"),
         ({"index.json": b'{"manifests": []}'}, "holds 0 images for Linux"),
     ],
@@ -149,7 +149,7 @@ def test_a_layer_that_was_packed_and_damaged_is_told(
 ):
     files = oci_archive(config())
     name = list(files)[3]  # after the index, the configuration and the first layer
-    with pytest.raises(JobError, match="no archive that can be read"):
+    with pytest.raises(JobError, match="not a readable archive"):
         pack_image(saved({**files, name: files[name][:20] + b"\xff" * 20 + files[name][40:]}), tmp_path)
 
 

@@ -205,7 +205,7 @@ def test_a_csv_file_that_is_no_log_is_refused(tmp_path: Path, text: str, complai
     ("columns", "complaint"),
     [
         ({"host_id": [1]}, "workunit_id is missing"),
-        ({"workunit_id": [1], "host_id": ["me"]}, "host_id: give whole numbers"),
+        ({"workunit_id": [1], "host_id": ["me"]}, "host_id: whole numbers are required"),
         ({"workunit_id": [1, 2], "host_id": [1, None]}, "host_id: 1 values are missing"),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_is_kept_is_shown_until_it_is_interrupted(tmp_path: Path):
     with stage(console, tmp_path / "demo", {}) as stack:
         stack.callback(console.print, "stopping")
         finish(console, time.monotonic(), keep=True, addresses={"Page": ADDRESS}, notes=["a note"])
-    words = [ADDRESS, "a note", "Ctrl-C", "stopping", "Nothing of the demonstration runs any more"]
+    words = [ADDRESS, "a note", "Ctrl-C", "stopping", "The demonstration has stopped"]
     places = [said(console).index(each) for each in words]
     assert places == sorted(places)
 
@@ -80,7 +80,7 @@ def test_interruptions_while_it_ends_leave_nothing_running(console: Console, tmp
         interrupted()
     assert stopped == [2, 1]
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert "Nothing of the demonstration runs any more" in said(console)
+    assert "The demonstration has stopped" in said(console)
 
 
 def test_a_failure_says_where_the_logs_are(console: Console, tmp_path: Path):

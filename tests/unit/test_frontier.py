@@ -132,7 +132,7 @@ def test_the_scenario_that_moves_most_has_the_label_and_those_that_stay_have_non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--only", "absent"], "only = 'absent': no scenario's name begins so"),
+        (["--only", "absent"], "only = 'absent': no scenario's name starts like this"),
         (["--policy", "CS9"], "'CS9' is not a policy"),
         (["--only", "slack 5, buffer 7", "--scheduler", "x://y"], "scheduler = 'x://y'"),
     ],

@@ -145,7 +145,7 @@ def form(*slots: str) -> JobForm:
         (["Input.py"], ["input"], [], "{input:input_data}"),
         (["data.py", "Data.py"], [], [], "Rename the file"),
         ([".."], [], [], "ends with a dot"),
-        (["aux.dat"], [], [], "device on Windows"),
+        (["aux.dat"], [], [], "device name on Windows"),
         ([], [], ["out."], "ends with a dot"),
     ],
 )

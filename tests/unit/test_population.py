@@ -219,8 +219,8 @@ def test_kept_runs_are_not_made_again_and_those_of_another_scenario_not_taken(tm
         ("ncpus,flops,fraction,mean_on\n2,1e9,0.5,100,7\n", "line 2: 5 values under 4 columns"),
         ("ncpus,flops\n2,1e9\n", "line 1: the column fraction is missing"),
         ("ncpus;flops;fraction;mean_on\n", "line 1: the column ncpus is missing; the first line names"),
-        ("ncpus,flops,fraction,mean_on,flops\n", "line 1: the column flops is there more than once"),
-        ("ncpus,flops,fraction,mean_on\n", "no host below the line of columns"),
+        ("ncpus,flops,fraction,mean_on,flops\n", "line 1: the column flops occurs more than once"),
+        ("ncpus,flops,fraction,mean_on\n", "no host after the header"),
         ("", "line 1: the column ncpus is missing"),
     ],
 )
@@ -267,8 +267,8 @@ flops_estimate = 6e13
         ({}, ("--hosts", "0"), "hosts = 0 is not possible; allowed: 1 to 100000"),
         ({}, ("--hosts", "2.5"), "hosts = 2.5 is not possible"),
         ({}, ("--hosts", "nan"), "hosts = nan is not possible"),
-        ({}, ("--hosts", "2", "--explain", "0.5"), "--explain looks at one host"),
-        ({}, ("--hosts", "2", "--log", "x.txt"), "--log looks at one host"),
+        ({}, ("--hosts", "2", "--explain", "0.5"), "--explain is for one host"),
+        ({}, ("--hosts", "2", "--log", "x.txt"), "--log is for one host"),
         ({"server": "min_quorum = 0"}, (), "min_quorum = 0 is not possible; allowed: 1 to 100"),
         (
             {"server": "min_quorum = 9"},

@@ -131,7 +131,7 @@ def test_workunits_are_dealt_out_and_parts_that_are_too_small_refused() -> None:
     with pytest.raises(ConfigError, match=r"shards = 4 .* allowed: 1 to 3"):
         split(world, hosts, POLICY, seed=1, shards=4)
     few = _world(ServerModel(workunits=2))
-    with pytest.raises(ConfigError, match="cannot be dealt out to 3 parts"):
+    with pytest.raises(ConfigError, match="cannot be divided among 3 parts"):
         split(few, hosts, POLICY, seed=1, shards=3)
 
 

@@ -57,7 +57,7 @@ def test_what_volunteers_do_not_have_is_named(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF" + b"\x01" * 40, b"\0" * 600])
 def test_what_is_nothing_is_refused_with_the_ways_that_there_are(tmp_path: Path, content: bytes):
     (tmp_path / "a.dat").write_bytes(content)
-    with pytest.raises(JobError, match="no client of the family" if b"ELF" in content else "--command"):
+    with pytest.raises(JobError, match="no BOINC client" if b"ELF" in content else "--command"):
         advise(tmp_path / "a.dat")
     with pytest.raises(JobError, match="cannot be read: No such file"):
         advise(tmp_path / "gone.py")

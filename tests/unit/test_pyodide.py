@@ -76,5 +76,5 @@ def test_answers_of_compiled_packages_in_browsers_are_not_compared_bit_by_bit():
     spec = AppSpec(
         name="norm", command="python3 norm.py {input} {output}", bundle="r.txt", in_browsers=True, quorum=2
     )
-    with pytest.raises(JobError, match=r"other last bits in a browser.*--compare numeric:rtol=1e-6"):
+    with pytest.raises(JobError, match=r"different last bits in a browser.*--compare numeric:rtol=1e-6"):
         apps.AppMethods(None).create_app(spec)  # type: ignore[arg-type]  # the project is not asked

@@ -158,7 +158,7 @@ def test_a_file_may_say_it_all_and_the_run_balances(tmp_path: Path) -> None:
         ("flops_shape = 1.8", "flops_shape = 1", "flops_shape = 1.0 is not possible; allowed: 1.01 to 100"),
         ('"pareto"', '"two_humped"', "flops_second_mean = 0.0 is not possible; allowed: 1 to"),
         ("slack = 40", "slack = -1", "slack = -1.0 is not possible; allowed: 0.01 to"),
-        ("slack = 40", 'slack = 40\nlatency_bound = "1 d"', "say the same; leave one out"),
+        ("slack = 40", 'slack = 40\nlatency_bound = "1 d"', "set the same value; remove one"),
         ("slack = 40", 'slack = 40\ngpu = "X"\ngpus = 1\ncpus = 0', "gpu = 'X' is not possible"),
         ("slack = 40", "slack = 40\nefficiency = 0", "efficiency = 0.0 is not possible"),
         ("[host]", "[host]\nflops = 0", "flops = 0.0 is not possible"),

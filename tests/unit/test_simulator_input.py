@@ -109,7 +109,7 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ("fraction = 0.5", "trace = [1, 2]", "host.availability: unknown key 'trace' = [1, 2]; allowed:"),
         ('mean_on = "1 h"', 'mean_on = "-1 h"', "mean_on = -3600.0 is not possible; allowed: 1 to"),
         ('fraction = 0.5\nmean_on = "1 h"', 'trace_file = "none.tab"', "none.tab: cannot be read"),
-        ('mean_on = "1 h"', 'trace_file = "none.tab"', "fraction = 0.5: the trace says when it is on"),
+        ('mean_on = "1 h"', 'trace_file = "none.tab"', "fraction = 0.5: the trace sets when it is on"),
         ('mean_on = "1 h"', 'mean_on = "1 h"\ntrace_length = -5', "trace_length = -5.0 is not possible"),
         ('mean_on = "1 h"', 'mean_on = "1 h"\ntrace_length = 5', "only with a trace"),
         ('duration = "2 d"\n', "duration = " + 400 * "9" + "\n", "it has hundreds of digits"),
@@ -268,7 +268,7 @@ def test_the_command_prints_a_table_json_and_reasons(tmp_path: Path) -> None:
     assert '"waste"' in out.output
     why = CliRunner().invoke(_program(), ["simulate", str(path), "--explain", "1"])
     assert "last scheduling decision" in why.output
-    assert "last look at work fetch" in why.output
+    assert "last work-fetch decision" in why.output
 
 
 def test_the_command_writes_a_picture_and_a_log(tmp_path: Path) -> None:

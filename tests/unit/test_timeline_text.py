@@ -46,4 +46,4 @@ def test_a_job_keeps_its_lane_unless_it_is_taken():
 def test_lanes_that_do_not_fit_are_counted_and_an_idle_client_has_a_sentence():
     lines = drawn(*(run(f"j{n}", 0.0, 60.0) for n in range(MAX_LANES + 3)))
     assert lines[-1] == "… and 3 more at once"
-    assert drawn() == ["Nothing ran, and nothing will."]
+    assert drawn() == ["No runs, past or planned."]

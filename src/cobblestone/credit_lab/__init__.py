@@ -1,1 +1,1 @@
-"""The credit laboratory: replaying job logs, and credit systems side by side."""
+"""The credit laboratory: replay of job logs, and comparison of credit systems."""

@@ -1,4 +1,4 @@
-"""Identities of a person in the simulation of accounting: accounts and computers at the manager, as the manager keeps them."""
+"""Identities of a person in the simulation of accounting: accounts and computers in the manager's records."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _JOBS, _TOTALS, _SUMS = ByJobs(), ByTotals(), BySums()
 
 @dataclass(slots=True, kw_only=True)
 class Costs:
-    """What asking projects costs."""
+    """The cost of asking projects."""
 
     rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 0))  #: by way
 
 
 @dataclass(slots=True, kw_only=True)
 class HostIdentity:
-    """A computer as the manager knows it."""
+    """A computer in the manager's records."""
 
     meter: Meter | None = None
     records: dict[int, ReportRecord] = field(default_factory=dict[int, ReportRecord])
@@ -57,7 +57,7 @@ class HostIdentity:
     joined: float = 0.0
 
     def contact(self, reports: Mapping[int, Amounts], limits: HostLimits, *, now: float) -> dict[int, float]:
-        """Carry out a contact; returns the credit that was counted, by project."""
+        """Carry out a contact; return the credit that was counted, by project."""
         found = count_contact(self.meter, self.records, reports, limits, now=now)
         self.meter = found.meter
         self.records |= found.records
@@ -66,7 +66,7 @@ class HostIdentity:
 
 @dataclass(slots=True, kw_only=True)
 class Following:
-    """What a way makes of an account."""
+    """The state of an account under one accounting method."""
 
     confirmations: dict[int, Confirmation] = field(default_factory=dict[int, Confirmation])
     figure: ShownFigure
@@ -75,11 +75,11 @@ class Following:
     fall: float = 0.0  #: the largest, relative to what was shown before
 
     def shown(self, now: float) -> float:
-        """Return what is shown now."""
+        """Return the figure shown now."""
         return shown_at(self.figure, self.target, now)
 
     def update(self, unvouched: frozenset[int], *, now: float) -> None:
-        """Follow the records."""
+        """Update from the records."""
         final, pending = sums_for_figure(
             (each, id_ not in unvouched) for id_, each in self.confirmations.items()
         )
@@ -93,7 +93,7 @@ class Following:
 
 @dataclass(slots=True, kw_only=True)
 class AccountIdentity:
-    """An account at the manager, with those that it has at projects (None: the manager did not take its key)."""
+    """An account at the manager, with its accounts at projects (None: the manager did not accept its key)."""
 
     projects: dict[int, SampleAccount | None]
     ways: dict[str, Following]
@@ -102,11 +102,11 @@ class AccountIdentity:
     asked: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])  #: credit by job
 
     def list_job(self, project_id: int, name: str) -> None:
-        """Note a job that the client listed."""
+        """Record a job that the client listed."""
         self.asked.setdefault(project_id, {}).setdefault(name, 0.0)
 
     def claim(self, counted: Mapping[int, float], *, now: float) -> None:
-        """Book what the ledger counted, for all ways."""
+        """Book the counted credit from the ledger, for all methods."""
         for id_, credit in counted.items():
             self.estimates[id_] = self.estimates.get(id_, 0.0) + credit
         for following in self.ways.values():
@@ -115,7 +115,7 @@ class AccountIdentity:
                 following.confirmations[id_] = claim(known, estimate, now=now)
 
     def ask(self, project_id: int, costs: Costs, *, now: float, jobs_side_by_side: int) -> None:
-        """Ask a project in all three ways."""
+        """Ask a project with all three methods."""
         there = self.projects.get(project_id)
         if there is None or project_id not in self.estimates:
             return
@@ -145,12 +145,12 @@ class AccountIdentity:
         self.ways[way].confirmations[project_id] = confirm(known, statement)
 
     def update(self, unvouched: frozenset[int], *, now: float) -> None:
-        """Let all figures follow."""
+        """Update all figures."""
         for following in self.ways.values():
             following.update(unvouched, now=now)
 
     def forget_details(self) -> None:
-        """Forget what nobody looks at any more when all is over: tens of thousands are kept."""
+        """Forget details that are no longer needed at the end: tens of thousands are kept."""
         self.hosts.clear()
         self.asked.clear()
         for each in self.projects.values():
@@ -158,12 +158,12 @@ class AccountIdentity:
                 each.forget_details()
 
     def granted(self) -> float:
-        """Return what projects granted in truth."""
+        """Return the true grants of projects."""
         return float_sum(each.total for each in self.projects.values() if each is not None)
 
 
 def new_account(projects: dict[int, SampleAccount | None], *, starter: float, now: float) -> AccountIdentity:
-    """Return a new account at the manager, whose figures begin with nothing."""
+    """Return a new account at the manager, whose figures start at zero."""
     ways = {name: Following(figure=ShownFigure(time=now, starter=starter)) for name in WAYS}
     return AccountIdentity(projects=projects, ways=ways)
 

@@ -1,4 +1,4 @@
-"""People of the simulation of accounting, their computers, how some of them cheat, and the projects that they work for."""
+"""People of the simulation of accounting, their computers, the kinds of cheating, and the projects that they work for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROJECT_WEIGHTS = (0.3, 0.4, 0.1, 0.1, 0.1)
 
 
 class Habit(StrEnum):
-    """What honest people's computers are like."""
+    """Properties of honest people's computers."""
 
     PLAIN = "plain"
     FAILING = "failing"  #: one job in ten fails at its end
@@ -46,7 +46,7 @@ class Habit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """A way to cheat: what is done differently from an honest twin with the same computer."""
+    """A way to cheat: the differences from an honest twin with the same computer."""
 
     name: str
     says: str  #: for the table
@@ -134,7 +134,7 @@ class SampleComputer:
 
     @property
     def credit_per_second(self) -> float:
-        """Estimated credit of a second of all CPUs."""
+        """Return the estimated credit per second of all CPUs."""
         return self.cpus * self.flops * CREDIT_PER_FLOP
 
 
@@ -189,7 +189,7 @@ class SampleJob:
 
 @dataclass(slots=True, kw_only=True)
 class SampleAccount:
-    """What a project knows of one account of its own."""
+    """A project's record of one of its accounts."""
 
     project: SampleProject
     opaque: str
@@ -203,7 +203,7 @@ class SampleAccount:
     _sent: int = 0
 
     def send(self, credit: float, expected: float, *, valid: bool, now: float) -> SampleJob:
-        """Hand out a job."""
+        """Send a job."""
         self._sent += 1
         factor = FRIENDLY_FACTOR if self.project is SampleProject.FRIENDLY else 1.0
         job = SampleJob(
@@ -218,12 +218,12 @@ class SampleAccount:
         return job
 
     def receive(self, job: SampleJob, rng: random.Random, *, now: float) -> None:
-        """Take back what was computed; it is decided later."""
+        """Receive a computed job; it is decided later."""
         job.reported = now
         job.decided = now + _latency(self.project, rng)
 
     def decide(self, now: float, *, memory: float = 14 * DAY) -> None:
-        """Grant what is due; forget jobs that have been over for long."""
+        """Grant what is due; forget jobs that ended long ago."""
         left: list[SampleJob] = []
         for job in self.open:
             if job.decided > now and now - job.sent < DEADLINE + (
@@ -242,7 +242,7 @@ class SampleAccount:
             }
 
     def revoke_some(self, rng: random.Random, *, now: float) -> None:
-        """Take back one grant in a hundred: a validator was wrong."""
+        """Take back one grant in a hundred, as if a validator was wrong."""
         for job in self.jobs.values():
             if job.granted and rng.random() < REVOKED_PART:
                 self._book(0.0, job.granted, now)
@@ -255,14 +255,14 @@ class SampleAccount:
         self.revoked_by_day[day] = self.revoked_by_day.get(day, 0.0) + revoked
 
     def forget_details(self) -> None:
-        """Keep the total alone."""
+        """Keep only the total."""
         for each in (self.jobs, self.open, self.final_by_day, self.revoked_by_day):
             each.clear()
 
     # -- answers ----------------------------------------------------------------------------------------
 
     def sums_since(self, day: int, *, now: float) -> list[ReportedDay]:
-        """Return the days from ``day`` on that have something, and today with what is pending."""
+        """Return the days from ``day`` on that have credit, and today with pending credit."""
         today = int(now // DAY)
         pending = float_sum(job.expected * (1.0 if job.reported <= now else 0.5) for job in self.open)
         days = sorted({each for each in (*self.final_by_day, *self.revoked_by_day) if each >= day} | {today})
@@ -277,7 +277,7 @@ class SampleAccount:
         ]
 
     def jobs_named(self, names: Iterable[str], *, now: float) -> list[JobAnswer]:
-        """Return what each of these was granted; those of other accounts are unknown."""
+        """Return the grants of these jobs; those of other accounts are unknown."""
         return [self._answer(name, now) for name in names]
 
     def _answer(self, name: str, now: float) -> JobAnswer:

@@ -43,7 +43,7 @@ _COLOURS = {"jobs": "#e69f00", "totals": "#0072b2", "sums": "#0a7e5c", "estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayFigures:
-    """What a way does to honest people, and costs."""
+    """The effect of a method on honest people, and its costs."""
 
     way: str
     small_falls: float  #: part of the people whose figure never fell by more than 2 %
@@ -61,7 +61,7 @@ class WayFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What an attack brings: shown to all identities of cheats, by what is shown to their honest twins."""
+    """The gain of an attack: shown to all identities of cheats, divided by what is shown to their honest twins."""
 
     attack: str
     says: str
@@ -82,12 +82,12 @@ class AccountingReport:
     example: Person  #: for the picture
 
     def largest_gain(self, way: str) -> float:
-        """Return the most that any attack brings on the last day."""
+        """Return the largest gain of any attack on the last day."""
         return max((each.at_end[way] for each in self.gains), default=0.0)
 
 
 def report_on(outcome: SimulationOutcome) -> AccountingReport:
-    """Add up a simulation."""
+    """Return the totals of a simulation."""
     plan = outcome.plan
     last = round(plan.days * DAY / TICK) - 1
     gains = [_gain(pairs, last) for pairs in outcome.twins.values()]

@@ -53,7 +53,7 @@ YEAR = 365 * DAY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationPlan:
-    """What is simulated."""
+    """The parameters of a simulation."""
 
     hosts: int = 20_000
     cheats: int = 30  #: of each kind, each with an honest twin
@@ -65,7 +65,7 @@ class SimulationPlan:
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
-    """What a computer does for one project."""
+    """The work of a computer for one project."""
 
     job: SampleJob | None = None
     left: float = 0.0  #: seconds of all CPUs
@@ -75,7 +75,7 @@ class _Work:
 
 @dataclass(slots=True, kw_only=True)
 class Person:
-    """Somebody with one computer."""
+    """A person with one computer."""
 
     computer: SampleComputer
     attack: Attack
@@ -95,7 +95,7 @@ class Person:
     _n: int = 0
 
     def tick(self, plan: SimulationPlan, costs: Costs, strangers: Sequence[str], *, now: float) -> None:
-        """Go through the time until ``now``, with a contact at its end."""
+        """Advance to ``now``, with a contact at the end."""
         working = now - START <= plan.days * DAY and now <= self.computer.stops
         self._change_identities(working, now=now)
         done = self._compute(now=now) if working else {}
@@ -151,7 +151,7 @@ class Person:
     # -- work -------------------------------------------------------------------------------------------
 
     def _compute(self, *, now: float) -> dict[int, Amounts]:
-        """Compute until now; returns what was done, by project."""
+        """Compute until now; return what was done, by project."""
         computer, account = self.computer, self.accounts[-1]
         busy = TICK * min(1.0, max(0.0, self.rng.gauss(computer.on, 0.15))) * self.attack.works
         done: dict[int, Amounts] = {}
@@ -197,7 +197,7 @@ class Person:
         work.job = None
 
     def _list(self, work: _Work, account: AccountIdentity, project: SampleProject, *, now: float) -> None:
-        """Let the manager see the jobs that the client has at its contact."""
+        """Show the manager the jobs that the client has at its contact."""
         work.unreported = [job for job in work.unreported if job.reported > now]
         for job in work.unreported:
             account.list_job(PROJECT_IDS[project], job.name)
@@ -224,7 +224,7 @@ class Person:
         account.claim(counted, now=now)
 
     def _claims(self, done: Mapping[int, Amounts]) -> dict[int, Amounts]:
-        """Return what a client says that it did, from what it did."""
+        """Return the client's claims, from what it did."""
         attack = self.attack
         if attack.every_project:
             each = Amounts(*(len(done) * part for part in next(iter(done.values()), NOTHING).astuple()))
@@ -244,7 +244,7 @@ class Person:
         }
 
     def _idle_claims(self, account: AccountIdentity) -> dict[int, Amounts]:
-        """Return what a client says that does nothing but talk to the manager."""
+        """Return the claims of a client that only talks to the manager."""
         ids = list(account.projects)
         seconds = TICK * self.computer.cpus / len(ids)
         each = Amounts(seconds * self.computer.flops * CREDIT_PER_FLOP, seconds, 0.0, 0.0, 1.0, 0.0)
@@ -297,13 +297,13 @@ class Person:
 
 
 def id_of(person: Person) -> int:
-    """Return a number that does not change, for spreading requests over the day."""
+    """Return a constant number for spreading requests over the day."""
     return person.computer.cpus + int(person.computer.job_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOutcome:
-    """What became of everybody."""
+    """The outcome for all people."""
 
     plan: SimulationPlan
     honest: list[Person]
@@ -313,7 +313,7 @@ class SimulationOutcome:
 
 
 def simulate(plan: SimulationPlan, *, attacks: Sequence[Attack] = ATTACKS) -> SimulationOutcome:
-    """Simulate; the same plan gives the same outcome."""
+    """Simulate; equal plans give equal outcomes."""
     rng = random.Random(plan.seed)
     names = iter(range(1, 1 << 60))
     computers = [draw_computer(rng, start=START, days=plan.days) for _ in range(plan.hosts)]
@@ -367,7 +367,7 @@ def _live(person: Person, plan: SimulationPlan, costs: Costs, names: Iterator[in
 
 
 def _speeds(computers: Sequence[SampleComputer]) -> dict[str, list[float]]:
-    """Return what computers of a model say of their speed."""
+    """Return the speeds reported by computers of a model."""
     found: dict[str, list[float]] = {}
     for each in computers:
         found.setdefault(each.model, []).append(each.flops)

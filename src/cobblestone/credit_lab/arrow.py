@@ -97,7 +97,7 @@ def _columns(
 
 
 def _places(column: Any, words: Sequence[str], arrow: Any) -> Any:  # Any: PyArrow has no types
-    """Numbers for words; those of numbers that are written as text; null for anything else."""
+    """Return numbers for words; those of numbers written as text; null for anything else."""
     compute: Any = import_module("pyarrow.compute")  # Any: PyArrow has no types
     text = column.cast(arrow.string())
     by_word = compute.index_in(text, value_set=arrow.array(list(words)))

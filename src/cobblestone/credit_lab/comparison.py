@@ -1,4 +1,4 @@
-"""Credit systems side by side on one synthetic population: what each pays for the same work, and what cheating brings.
+"""Comparison of credit systems on one synthetic population: what each pays for the same work, and what cheating gains.
 
 Credit systems side by side on one synthetic population: who is paid what for the same work, and what cheating brings.
 
@@ -36,7 +36,7 @@ SETTLED_WITHIN = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFigures:
-    """What a system did.  *Level*: credit / what the unit pays for the job's true operations.
+    """The results of a system.  *Level*: credit / what the unit pays for the job's true operations.
 
     Spreads are standard deviation / mean over the second half of the results.
     """
@@ -76,7 +76,7 @@ def compare(
     *,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[SystemFigures]:
-    """Run one population, honest and with each cheat, through systems; ``progress`` is told what begins."""
+    """Run one population, honest and with each cheat, through systems; ``progress`` is called before each step."""
     samples = {cheat: synthetic_log(options, cheat) for cheat in Cheat}
     exact = synthetic_log(replace(options, estimate_error=0.0))
     found: list[SystemFigures] = []
@@ -122,7 +122,7 @@ def _second_half(lines: Sequence[_Line]) -> Sequence[_Line]:
 
 
 def settled_after(levels: Sequence[float], level: float) -> int | None:
-    """How many results passed until every window that follows is near ``level``; None when the last one is not."""
+    """Return how many results passed until every following window is near ``level``; None if the last one is not."""
     far = [place for place, each in enumerate(levels) if abs(each - level) > SETTLED_WITHIN * level]
     if not far:
         return 0
@@ -180,7 +180,7 @@ def check_picture(path: Path) -> None:
 
 
 def draw_comparison(found: Sequence[SystemFigures], path: Path) -> None:
-    """Write the picture: levels as results come in, spreads, and what cheating brings.
+    """Write the picture: levels as results come in, spreads, and gains by cheating.
 
     Raises:
         ConfigError: Matplotlib is missing, or the file cannot be written.

@@ -1,4 +1,4 @@
-"""What a replay may be told, and the figures that it gives."""
+"""Options of a replay, and the figures that it gives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALE_INTERVAL = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """What a replay may be told beyond the system."""
+    """Options of a replay beyond the system."""
 
     unit: CreditUnit = DEPLOYED
     max_granted: float | None = None
@@ -31,7 +31,7 @@ class ReplayOptions:
 
     @property
     def limit(self) -> float:
-        """Limit of a single grant."""
+        """Return the limit of a single grant."""
         return self.unit.tflops_year if self.max_granted is None else self.max_granted
 
 
@@ -45,18 +45,18 @@ class Statements:
     times: Sequence[float]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return their number."""
         return len(self.ids)
 
     def rows(self) -> Iterator[tuple[int, float, float, float]]:
-        """(id, total, recent average, its time), as plain numbers."""
+        """Return (id, total, recent average, its time), as plain numbers."""
         for row in zip(self.ids, self.totals, self.values, self.times, strict=True):
             yield int(row[0]), float(row[1]), float(row[2]), float(row[3])
 
 
 @dataclass(frozen=True, slots=True)
 class HostRecords:
-    """What is known in the end of every app version on every host of a log."""
+    """The final record of every app version on every host of a log."""
 
     host_ids: Sequence[int]
     version_ids: Sequence[int]
@@ -94,7 +94,7 @@ class HostRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Figures per line, in the order of the log, and what they add up to.  Lists, or NumPy arrays of the twin.
+    """Figures per line, in the order of the log, and their totals.  Lists, or NumPy arrays of the compiled twin.
 
     Lines of trickle messages were granted provisional credit; those of wrong results the negative of it, which is taken back.
     """

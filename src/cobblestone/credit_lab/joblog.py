@@ -92,7 +92,7 @@ _NEEDED = {"benchmark": _FIRST_SYSTEM, "benchmark-both": _FIRST_SYSTEM | {"p_iop
 
 
 def needed_figures(system: str) -> frozenset[str]:
-    """Figures that grants of a credit system depend on; the first one needs few, and reading is most of the work."""
+    """Return the figures that grants of a credit system depend on; the first system needs few, and reading takes longest."""
     return _NEEDED.get(system.partition(":")[0], frozenset(FIGURES))
 
 
@@ -118,7 +118,7 @@ class JobLog:
 
 
 def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> JobLog:  # Any: int or float
-    """Return a log of columns that are at hand; raises `ConfigError` when they do not make one."""
+    """Return a log from given columns; raises `ConfigError` if they are not valid."""
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         raise ConfigError(
@@ -165,7 +165,7 @@ def _figure(text: str) -> float:
 def _read_csv_fast(
     path: Path, figures: frozenset[str]
 ) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
-    """Return a CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
+    """Return a CSV file read by PyArrow; None without it, or after an error that `_read_csv` can locate."""
     try:
         from cobblestone.credit_lab.arrow import read_csv
 

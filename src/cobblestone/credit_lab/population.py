@@ -33,7 +33,7 @@ LARGEST_LOG = 1_000_000
 
 
 class Cheat(StrEnum):
-    """What cheaters do."""
+    """The behaviour of cheaters."""
 
     NONE = "honest"
     RUN_TIME = "run time"  #: reported times are ten times too long
@@ -48,7 +48,7 @@ class Cheat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopulationOptions:
-    """Size and errors of a population.  Raises `ConfigError` for one that cannot be."""
+    """Size and errors of a population.  Raises `ConfigError` for invalid values."""
 
     hosts: int = 40
     jobs: int = 1500
@@ -84,7 +84,7 @@ class SyntheticHost:
 
     @property
     def speed(self) -> float:
-        """True operations per second."""
+        """Return the true operations per second."""
         return self.peak * self.efficiency
 
 
@@ -141,7 +141,7 @@ def _with_cheaters(hosts: list[SyntheticHost], n: int) -> list[SyntheticHost]:
 
 
 class _Book:
-    """Lines of a log that is being written."""
+    """Lines of a log in progress."""
 
     def __init__(self, cheat: Cheat) -> None:
         self.cheat = cheat
@@ -171,7 +171,7 @@ class _Book:
 
 
 def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> LabelledLog:
-    """Return the log of a population of which the cheaters do this."""
+    """Return the log of a population with these cheaters."""
     hosts = synthetic_hosts(options)
     book = _Book(cheat)
     for number in range(1, options.jobs + 1):
@@ -207,7 +207,7 @@ def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Labe
 
 
 def _asking(hosts: list[SyntheticHost], rng: random.Random) -> Iterator[SyntheticHost]:
-    """All hosts in the order in which they ask: those that ask often rather first."""
+    """Return all hosts in the order in which they ask: frequent ones first."""
     yield from sorted(hosts, key=lambda host: rng.expovariate(host.picks))
 
 
@@ -235,7 +235,7 @@ _FIGURES = {
 
 
 def _embellished(report: dict[str, float], cheat: Cheat, before: int) -> dict[str, float]:
-    """Return what a cheater reports instead, after so many valid results."""
+    """Return the report of a cheater instead, after this many valid results."""
     if cheat is Cheat.NOW_AND_THEN and (before < HONEST_START or before % 10):
         return report
     names = _FIGURES.get(cheat, ())

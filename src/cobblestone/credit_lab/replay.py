@@ -93,7 +93,7 @@ class Run:
     # ------------------------------------------------------------------------------------------ events
 
     def event(self, start: int, end: int, late: bool) -> None:
-        """Tell the book what the lines say: one workunit, straggler, failure, sending or message."""
+        """Tell the book about the lines: one workunit, straggler, failure, sending or message."""
         columns = self.columns
         now, outcome = columns["time"][start], columns["outcome"][start]
         self._scale_versions(now)
@@ -217,7 +217,7 @@ class Run:
             self._add(line, entry)
 
     def _take_back(self, line: int, now: float) -> None:
-        """Take what messages of a wrong result brought from those whom they credited."""
+        """Take back what messages of an invalid result granted, from those who got it."""
         messages = self.provisional.pop(self.columns["result_id"][line], [])
         if not messages:
             return
@@ -260,14 +260,14 @@ class Run:
         return tuple(self.columns[name][line] or None for name in _OWNERS)
 
     def _add(self, line: int, entry: BookEntry) -> None:
-        """Note what a line got, and add it to the totals and averages of everybody whom it names."""
+        """Record the grant of a line, and add it to the totals and averages of all that it names."""
         self.claimed[line], self.granted[line] = entry.credit.claimed, entry.credit.granted
         owners = self._owners(line)
         self.totals.open(owners)
         self.totals.credit([(owners, entry.credit.granted, entry.work_start)], now=self.columns["time"][line])
 
     def result(self) -> Replay:
-        """Return what the replay has come to."""
+        """Return the result of the replay."""
         hosts, users, teams, versions = (_statements(self.totals.rows[kind].items()) for kind in OWNERS)
         return Replay(
             system=self.terms.system.name,
@@ -370,7 +370,7 @@ def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple
 
 
 def summary(log: JobLog, done: Replay) -> dict[str, Any]:  # Any: JSON
-    """Totals, averages and records of everybody in a log."""
+    """Return totals, averages and records of all in a log."""
     owners = {"hosts": done.hosts, "users": done.users, "teams": done.teams, "app_versions": done.versions}
     return {
         "system": done.system,

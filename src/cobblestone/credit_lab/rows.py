@@ -12,7 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])  # Any: any signature
 
 
 def compiled(function: Function) -> Function:
-    """Compile a kernel once per machine.  What it calls must stand in its own file: the cache looks at no other."""
+    """Compile a kernel once per machine.  Functions that it calls must be in its own file: the cache checks no other."""
     numba: Any = import_module("numba")  # Any: Numba has no types
     kernel: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return kernel

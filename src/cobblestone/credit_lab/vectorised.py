@@ -34,7 +34,7 @@ def replay_averages(
     values: Floats,
     times: Floats,
 ) -> None:
-    """Totals and recent averages of the hosts (users, teams, versions) at ``place``; -1 is nobody."""
+    """Return totals and recent averages of the hosts (users, teams, versions) at ``place``; -1 is none."""
     rate = math.log(2.0) / half_life
     for i in range(place.size):
         k = place[i]
@@ -62,7 +62,7 @@ def replay_averages(
 def group_lines(
     workunit: Integers, marked: Integers, outcome: Integers, seen: Flags, start: Integers, late: Flags
 ) -> int:
-    """Fill in the first lines of workunits, stragglers and other events; returns how many there are."""
+    """Fill in the first lines of workunits, stragglers and other events; return how many there are."""
     count = 0
     i = 0
     while i < workunit.size:
@@ -92,7 +92,7 @@ def group_lines(
 
 @inlined
 def bounded(value: float, limit: float) -> float:
-    """One reported figure within 0 … ``limit``."""
+    """Return one reported figure within 0 … ``limit``."""
     if 0.0 <= value <= limit:
         return value
     if value < 0.0 or not math.isfinite(value):
@@ -102,7 +102,7 @@ def bounded(value: float, limit: float) -> float:
 
 @compiled
 def bound_lines(rules: ReplayRules, lines: Rows, start: Integers) -> None:
-    """Bound the figures of every line as far as they can be true, in place.
+    """Limit the figures of every line to plausible values, in place.
 
     Facts of the job, and the time of the grant, are those of the first line of each workunit.
     """
@@ -235,7 +235,7 @@ def _figure(log: JobLog, name: str) -> Floats:
 
 
 def places(ids: Integers) -> tuple[Integers, Integers]:
-    """(place of each id among the distinct ones, the distinct ids in order)."""
+    """Return (place of each id among the distinct ones, the distinct ids in order)."""
     if ids.size == 0:
         return ids, ids
     smallest, largest = int(ids.min()), int(ids.max())
@@ -251,7 +251,7 @@ def places(ids: Integers) -> tuple[Integers, Integers]:
 
 
 def _grouped(log: JobLog) -> tuple[Integers, Flags, Integers, int]:
-    """(first line of each workunit or straggler, and the end; stragglers; place of workunits; their number)."""
+    """Return (first line of each workunit or straggler, and the end; stragglers; place of workunits; their number)."""
     workunit, distinct = places(_whole(log, "workunit_id"))
     start = np.empty(log.length + 1, dtype=np.int64)
     late = np.empty(log.length, dtype=np.bool_)
@@ -263,7 +263,7 @@ def _grouped(log: JobLog) -> tuple[Integers, Flags, Integers, int]:
 def statements(
     ids: Integers, credit: Floats, work_start: Floats, time: Floats, options: ReplayOptions
 ) -> Statements:
-    """Totals and recent averages of the bearers of ``ids``; id 0 is nobody."""
+    """Return totals and recent averages of the owners of ``ids``; id 0 is none."""
     place, distinct = places(ids)
     if distinct.size and (distinct == 0).any():
         nobody = int(np.flatnonzero(distinct == 0)[0])
@@ -281,7 +281,7 @@ def statements(
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """Every row that a server would keep, and which lines of the log belong to which."""
+    """Every row that a server would store, and which lines of the log belong to which."""
 
     places: dict[str, Integers]
     records: Rows
@@ -320,7 +320,7 @@ def _world(log: JobLog, workunit: Integers, workunits: int) -> _World:
 def _granted(
     log: JobLog, rules: ReplayRules, world: _World, start: Integers, late: Flags
 ) -> tuple[Floats, Floats, Integers]:
-    """(claimed, granted, modes) of all lines; lines are laid out by rows, some at a time to save memory."""
+    """Return (claimed, granted, modes) of all lines; lines are laid out by rows, some at a time to save memory."""
     claimed: Floats = np.zeros(log.length)
     granted: Floats = np.zeros(log.length)
     modes: Integers = np.zeros(log.length, dtype=np.int64)
@@ -358,7 +358,7 @@ def _granted(
 
 
 def _credited(log: JobLog, name: str, outcome: Integers) -> Integers:
-    """Whom each line credits; 0: nobody."""
+    """Return the owner credited by each line; 0: none."""
     ids = _whole(log, name)
     return ids if (outcome == VALID).all() else np.where(outcome == VALID, ids, 0)
 

@@ -193,7 +193,7 @@ def pack_image(source: Path, folder: Path) -> Image:
             f"--container: {source} does not exist. (The current folder is {Path.cwd()}.)"
         ) from None
     except (OSError, tarfile.TarError, zlib.error, EOFError, RecursionError, OverflowError) as error:
-        raise JobError(f"--container: {source} is no archive that can be read: {error}. {_HOW}") from error
+        raise JobError(f"--container: {source} is not a readable archive: {error}. {_HOW}") from error
 
 
 def pack_layers(layers: Sequence[Path], architecture: str, folder: Path) -> Image:
@@ -246,15 +246,13 @@ def _find(archive: tarfile.TarFile, source: Path) -> tuple[bytes, list[str]]:
     if "manifest.json" in names:
         images = _parsed(_text(archive, "manifest.json", source), list, source)
         if len(images) != 1:
-            raise JobError(
-                f"--container: {source} holds {len(images)} images; save the one that is to be sent."
-            )
+            raise JobError(f"--container: {source} holds {len(images)} images; save only the one to be sent.")
         about = _as(images[0], dict, source)
         layers = [_as(each, str, source) for each in _as(about.get("Layers"), list, source)]
         return _text(archive, _as(about.get("Config"), str, source), source), layers
     if "index.json" not in names:
         raise JobError(
-            f"--container: {source} holds no image: neither manifest.json nor index.json is in it. {_HOW}"
+            f"--container: {source} contains no image: neither manifest.json nor index.json is in it. {_HOW}"
         )
     about = _oci_manifest(archive, "index.json", source)
     layers = [_blob(_as(each, dict, source), source) for each in _as(about.get("layers"), list, source)]
@@ -275,7 +273,7 @@ def _oci_manifest(archive: tarfile.TarFile, name: str, source: Path) -> dict[str
         ]
         if len(fitting) != 1:
             raise JobError(
-                f"--container: {source} holds {len(fitting)} images for Linux; save the one that is to be sent."
+                f"--container: {source} holds {len(fitting)} images for Linux; save only the one to be sent."
             )
         name = _blob(fitting[0], source)
     raise JobError(f"--container: {source} is an image index within an index. {_HOW}")
@@ -320,7 +318,7 @@ def _unpack_layers(
                 target.write(block)
         if f"sha256:{_sha256(path)}" != wanted:
             raise JobError(
-                f"--container: the layer {name} of {source} is not the one that the image names: it is damaged."
+                f"--container: the layer {name} of {source} does not match the image: it is damaged."
             )
         paths.append(path)
     return paths
@@ -348,7 +346,7 @@ def _open(archive: tarfile.TarFile, name: str, source: Path) -> IO[bytes]:
     except KeyError:
         found = None
     if found is None:
-        raise JobError(f"--container: {source} lacks its part {name}: it is damaged. {_HOW}")
+        raise JobError(f"--container: {source} is missing its part {name}: it is damaged. {_HOW}")
     return found
 
 
@@ -357,7 +355,7 @@ def _text(archive: tarfile.TarFile, name: str, source: Path) -> bytes:
         data = file.read(_MAX_TEXT_BYTES + 1)
     if len(data) > _MAX_TEXT_BYTES:
         raise JobError(
-            f"--container: {name} in {source} is larger than {_MAX_TEXT_BYTES} bytes: that is no image."
+            f"--container: {name} in {source} is larger than {_MAX_TEXT_BYTES} bytes: this is not an image."
         )
     return data
 
@@ -371,5 +369,5 @@ def _parsed(text: bytes, kind: type, source: Path) -> Any:  # Any: JSON
 
 def _as(value: object, kind: type, source: Path) -> Any:  # Any: JSON
     if type(value) is not kind:
-        raise JobError(f"--container: {source} is described as no image is. {_HOW}")
+        raise JobError(f"--container: {source} has an invalid description. {_HOW}")
     return value

@@ -1,1 +1,1 @@
-"""What should happen: functions on domain values.  Pure: time and randomness are arguments."""
+"""Decisions: functions on domain values.  Pure: time and randomness are arguments."""

@@ -57,7 +57,7 @@ class StorageChallenge:
 
 @value(kw_only=True)
 class StorageRecord:
-    """What is known of one computer's storage.  Times in Unix seconds, claims in byte-seconds."""
+    """The storage record of one computer.  Times in Unix seconds, claims in byte-seconds."""
 
     nbytes: int = 0  #: that counted at the last contact
     seen: float = 0.0  #: the last contact; 0: none yet
@@ -111,7 +111,7 @@ def next_challenge(
     rng: random.Random,
     rules: StorageRules,
 ) -> StorageChallenge | None:
-    """Return what to ask a computer at a contact: the open question again, or perhaps a new one; None: nothing.
+    """Return the question for a computer at a contact: the open one again, or perhaps a new one; None: nothing.
 
     ``since``: the contact before (0: none), so that questions come at one rate, however often a computer calls.  A computer that
     has not proven anything is asked at once.
@@ -143,7 +143,7 @@ def answered(record: StorageRecord, nonce: str, digest: str, *, now: float) -> S
 
 
 def judged(record: StorageRecord, content: bytes | None) -> tuple[StorageRecord, StorageGrant | None]:
-    """Judge the answer of a record by the content of the range; None: the project has lost the file, and nobody is to blame.
+    """Judge the answer of a record by the content of the range; None: the project has lost the file, and no one is at fault.
 
     Return the record afterwards, and what is to be granted: the first right answer only begins the count.
     """

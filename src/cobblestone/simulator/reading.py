@@ -141,7 +141,9 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
     )
     slack = _number(table.pop("slack"), f"{where}.slack") if "slack" in table else None
     if slack is not None and "latency_bound" in table:
-        raise ConfigError(f"{where}.slack = {slack:g}: slack and latency_bound say the same; leave one out")
+        raise ConfigError(
+            f"{where}.slack = {slack:g}: slack and latency_bound set the same value; remove one"
+        )
     app = _make(
         AppModel, table, where, progress=progress, sizes=_make(JobSizes, sizes, where, prefix="flops_")
     )
@@ -163,7 +165,7 @@ def _on_off(value: Any, where: str, folder: Path, usual: Mapping[str, float] = N
         )
     for key in ("fraction", "mean_on", "kind", "shape"):
         if key in table:
-            raise ConfigError(f"{where}.{key} = {table[key]!r}: the trace says when it is on; leave one out")
+            raise ConfigError(f"{where}.{key} = {table[key]!r}: the trace sets when it is on; remove one")
     node = table.pop("trace_node", None)
     trace, length = read_trace(folder / str(name), node=None if node is None else str(node))
     return _make(OnOff, {"trace_length": length, **table}, where, trace=trace)

@@ -132,7 +132,9 @@ def assumptions(path: Path) -> list[str]:
                 if not value
             ]
             if missing:
-                said.append(f"{name}, app {app.name}: no job in the file tells; taken: {', '.join(missing)}")
+                said.append(
+                    f"{name}, app {app.name}: not known from any job in the file; used: {', '.join(missing)}"
+                )
     return said
 
 

@@ -1,4 +1,4 @@
-"""Bytes to messages and back: the formats of the BOINC family, without sockets, files or clocks.
+"""Conversion of bytes to messages and back: the formats of BOINC, without sockets, files or clocks.
 
 Rooms import downward: `client`, then `scheduler`, then `project`, then `text`.
 """

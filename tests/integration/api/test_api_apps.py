@@ -336,7 +336,7 @@ STARTED: list[tuple[bytes, bytes | None, str, list[str], str]] = [
     (SCRIPT, ELF, LINUX, [], ""),
     (SCRIPT, ELF, LINUX, [MAC], "tool cannot be started on 'arm64-apple-darwin'"),
     (SCRIPT, SCRIPT, "any", [], "tool cannot be started on 'any'"),
-    (ELF[:18] + b"\xf3\0" + ELF[20:], None, LINUX, [], "no client of the family"),
+    (ELF[:18] + b"\xf3\0" + ELF[20:], None, LINUX, [], "no BOINC client"),
     (ELF, None, "sparc-sun-solaris", [], ""),  # nothing is known of it
     (b"a program of its own kind", None, LINUX, [], ""),
 ]

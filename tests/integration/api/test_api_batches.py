@@ -132,7 +132,7 @@ def test_the_first_input_of_a_native_program_is_called_input(api: ApiClient, wor
 
 
 WRONG_JOBS = {
-    "missing input": ({}, "lacks the input 'input'"),
+    "missing input": ({}, "is missing the input 'input'"),
     "too many inputs": ({"inputs": [{"file": "F"}, {"file": "F"}]}, "it has 2 inputs"),
     "unknown input": ({"inputs": [{"file": "F", "name": "inptu"}]}, "no input 'inptu'"),
     "file not stored": ({"inputs": [{"file": "jf_missing"}]}, "jf_missing is not stored"),

@@ -60,7 +60,7 @@ def test_only_what_is_given_of_a_computer_changes_and_it_is_noted(world: World, 
     shown = api.patch("/hosts/1", {"venue": "work"})
     assert (shown["label"], shown["venue"], shown["hidden"]) == ("kitchen", "work", True)
     assert api.get("/hosts/1") == shown
-    notes = audited(world, "change what the owner of a host chose for it")
+    notes = audited(world, "change the settings of a host")
     assert [note[0] for note in notes] == ["host 1", "host 1"]
     assert notes[1][1:] == ('{"label":"kitchen","venue":"","hidden":true}', '{"venue":"work"}')
     for body in ({"venue": "moon"}, {"label": "x" * 61}, {"label": "a\nb"}, {"credit": 5}):
@@ -205,7 +205,7 @@ def test_only_what_is_given_of_an_account_changes(world: World, api: ApiClient):
         "https://example.org/ada",
     )
     assert api.get("/users/1") == shown
-    assert [note[0] for note in audited(world, "change what the owner of an account says and shows")] == [
+    assert [note[0] for note in audited(world, "change the profile of an account")] == [
         "user 1",
         "user 1",
     ]

@@ -68,7 +68,9 @@ def test_failed_jobs_of_a_batch_are_tried_anew_as_a_batch_of_their_own(world: Wo
     world.settle()
     assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 2") == 1
     assert ("retry batch", "batch 1") in audit(world)
-    assert api.problem(409, "POST", "/batches/2/retry")["message"].startswith("Batch 2 has no failed jobs")
+    assert api.problem(409, "POST", "/batches/2/retry")["message"].startswith(
+        "Batch 2 has no closed failed jobs"
+    )
 
 
 def test_a_workunit_is_cancelled_and_tried_again(world: World, api: ApiClient):
@@ -77,7 +79,7 @@ def test_a_workunit_is_cancelled_and_tried_again(world: World, api: ApiClient):
     assert api.post("/workunits/1/retry") == {"target": "workunit 1", "new_batch": None}
     assert api.post("/workunits/1/cancel")["text"] == "cancelled"
     world.settle()
-    assert "finished already" in api.problem(409, "POST", "/workunits/1/cancel")["message"]
+    assert "already finished" in api.problem(409, "POST", "/workunits/1/cancel")["message"]
     assert api.post("/workunits/1/retry")["new_batch"] == 2
     api.problem(404, "POST", "/workunits/77/retry")
     assert [action for action, _ in audit(world)] == ["retry workunit", "cancel workunit", "retry workunit"]
@@ -239,8 +241,8 @@ def test_every_change_of_the_project_is_in_the_log_with_who_and_from_where(world
     assert said == [
         ("create an app", "app 1"),
         ("change or deprecate an app", "app period"),
-        ("make an account", "user 1"),
-        ("make a token", "token 2"),
+        ("create an account", "user 1"),
+        ("create a token", "token 2"),
         ("revoke a token", "token 2"),
         ("publish news", "news 1"),
     ]

@@ -161,7 +161,7 @@ def replay(
     ],
     policy: Annotated[str, typer.Option(metavar="NAME", help="The policy to decide with.")] = "recent",
     seed: Annotated[int, typer.Option(help="Seed of the random waits.")] = 1,
-    alarms: Annotated[bool, typer.Option("--alarms", help="Fire due timers between the lines.")] = False,
+    alarms: Annotated[bool, typer.Option("--alarms", help="Ring due alarms between the lines.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Feed a log of events to the client's core, and print its decisions and the reasons.

@@ -129,9 +129,7 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
             return
         event = TimePassed(core.state.alarm)
         yield Round(events=[event], decided=core.handle(event))
-    raise ConfigError(
-        f"the timer has fired {MOST_ALARMS} times since the previous line; add lines in between"
-    )
+    raise ConfigError(f"the alarm has rung {MOST_ALARMS} times since the previous line; add lines in between")
 
 
 SNAPSHOT_AFTER = 1000

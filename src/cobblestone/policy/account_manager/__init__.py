@@ -1,1 +1,1 @@
-"""What an account manager decides: which computer works for which project, and what is counted of what computers report."""
+"""Decisions of an account manager: which computer works for which project, and what is counted of computers' reports."""

@@ -85,7 +85,7 @@ class Amounts:
         )
 
     def rises(self, other: Amounts) -> Amounts:
-        """Return what is more than in ``other``; nothing where it is less."""
+        """Return the excess over ``other``; nothing where it is less."""
         return Amounts(
             max(0.0, self.cpu_ec - other.cpu_ec),
             max(0.0, self.cpu_time - other.cpu_time),
@@ -135,7 +135,7 @@ PEERS_FOR_HALF = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRecord:
-    """What is known of a computer at one project."""
+    """The record of a computer at one project."""
 
     reported: Amounts = NOTHING  #: the client's totals that the next difference is taken from
     fallen: Amounts | None = None  #: totals that were lower than before, until the next contact tells why
@@ -145,7 +145,7 @@ class ReportRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """What is known of a computer as a whole."""
+    """The record of a computer as a whole."""
 
     first_contact: float  #: Unix seconds, the manager's clock
     contact: float
@@ -156,7 +156,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLimits:
-    """What a computer can do, from what the manager knows about its devices."""
+    """What a computer can do, according to the manager's knowledge of its devices."""
 
     ncpus: int
     ngpus: int
@@ -179,7 +179,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactAccounting:
-    """What a contact changes."""
+    """The changes by a contact."""
 
     meter: Meter
     records: Mapping[int, ReportRecord]  #: of the projects that were reported
@@ -250,7 +250,7 @@ def _difference(record: ReportRecord | None, reported: Amounts) -> tuple[ReportR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Room:
-    """What a computer can have done since the last contact, with what it did not use before."""
+    """The work that a computer can have done since the last contact, with the unused rest of before."""
 
     cpu_seconds: float
     gpu_seconds: float
@@ -325,7 +325,7 @@ def _part(wanted: float, room: float) -> float:
 
 
 def _keep(excess: Amounts, record: ReportRecord, limits: HostLimits) -> tuple[Amounts, Amounts]:
-    """Divide what is not counted into what may be counted by itself later, and what needs an operator."""
+    """Divide uncounted credit into a part to count later and a part that needs an operator."""
     cpu = max(1, min(limits.ncpus, MAX_CPUS)) * HELD_SECONDS
     gpu = max(1, min(limits.ngpus, MAX_GPUS)) * HELD_SECONDS
     most = Amounts(

@@ -56,7 +56,7 @@ SINK_SECONDS = 30 * DAY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFigure:
-    """What somebody was shown, and when."""
+    """The figure shown to a person, and when."""
 
     shown: float = 0.0
     time: float = 0.0
@@ -65,7 +65,7 @@ class ShownFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureGoal:
-    """Where the figure goes."""
+    """The target of the figure."""
 
     final: float
     provisional: float
@@ -85,7 +85,7 @@ def target_of(final: float, pending: float, *, starter: float) -> FigureGoal:
 
 
 def shown_at(figure: ShownFigure, target: FigureGoal, now: float) -> float:
-    """Return what is shown now; a clock that went back shows what was shown last."""
+    """Return the figure to show now; if the clock went back, the last one shown."""
     elapsed = max(0.0, now - figure.time)
     gap = target.whole - figure.shown
     if gap >= 0:
@@ -126,7 +126,7 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """What is known of an account at a project that says what it granted."""
+    """The record of an account at a project that reports granted credit."""
 
     final: float = 0.0  #: granted, and not revoked since
     revoked: float = 0.0  #: in all, for the page
@@ -144,19 +144,19 @@ class Confirmation:
 
     @property
     def ratio(self) -> float:
-        """What a unit of the estimate is believed to be granted."""
+        """Return the expected grant for a unit of the estimate."""
         seen = (self.granted_lately + RATIO_PRIOR) / (self.estimated_lately + RATIO_PRIOR)
         return CAUTION * min(seen, CEILING)
 
     @property
     def accepted(self) -> float:
-        """What counts as final: no more than the manager's own limits let the computers do, see `CEILING`."""
+        """Return what counts as final: at most what the manager's own limits allow the computers, see `CEILING`."""
         return min(self.final, CEILING * self.estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What an answer says since the one before, the same for all ways."""
+    """The change reported by an answer, in the same form for all methods."""
 
     final: float = 0.0
     revoked: float = 0.0
@@ -232,7 +232,7 @@ def bounded(credit: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TotalAnswer:
-    """What an account, or a computer, has in all."""
+    """The total of an account or a computer."""
 
     total: float
 
@@ -256,7 +256,7 @@ class ByTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedDay:
-    """What a project says of an account and a day."""
+    """A project's report on an account and a day."""
 
     day: int  #: since 1970, UTC
     final: float  #: granted for good on that day
@@ -295,7 +295,7 @@ IN_PROGRESS_PART = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """What a job was granted, or may be expected to be."""
+    """The grant of a job, or its expected grant."""
 
     name: str
     state: CountedJobState

@@ -1,4 +1,4 @@
-"""Which projects a computer works for, and computing preferences chosen by one word.
+"""The choice of projects for a computer, and presets of computing preferences.
 
 Which projects a computer shall work for: what its owner wants first, and among equals the project that lags most.
 
@@ -36,7 +36,7 @@ MIN_SHARE = 1e-6
 
 @value()
 class OfferedVersion:
-    """What a project can run: on a platform, with a device (``CPU`` or the family's name of a GPU type)."""
+    """A version at a project: its platform and device (``CPU`` or BOINC's name of a GPU type)."""
 
     platform: str
     device: str = "CPU"
@@ -61,7 +61,7 @@ class CandidateProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the owner of computers chose."""
+    """The choices of an owner of computers."""
 
     yes: frozenset[int] = frozenset()  #: keywords
     no: frozenset[int] = frozenset()
@@ -71,7 +71,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedFor:
-    """What matters of a computer."""
+    """The properties of a computer that matter for the choice."""
 
     platforms: frozenset[str]
     devices: tuple[str, ...] = ("CPU",)
@@ -337,7 +337,7 @@ def joining_work(balances: Iterable[tuple[float, float]], share: float) -> float
 
 
 def next_dryness(before: float, *, in_vain: bool) -> float:
-    """Return the part of requests in vain after one more report."""
+    """Return the part of requests without work after one more report."""
     return before + DRYNESS_WEIGHT * (float(in_vain) - before)
 
 

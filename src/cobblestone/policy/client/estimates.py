@@ -1,4 +1,4 @@
-"""How long a job will take: duration correction factor and remaining time (JC1, JC2), and what is learned per app version.
+"""Estimated duration of a job: duration correction factor and remaining time (JC1, JC2), and statistics per app version.
 
 How long a job will take: duration correction factor and remaining time (JC1, JC2).
 
@@ -128,7 +128,7 @@ class VersionHistory:
     ratios: tuple[float, ...] = ()
 
     def after_job(self, *, actual: float, estimate: float) -> VersionHistory:
-        """Return what is known after a job that took ``actual`` instead of ``estimate`` seconds."""
+        """Return the history after a job that took ``actual`` instead of ``estimate`` seconds."""
         if estimate <= 0.0:
             return self
         ratio = min(HIGHEST, max(LOWEST, actual / estimate))

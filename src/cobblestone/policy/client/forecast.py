@@ -1,4 +1,4 @@
-"""What will run, by the policy's own decisions: the core is played forward in virtual time, in a world without surprises.
+"""A forecast by the policy's own decisions: the core is run forward in virtual time, without surprises.
 
 Each job takes as long as it is expected to take now, it can be stopped without loss, what is allowed now stays allowed, and
 no further work arrives.  What comes out is what the client would do then, whatever its policy.
@@ -47,7 +47,7 @@ class PlannedRun:
 
 
 def forecast(core: ClientCore, *, now: float, horizon: float, most_steps: int) -> list[PlannedRun]:
-    """Return what will run within ``horizon`` seconds from ``now`` on, by begin; fewer when ``most_steps`` do not lead so far.
+    """Return the runs within ``horizon`` seconds from ``now`` on, by start; fewer if ``most_steps`` is reached first.
 
     The core is used up: hand over a copy.
     """

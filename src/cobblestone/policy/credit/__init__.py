@@ -1,1 +1,1 @@
-"""The credit unit, recent averages, the credit systems of the family, and what is granted for a workunit."""
+"""The credit unit, recent averages, BOINC's credit systems, and the grants for a workunit."""

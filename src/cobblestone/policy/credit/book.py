@@ -263,7 +263,7 @@ class MessageReceived:
 
 @value(kw_only=True)
 class RecordTaken:
-    """What ``earlier`` had taught belongs to ``later`` now; ``earlier`` has no record any more."""
+    """The statistics of ``earlier`` now belong to ``later``; ``earlier`` no longer has a record."""
 
     earlier: RecordKey
     later: RecordKey
@@ -298,7 +298,7 @@ class MessageFacts:
 
 @value(kw_only=True)
 class BookEntry:
-    """What a result is granted, by the validator or by a message, and from what that follows."""
+    """The grant of a result, by the validator or by a message, and its reasons."""
 
     credit: ResultCredit
     work_start: float  #: for the recent averages, Unix seconds
@@ -307,7 +307,7 @@ class BookEntry:
 
 @dataclass(slots=True)
 class ChangedRows:
-    """Keys of the rows that events changed, for whoever stores them."""
+    """Keys of the rows that events changed, for the code that stores them."""
 
     hosts: set[RecordKey] = field(default_factory=set[RecordKey])
     versions: set[AppVersionId] = field(default_factory=set[AppVersionId])
@@ -432,7 +432,7 @@ class CreditBook:
         )
 
     def _facts(self, event: ResultsJudged, inputs: list[ClaimInput]) -> list[GrantFacts]:
-        """Return what the entries keep: the rows as the claims saw them."""
+        """Return the facts for the entries: the rows as the claims saw them."""
         app = self.apps.get(event.app_id, AppStatistics())
         canonical_credit = self.canonical_credit.get(event.workunit_id, 0.0)
         return [

@@ -80,7 +80,7 @@ class CreditUnit:
 
     @property
     def tflops_year(self) -> float:
-        """Credit of a year at 1 TFLOPS: the family's default limit of a single grant (73 000 000 at 200)."""
+        """Return the credit of a year at 1 TFLOPS: BOINC's default limit of a single grant (73 000 000 at 200)."""
         return self.per_gflops_day * 1000.0 * 365.0
 
     def of_flops(self, flops: float) -> float:
@@ -88,7 +88,7 @@ class CreditUnit:
         return flops * self.per_flop
 
     def flops(self, credit: float) -> float:
-        """Floating-point operations that an amount of credit stands for."""
+        """Return the floating-point operations that an amount of credit corresponds to."""
         return credit / self.per_flop
 
     def of_reference_machine(self, cpu_seconds: float, p_fpops: float, p_iops: float) -> float:
@@ -116,7 +116,7 @@ DEPLOYED = CreditUnit(200.0)
 
 @value(kw_only=True)
 class HostVersionStatistics:
-    """What is known of one app version on one host (anonymous platform: of one kind of processor)."""
+    """Statistics of one app version on one host (anonymous platform: of one kind of processor)."""
 
     pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
     elapsed: RunningAverage = RunningAverage()  #: elapsed seconds / rsc_fpops_est
@@ -129,7 +129,7 @@ class HostVersionStatistics:
 
 @value(kw_only=True)
 class VersionStatistics:
-    """What is known of one app version over all hosts."""
+    """Statistics of one app version over all hosts."""
 
     pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
     pfc_scale: float = 0.0  #: cross-version scale; 0 = not known
@@ -137,7 +137,7 @@ class VersionStatistics:
 
 @value(kw_only=True)
 class AppStatistics:
-    """What is known of one app, and its two credit options."""
+    """Statistics of one app, and its two credit options."""
 
     min_avg_pfc: float = 1.0  #: claimed FLOPs per rsc_fpops_est of the more efficient kind; 0 = not known
     host_scale_check: bool = False  #: option: trust host scales of proven hosts only
@@ -192,7 +192,7 @@ class AppIncrement:
 
 @value(kw_only=True)
 class StatisticIncrements:
-    """What the statistics take from one workunit (or straggler)."""
+    """The additions to the statistics from one workunit (or straggler)."""
 
     host_versions: tuple[HostVersionIncrement, ...] = ()
     versions: tuple[VersionIncrement, ...] = ()
@@ -203,7 +203,7 @@ class StatisticIncrements:
 
 
 class PlatformKind(StrEnum):
-    """Whose program computed the result."""
+    """The origin of the program that computed the result."""
 
     NORMAL = "normal"
     ANONYMOUS = "anonymous"  #: the volunteer's own build
@@ -248,7 +248,7 @@ class WorkunitFacts:
 
 @value(kw_only=True)
 class CreditContext:
-    """What all claims of a workunit share."""
+    """The context shared by all claims of a workunit."""
 
     statistics: Statistics = Statistics()
     unit: CreditUnit = DEPLOYED
@@ -260,7 +260,7 @@ class CreditContext:
 
 
 class ClaimMode(StrEnum):
-    """How well founded a claim is."""
+    """How reliable a claim is."""
 
     NORMAL = "normal"
     APPROXIMATE = "approximate"  #: a scale is missing, or the host is not proven
@@ -270,7 +270,7 @@ class ClaimMode(StrEnum):
 
 @value(kw_only=True)
 class Claim:
-    """What one result claims."""
+    """The claim of one result."""
 
     amount: float  #: credit in the project's unit
     mode: ClaimMode = ClaimMode.NORMAL
@@ -281,7 +281,7 @@ class Claim:
 
 @value(kw_only=True)
 class Grant:
-    """What the results of a workunit get, in the order of their claims."""
+    """The grants of a workunit's results, in the order of their claims."""
 
     credits: tuple[float, ...]
     reasons: tuple[Reason, ...] = ()
@@ -459,7 +459,7 @@ def guarded_mean(claims: Sequence[float]) -> float:
 
 
 def minimum(claims: Sequence[float]) -> float:
-    """Return the smallest claim: nobody gains by claiming too much."""
+    """Return the smallest claim: claiming too much gains nothing."""
     return min(claims, default=0.0)
 
 

@@ -211,7 +211,7 @@ MIN_CONSECUTIVE_VALID = 10
 
 
 def inherited_version(records: Iterable[tuple[AppVersionId, int]]) -> AppVersionId | None:
-    """Whose statistics on a host a new app version takes over: those of the highest version number.
+    """Return the version whose statistics on a host a new app version takes over: the highest version number.
 
     ``records`` are (app version, version number) of the host's records of the same app, platform and plan
     class; the deployed server re-labels the row, so that the old version has none afterwards.  None: a

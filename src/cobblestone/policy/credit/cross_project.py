@@ -69,7 +69,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What one project says about one plan class."""
+    """One project's report on one plan class."""
 
     scale: float
     weight: float  #: recent average credit at 200 per GFLOPS-day
@@ -134,7 +134,7 @@ def weighted_mean(opinions: Iterable[Opinion]) -> float:
 
 
 def weighted_median(opinions: Sequence[Opinion]) -> float:
-    """Return the scale with half of the weight on each side; the geometric middle of two when the half lies between them."""
+    """Return the scale with half of the weight on each side; the geometric mean of two if the half is between them."""
     rising = sorted(opinions, key=lambda opinion: opinion.scale)
     half = math.fsum(opinion.weight for opinion in rising) / 2.0
     passed = 0.0

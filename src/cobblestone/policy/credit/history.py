@@ -352,7 +352,7 @@ RANKED_RECENT = 1.0
 
 
 class BadgeKind(StrEnum):
-    """What a badge is for."""
+    """The kinds of badges."""
 
     TOTAL = "total"
     RECENT = "recent"
@@ -393,7 +393,7 @@ class BadgeRules:
 def earned(
     *, total: float, recent: float, rules: BadgeRules, rank_cutoffs: Mapping[float, float]
 ) -> frozenset[Badge]:
-    """Return the badges of somebody: of each kind the highest that is reached.
+    """Return the badges earned by an owner: of each kind the highest one reached.
 
     ``rank_cutoffs``: by percent, the recent average credit of the last one among the best so many percent.
     """
@@ -410,7 +410,7 @@ def earned(
 
 
 def n_best(n_ranked: int, percent: float) -> int:
-    """Return how many are among the best so many percent: at least one of them, if there is anybody."""
+    """Return how many are among the best so many per cent: at least one, if there are any."""
     return min(n_ranked, max(1, int(n_ranked * percent / 100)))
 
 
@@ -433,7 +433,7 @@ def next_export_time(last: float | None, *, started: float, every: float) -> flo
 
 
 def is_overdue(last: float | None, *, started: float, every: float, now: float) -> bool:
-    """Return whether the export is so late that somebody should look; a server that has just started gets its time, too."""
+    """Return whether the export is so late that an operator should check; a server that has just started gets its time, too."""
     due = max(next_export_time(last, started=started, every=every), started + FIRST_SECONDS)
     return now > due + LATE_SECONDS
 

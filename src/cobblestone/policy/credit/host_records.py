@@ -54,7 +54,7 @@ def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: flo
 def after_valid(
     record: HostVersionStatistics, *, replicated: bool = True, now: float
 ) -> HostVersionStatistics:
-    """Return a result became valid; a job that nobody else computed proves nothing about the host."""
+    """Return the record after a result became valid; a job that no other computed proves nothing about the host."""
     if not replicated:
         return record
     return HostVersionStatistics(  # twice as fast as replace(), for every result comes here
@@ -96,7 +96,7 @@ def after_suspicion(record: HostVersionStatistics) -> HostVersionStatistics:
 
 
 def statistics_of(record: HostAppVersion) -> HostVersionStatistics:
-    """Return what credit systems may know of a record."""
+    """Return the statistics of a record that credit systems use."""
     return HostVersionStatistics(
         pfc=RunningAverage(record.pfc_n, record.pfc_avg, record.pfc_var, record.pfc_q),
         elapsed=RunningAverage(record.et_n, record.et_avg, record.et_var, record.et_q),

@@ -173,7 +173,7 @@ def corrected(
 
 
 def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> CreditStatement:
-    """Return what two owners have together, who are one from ``now`` on (Unix seconds)."""
+    """Return the sum of two owners that are one from ``now`` on (Unix seconds)."""
     value = _bounded(decayed(one.recent, now) + decayed(other.recent, now))
     return CreditStatement(_bounded(one.total + other.total), RecentAverage(value, now))
 
@@ -198,7 +198,7 @@ Owners = Sequence[int | None]
 
 
 class CreditTotals:
-    """What everybody has, from the entries of a ledger in their order.
+    """The totals of all owners, from the entries of a ledger in their order.
 
     Whoever drives it fills `rows` with those that it keeps; entries for others change nothing.
     """

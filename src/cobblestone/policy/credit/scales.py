@@ -60,7 +60,7 @@ NO_VERSION_SCALE = phrase(" (not known yet: versions need {n} samples)", n=MIN_V
 
 
 def missing_host_scale(host: HostVersionStatistics, version: VersionStatistics, *, proven: bool) -> Reason:
-    """Why a host has no scale, in the brackets that stand behind the 1 which is taken then."""
+    """Return why a host has no scale, as the note in brackets after the 1 that is used instead."""
     if not proven:
         return phrase(" (not known yet: this host is not proven)")
     if host.pfc.n < MIN_HOST_SAMPLES:

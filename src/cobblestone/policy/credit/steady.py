@@ -1,4 +1,4 @@
-"""The steady system: a job is worth its estimate times one slow factor of the app, whoever computes it.
+"""The steady system: a job is worth its estimate times one slow factor of the app, on any host.
 
     credit = rsc_fpops_est x factor x unit
 
@@ -147,7 +147,7 @@ class SteadySystem:
     votes: bool = True  #: how many computers an owner has matters
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """Return what the result's own figures would ask for.  Kept for the reader of the ledger; nothing is paid by it."""
+        """Return the claim by the result's own figures.  Kept for readers of the ledger; it is not paid."""
         count = peak_flop_count(facts)
         if self.measured:
             return _by_own_measure(count, facts, workunit, context)
@@ -263,7 +263,7 @@ def _votes(
 
 
 def _samples(average: RunningAverage, vote: float, factor: float) -> tuple[float, ...]:
-    """Return what a vote adds to a version's mean: a bounded step, after those of the beginning where there are none yet."""
+    """Return the change of a version's mean by a vote: a bounded step, after the first ones where there are none yet."""
     prior: tuple[float, ...] = ()
     mean = average.mean
     if average.n == 0 or mean <= 0.0:

@@ -74,11 +74,11 @@ class CreditSystem(Protocol):
         ...
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """Return what one result claims; its figures are finite, not negative, and bounded."""
+        """Return the claim of one result; its figures are finite, not negative, and bounded."""
         ...
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """Return what each result gets, in the order of the claims."""
+        """Return the grant of each result, in the order of the claims."""
         ...
 
     def learn(
@@ -88,13 +88,13 @@ class CreditSystem(Protocol):
         workunit: WorkunitFacts,
         context: CreditContext,
     ) -> StatisticIncrements:
-        """Which samples the statistics take."""
+        """Return the samples for the statistics."""
         ...
 
 
 @value(kw_only=True)
 class ResultCredit:
-    """What one result claimed and gets now, and why: the content of its ledger entry."""
+    """The claim and grant of one result, with reasons: the content of its ledger entry."""
 
     result_id: ResultId
     claimed: float
@@ -105,7 +105,7 @@ class ResultCredit:
 
 @value(kw_only=True)
 class GrantOutcome:
-    """What follows for a workunit."""
+    """The outcome for a workunit."""
 
     system: str
     unit: CreditUnit
@@ -116,7 +116,7 @@ class GrantOutcome:
 
 
 def _bounded_claim(claim: Claim) -> Claim:
-    """Return a claim whose amount is a figure, whatever the system computed."""
+    """Return a claim with a valid amount, whatever the system computed."""
     if 0.0 <= claim.amount < math.inf:
         return claim
     why = reason(
@@ -139,7 +139,7 @@ def _bounded_grant(amount: float, limit: float) -> tuple[float, tuple[Reason, ..
 
 
 def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[Reason, ...]]:
-    """Return what remains to be granted after the provisional credit of trickle messages, never below 0."""
+    """Return the rest to be granted after the provisional credit of trickle messages, never below 0."""
     if provisional <= 0.0:
         return amount, ()
     due = max(0.0, amount - provisional)

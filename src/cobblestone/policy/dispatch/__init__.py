@@ -1,1 +1,1 @@
-"""Which result goes to which host, and why not; also who the host is, and what its reports mean."""
+"""Which result goes to which host, and why not; also the identity of the host, and the handling of its reports."""

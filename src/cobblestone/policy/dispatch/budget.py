@@ -1,4 +1,4 @@
-"""What of a computer the client may use, and what one reply may still give: work, jobs held, daily quota, disk.
+"""The part of a computer that the client may use, and the rest that a reply may give: work, jobs held, daily quota, disk.
 
 What of a computer the client may use: CPUs, memory, disk.
 
@@ -98,7 +98,7 @@ MAX_GPUS = 64  #: of one type; more are not believed
 
 
 class Want:
-    """What is still wanted of one processor type."""
+    """The remaining request for one processor type."""
 
     __slots__ = ("delay", "instances", "processors", "seconds")
 
@@ -165,7 +165,7 @@ class Budget:
         return found
 
     def stop(self) -> Reason | None:
-        """Why nothing more can be given at all."""
+        """Return why nothing more can be given at all."""
         limits = self._limits
         if limits.max_jobs_per_rpc and self.given >= self.most_per_request:
             return explain(Code.PER_REQUEST, limit=self.most_per_request)
@@ -179,7 +179,7 @@ class Budget:
         return None
 
     def refuse(self, app: App, version_id: AppVersionId, resource: str) -> Reason | None:
-        """Why this host gets no more jobs of this app and version now: caps on jobs held, daily quota."""
+        """Return why this host gets no more jobs of this app and version now: limits on jobs held, daily quota."""
         gpu = resource != CPU
         project = self._limits.project_in_progress
         held = self._held_gpu_total if gpu else self._held_total - self._held_gpu_total
@@ -197,7 +197,7 @@ class Budget:
         return self._refuse_by_quota(app, version_id, resource)
 
     def refuse_always(self, app: App) -> Reason | None:
-        """Why this host gets no job of an app of which it should always have one."""
+        """Return why this host gets no job of an app of which it should always have one."""
         held = self._held.get(app.id, 0)
         return explain(Code.HELD_OF_APP, app=app.title, held=held, limit=1) if held else None
 

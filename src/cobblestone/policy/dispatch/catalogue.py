@@ -1,4 +1,4 @@
-"""What the project has to offer and in which order, how fast a host is expected to be, and what the dispatch rule answers.
+"""The project's offer and its order, the expected speed of a host, and the answer of the dispatch rule.
 
 Projected speed of a version on a host, and how long a job takes there.
 
@@ -205,7 +205,7 @@ class Catalogue:
 
 @value(kw_only=True)
 class ResourceUsage:
-    """What a version uses on a host, and how fast it is expected to be there."""
+    """The resources of a version on a host, and its expected speed there."""
 
     avg_ncpus: float = 1.0
     gpu_type: str = ""  #: empty = CPU only
@@ -276,7 +276,7 @@ def turns(operations: Sequence[float], *, weight: float, served: float, last: fl
 
 @value(kw_only=True)
 class BatchProgress:
-    """How far a batch is."""
+    """The progress of a batch."""
 
     unfinished: int  #: jobs without an answer
     last_turn: float  #: of its last job

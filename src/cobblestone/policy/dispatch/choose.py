@@ -93,7 +93,7 @@ def choose_work(
 
 
 def send_interval(limits: DispatchLimits) -> float:
-    """Seconds that a client is told to wait; a little more than the minimum, since clocks differ."""
+    """Return the seconds that a client must wait; a little more than the minimum, since clocks differ."""
     interval = limits.min_sendwork_interval
     return max(1.01 * interval, interval + 1) if interval > 0 else 0.0
 
@@ -101,7 +101,7 @@ def send_interval(limits: DispatchLimits) -> float:
 def refuse_host(
     request: WorkRequest, catalogue: Catalogue, limits: DispatchLimits, now: float
 ) -> tuple[Reason, float] | None:
-    """Why this host gets nothing at all, and how many seconds it shall wait; None when it may be served."""
+    """Return why this host gets nothing at all, and how many seconds it must wait; None if it may be served."""
     if request.host.blocked_reason:
         return explain(Code.BLOCKED, why=request.host.blocked_reason), BLOCKED_DELAY
     since = now - request.previous_request_time
@@ -184,7 +184,7 @@ class _Selection:
             self._tally_unselected(second_choice)
 
     def refusals(self) -> tuple[Reason, ...]:
-        """Why the request was not filled; empty when it was."""
+        """Return why the request was not filled; empty if it was."""
         wanted = self._budget.open
         if self.assignments and not wanted:
             return ()

@@ -43,7 +43,7 @@ class Workload:
         ]
 
     def admits(self, candidate: BookedJob) -> bool:
-        """Tell whether the candidate would be in time and leave everybody no worse off."""
+        """Return whether the candidate would be in time and make no other job later."""
         if self._total + candidate.remaining <= min(self._soonest, candidate.deadline):
             return True  # one processor alone
         jobs = self._jobs.copy()

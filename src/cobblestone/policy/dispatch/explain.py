@@ -83,7 +83,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchExplanation:
-    """A sentence, and whether the volunteer is asked to mend something."""
+    """A sentence, and whether it asks the volunteer to correct something."""
 
     sentence: str
     notice: bool = False
@@ -360,7 +360,7 @@ class Tally:
         self._reasons: list[Reason] = []
 
     def note(self, code: Code, need: float = 0.0, detail: tuple[float, float] = (0.0, 0.0)) -> None:
-        """Count one candidate; ``need`` is what it would have needed, ``detail`` what else is told."""
+        """Count one candidate; ``need`` is its requirement, ``detail`` further values."""
         counts = self._counts
         known = counts.get(code, 0)
         counts[code] = known + 1

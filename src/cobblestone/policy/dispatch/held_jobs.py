@@ -53,7 +53,7 @@ class ExpiredResult:
 
 @value(kw_only=True)
 class LostDecision:
-    """What to do with lost results."""
+    """The decision about lost results."""
 
     resent: tuple[Assignment, ...] = ()
     expired: tuple[ExpiredResult, ...] = ()
@@ -197,7 +197,7 @@ class _Resending:
 
 
 class Abort(Enum):
-    """What the client is told about a job it holds."""
+    """The message to the client about a job it holds."""
 
     NO = "no"
     IF_NOT_STARTED = "if_not_started"

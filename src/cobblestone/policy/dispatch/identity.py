@@ -1,4 +1,4 @@
-"""Who asks and who answers: the host record of a request, and the code-signing key.
+"""Identification: the host record of a request, and the code-signing key.
 
 Which host record belongs to a request.
 
@@ -31,7 +31,7 @@ from cobblestone.domain.values import UserId, value
 
 @value(kw_only=True)
 class Introduction:
-    """How a client introduces the computer it runs on."""
+    """A client's description of its computer's identity."""
 
     user_id: UserId
     rpc_seqno: int
@@ -109,7 +109,7 @@ def _counts_on(introduction: Introduction, host: Host) -> bool:
 
 
 def _doubt(introduction: Introduction, facts: SimilarHosts) -> Reason | None:
-    """Why the host that the client names cannot be its own; None also when it names none."""
+    """Return why the host that the client names cannot be its own; None also if it names none."""
     if not facts.claimed_number:
         return None
     claimed = facts.claimed
@@ -179,7 +179,7 @@ class RetiredKey:
 
 @value(kw_only=True)
 class KeyExchange:
-    """What the reply says of the code-signing key."""
+    """The code-signing key in the reply."""
 
     key: str = ""  #: put into the reply; empty = leave it out
     signature: str = ""

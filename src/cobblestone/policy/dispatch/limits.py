@@ -84,7 +84,7 @@ def halvings(daily_quota: int) -> int:
 
 
 def pause_days(record: HostAppVersion, daily_quota: int) -> int:
-    """Days that pass until the host's count begins anew: 1, or more for one that keeps failing."""
+    """Return the days until the host's count starts again: 1, or more for one that keeps failing."""
     beyond = record.bad_results - halvings(daily_quota)
     return 2 ** min(beyond, _PAUSES) if beyond > 0 else 1
 
@@ -95,7 +95,7 @@ def seconds_to_next_day(host_id: HostId, now: float) -> float:
 
 
 def seconds_to_next_quota(record: HostAppVersion, *, daily_quota: int, now: float) -> float:
-    """Seconds until the host's count begins anew."""
+    """Return the seconds until the host's count starts again."""
     days = record.quota_day + pause_days(record, daily_quota) - quota_day(record.host_id, now) - 1
     return seconds_to_next_day(record.host_id, now) + max(days, 0) * SECONDS_PER_DAY
 
@@ -202,7 +202,7 @@ MIN_TURNAROUND_SAMPLES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRules:
-    """How results are sent that follow a lost one."""
+    """How results that follow a lost one are sent."""
 
     reliable_seconds: float = 0.0  #: only to reliable hosts for so long; 0 = to anybody at once
     max_turnaround: float = 0.0  #: mean seconds until a reliable host returns a result; 0 = any

@@ -1,4 +1,4 @@
-"""Which version of an app a host would run, which waiting jobs suit it best, and homogeneous redundancy.
+"""The app version for a host, the best waiting jobs for it, and homogeneous redundancy.
 
 Which version of an app a host would run: platform, client, plan class, preferences, quota, expected speed.
 
@@ -192,7 +192,7 @@ class VersionChooser:
     def _refuse_client(
         self, version: AppVersion, platform: str, app: App, committed: AppVersionId | None, needs_64_bit: bool
     ) -> Reason | None:
-        """Why this version is not for this client, whatever the host."""
+        """Return why this version is not for this client, on any host."""
         if committed is not None and version.id != committed:
             return explain(Code.COMMITTED_VERSION, app=app.title)
         if not version.signed:
@@ -221,7 +221,7 @@ class VersionChooser:
         return None
 
     def _usage(self, version: AppVersion, app: App) -> ResourceUsage | Reason | None:
-        """Return what the version would use on the host, or why not; None when its processor type is filled."""
+        """Return the resources of the version on the host, or why not; None if its processor type is filled."""
         description = self._request.host.description
         if not version.plan_class:
             usage = sequential_usage(description, version.command_line)

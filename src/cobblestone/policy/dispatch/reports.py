@@ -1,4 +1,4 @@
-"""What a reported result means: ignore or accept, how long it ran, success or error, effect on the quota.
+"""Handling of a reported result: ignore or accept, its run time, success or error, effect on the quota.
 
 Every report is acknowledged once the decision is stored, also an ignored one: otherwise the client reports it
 for ever.
@@ -40,7 +40,7 @@ _ABORTS = (ExitStatus.ABORTED_BY_PROJECT, ExitStatus.ABORTED_BY_USER)  # no cras
 
 @value(kw_only=True)
 class ResultReport:
-    """What the client says of one finished result."""
+    """The client's report on one finished result."""
 
     name: str
     state: int = 0  #: client state; any number
@@ -53,7 +53,7 @@ class ResultReport:
 
 @value(kw_only=True)
 class ReportContext:
-    """What the server knows of the reported result."""
+    """The server's knowledge of the reported result."""
 
     result: Result | None  #: the row of that name; None = there is none
     output_specs: tuple[OutputSpec, ...] = ()
@@ -81,7 +81,7 @@ class AcceptedReport:
 
 @value(kw_only=True)
 class ReportDecision:
-    """What to do with a report."""
+    """The decision about a report."""
 
     accepted: AcceptedReport | None  #: None = ignore the report
     record: HostAppVersion | None = None  #: record with the new quota, to be stored; None = unchanged
@@ -188,7 +188,7 @@ def sane_times(
 
 
 def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: UserId) -> Reason | None:
-    """Why the report changes nothing."""
+    """Return why the report changes nothing."""
     if result.server_state == ServerState.OVER and result.outcome not in _LATE_REPORTS:
         return reason("report_repeated", "Result {name} was already reported or given up.", name=result.name)
     if result.server_state in (ServerState.INACTIVE, ServerState.UNSENT):
@@ -218,7 +218,7 @@ def _client_says_success(report: ResultReport) -> bool:
 
 
 def _failure(report: ResultReport, context: ReportContext) -> Reason | None:
-    """Why the result is an error; None when it is a success."""
+    """Return why the result is an error; None if it is a success."""
     if report.exit_status is None:
         return reason("exit_status_missing", "The client did not report an exit status.")
     if report.exit_status != ExitStatus.SUCCESS:

@@ -18,7 +18,7 @@ ANONYMOUS_PLATFORM = "anonymous"
 
 @value(kw_only=True)
 class ResourceRequest:
-    """What the client wants for one type of processor.
+    """The client's request for one type of processor.
 
     A type is wanted when seconds or instances are above zero.
     """

@@ -17,7 +17,7 @@ SCALE = 2**64
 
 
 class RolloutState(StrEnum):
-    """How a roll-out is."""
+    """The state of a roll-out."""
 
     RUNNING = "running"
     HELD = "held"  #: stopped by the gate or by the operator; no host gets the version
@@ -26,7 +26,7 @@ class RolloutState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutPlan:
-    """How a version's part of the hosts grows."""
+    """The growth of a version's part of the hosts."""
 
     stages: tuple[
         float, ...
@@ -48,7 +48,7 @@ class StageRecord:
 
     @property
     def n_results(self) -> int:
-        """How many are over."""
+        """Return how many results have ended."""
         return self.n_good + self.n_bad
 
     @property
@@ -59,7 +59,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutStep:
-    """What becomes of a roll-out."""
+    """The next step of a roll-out."""
 
     plan: RolloutPlan
     fraction: float  #: part of the hosts from now on
@@ -67,7 +67,7 @@ class RolloutStep:
 
 
 def host_position(host_id: HostId, version_id: AppVersionId) -> float:
-    """Where a host stands in the order in which a version reaches hosts, in [0, 1)."""
+    """Return the position of a host in the order in which a version reaches hosts, in [0, 1)."""
     digest = hashlib.sha256(f"rollout {version_id} {host_id}".encode()).digest()
     return int.from_bytes(digest[:8]) / SCALE
 
@@ -96,7 +96,7 @@ def begin_rollout(plan: RolloutPlan, *, now: float) -> RolloutStep:
 
 
 def next_step(plan: RolloutPlan, record: StageRecord, *, now: float) -> RolloutStep | None:
-    """Return what the results of the current stage ask for; None: wait.
+    """Return the step for the results of the current stage; None: wait.
 
     With fewer than ``min_results`` results a version is held only when it failed so often that it would exceed the gate even
     if all the others up to that number were good.

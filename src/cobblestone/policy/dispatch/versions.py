@@ -1,4 +1,4 @@
-"""Whether a host can run a version: plan classes, versions that a volunteer installed, and missing runtimes.
+"""Whether a host can run a version: plan classes, a volunteer's own versions, and missing runtimes.
 
 Plan classes: whether a host may run a version, and with how much of which processor.
 
@@ -68,7 +68,7 @@ def plan_class_usage(
     population: SpeedPopulation,
     command_line: str = "",
 ) -> ResourceUsage | Reason:
-    """Return what a version of this plan class uses on the host, or why the host cannot run it.
+    """Return the resources of a version of this plan class on the host, or why the host cannot run it.
 
     ``usable_ncpus`` is at least 1.  ``command_line`` is the version's own; the plan class appends to it.
     ``flops`` of the answer is the class's estimate, before any measurement.
@@ -102,7 +102,7 @@ def is_gpu_class(name: str, plan_classes: Mapping[str, PlanClass]) -> bool:
 
 
 def sequential_usage(description: HostDescription, command_line: str = "") -> ResourceUsage:
-    """Return what a version without a plan class uses: one CPU."""
+    """Return the resources of a version without a plan class: one CPU."""
     speed = cpu_speed(description)
     return ResourceUsage(command_line=command_line, flops=speed, peak_flops=speed)
 
@@ -258,7 +258,7 @@ class OwnVersion:
 
 
 def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVersion | None) -> ResourceUsage:
-    """Return what the version uses on the host, and how fast it is expected to be there."""
+    """Return the resources of the version on the host, and its expected speed there."""
     ncpus = min(max(own.avg_ncpus, 0.0), MAX_CPUS)
     ngpus = min(max(own.ngpus, 0.0), MAX_GPUS) if own.gpu_type else 0.0
     peak = ncpus * cpu_speed(description)
@@ -281,7 +281,7 @@ def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVers
 def own_version_faults(
     brought: Sequence[OwnVersion], catalogue: Catalogue, *, platforms: Sequence[str]
 ) -> tuple[Reason, ...]:
-    """Return what a client's ``app_info.xml`` lacks or has wrong; ``platforms`` are those that the client runs.
+    """Return the errors in a client's ``app_info.xml``; ``platforms`` are those that the client runs.
 
     A request does not say which files such a version has, so they are named where the version is not the project's.
     """
@@ -363,7 +363,7 @@ NO_PYTHON = "no_python"
 
 
 def environment_fingerprint(description: HostDescription) -> str:
-    """Return what would change if somebody reinstalled the system or the client, as a short text."""
+    """Return a short text that changes if the system or the client is reinstalled."""
     text = f"{description.os_name}\0{description.os_version}\0{description.client_version}"
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:12]
 
@@ -371,7 +371,7 @@ def environment_fingerprint(description: HostDescription) -> str:
 def missing_runtime_after_report(
     host: Host, exit_status: int | None, *, now: float
 ) -> tuple[str, float] | None:
-    """Return what to store as the host's missing runtime after one of its results ended so; None: nothing."""
+    """Return the host's missing runtime to store after one of its results ended this way; None: nothing."""
     if exit_status != ExitStatus.NO_PYTHON:
         return None
     return f"{NO_PYTHON}:{environment_fingerprint(host.description)}", now

@@ -1,4 +1,4 @@
-"""What each effect changes: the reference that the store must agree with.
+"""The changes by each effect: the reference implementation for the store.
 
 The rules themselves use it, to see what comes of their effects, as do the simulator and the suite that holds the
 store against it (``tests/conformance/test_steps.py``); all steps go through the tables of

@@ -49,7 +49,7 @@ MARGIN = 0.25
 
 @value(kw_only=True)
 class Turnaround:
-    """What one good result took, in seconds."""
+    """The time that one good result took, in seconds."""
 
     run_time: float  #: elapsed on its computer
     total: float  #: from sending to receipt
@@ -83,7 +83,7 @@ def _quantile(values: Sequence[float]) -> float:
 
 @value(kw_only=True)
 class Told:
-    """What a client said of a running job."""
+    """A client's report on a running job."""
 
     remaining: float  #: computing time that it still needs, seconds
     time: float  #: Unix seconds

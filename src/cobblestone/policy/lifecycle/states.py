@@ -79,7 +79,7 @@ class SkipValidation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropResult:
-    """The result is not needed any more: an inactive or unsent one becomes OVER with DIDNT_NEED."""
+    """The result is no longer needed: an inactive or unsent one becomes OVER with DIDNT_NEED."""
 
     result_id: ResultId
 
@@ -219,7 +219,7 @@ Effect = LifecycleEffect | ValidationEffect
 
 @value(kw_only=True)
 class Transition:
-    """What to do with a workunit now, and when to look at it again."""
+    """What to do with a workunit now, and when to check it again."""
 
     effects: tuple[LifecycleEffect, ...] = ()
     next_check: float | None = (
@@ -229,7 +229,7 @@ class Transition:
 
 
 class Cause(Enum):
-    """What moves a state, in the past tense; the value is the text in diagrams and errors."""
+    """The cause of a state change, in the past tense; the value is the text in diagrams and errors."""
 
     RELEASED = "released"
     SENT = "sent to a host"
@@ -264,7 +264,7 @@ class Cause(Enum):
 
 
 class ResultState(NamedTuple):
-    """Where a result stands, and how it ended."""
+    """The state and outcome of a result."""
 
     server_state: ServerState
     outcome: Outcome = Outcome.INIT
@@ -425,12 +425,12 @@ def is_success(result: Result) -> bool:
 
 
 def awaits_validation(result: Result) -> bool:
-    """Return whether the result was reported as success and nobody looked at its outputs yet."""
+    """Return whether the result was reported as success and its outputs have not been checked yet."""
     return is_success(result) and result.validate_state is ValidateState.INIT
 
 
 def is_settled(view: WorkunitView) -> bool:
-    """Return whether nothing more will happen by itself, except deletion of released files and the purge."""
+    """Return whether nothing more will happen automatically, except deletion of released files and the purge."""
     return (
         view.workunit.assimilate_state is AssimilateState.DONE
         and view.workunit.file_delete_state is not FileDeleteState.INIT
@@ -476,7 +476,10 @@ def _wrong_of_result(result: Result, view: WorkunitView) -> Iterator[tuple[str, 
     if result.workunit_id != view.workunit.id:
         yield "wrong_workunit", f"belongs to workunit {result.workunit_id}, not {view.workunit.id}"
     if state not in _STATES:
-        yield "no_state", f"{result.server_state.name} with outcome {result.outcome.name} is no state"
+        yield (
+            "no_state",
+            f"{result.server_state.name} with outcome {result.outcome.name} is not a valid state",
+        )
     elif result.validate_state not in _VALIDATE_STATES_OF.get(state, {ValidateState.INIT}):
         yield "no_validate_state", f"{state.name} with validate state {result.validate_state.name}"
     if is_unsent(result) and result.sent_time is not None:
@@ -525,7 +528,7 @@ def _wrong_of_workunit(view: WorkunitView) -> Iterator[tuple[str, str]]:
             yield "input_released_early", "its input files may go, but a result may still need them"
     somebody_acts = workunit.need_validate or workunit.assimilate_state is AssimilateState.READY
     if workunit.transition_time is None and not somebody_acts and not is_settled(view):
-        yield "no_next_check", "is not finished, but nobody will look at it again"
+        yield "no_next_check", "is not finished, but will not be checked again"
 
 
 def _wrong_of_canonical(view: WorkunitView) -> Iterator[tuple[str, str]]:

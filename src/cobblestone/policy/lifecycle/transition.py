@@ -118,7 +118,7 @@ def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) 
 
 
 def delay_when_late(next_check: float, now: float) -> float:
-    """Move a check that lies in the past to ``now`` + twice the lateness, at least 60 s, at most a day.
+    """Move a check in the past to ``now`` + twice the lateness, at least 60 s, at most a day.
 
     Keeps an overloaded server from looking at the same workunits again and again.
     """
@@ -161,7 +161,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Counts:
-    """How many results of which kind a workunit has."""
+    """Numbers of results of each kind of a workunit."""
 
     unsent: int = 0
     in_progress: int = 0
@@ -258,7 +258,7 @@ def _request_validation(draft: _Draft, counts: _Counts) -> None:
 
 
 def _missing(workunit: Workunit, counts: _Counts) -> tuple[int, int]:
-    """How many results are wanted and missing, and how many may be made (negative: too many exist)."""
+    """Return how many results are missing, and how many may be created (negative: too many exist)."""
     rules = workunit.rules
     needed = max(0, rules.target_nresults - counts.outstanding - counts.success)
     return needed, rules.max_total_results - counts.total
@@ -279,7 +279,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         draft.add(
             FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
             "too_many_errors",
-            "{errors} results failed; {max_error_results} may",
+            "{errors} results failed; {max_error_results} are allowed",
             errors=counts.errors,
             max_error_results=rules.max_error_results,
         )
@@ -289,7 +289,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         draft.add(
             FailWorkunit(error_mask=WorkunitError.TOO_MANY_TOTAL_RESULTS),
             "too_many_results",
-            "{total} results exist, {needed} more are needed, and {max_total_results} may be made",
+            "{total} results exist, {needed} more are needed, and at most {max_total_results} are allowed",
             total=counts.total,
             needed=needed,
             max_total_results=rules.max_total_results,
@@ -369,7 +369,7 @@ def _no_reply_deadlines(view: WorkunitView) -> Iterator[float]:
 
 
 def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settled: bool) -> float | None:
-    """Release files that nobody needs; returns when to come back, if it is too early."""
+    """Release files that are no longer needed; return when to check again, if it is too early."""
     workunit = draft.workunit
     if workunit.assimilate_state is not AssimilateState.DONE:
         return None

@@ -39,7 +39,7 @@ class MalformedOutput(JobError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """What is read of one output file at most; more is refused."""
+    """Limits on reading one output file; larger ones are refused."""
 
     max_nbytes: int = 200_000_000  #: of the file, and of all that is packed into it
     max_memory: int = 400_000_000  #: bytes of what it becomes when it is read, by a cautious estimate

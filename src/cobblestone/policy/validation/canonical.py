@@ -57,7 +57,7 @@ _OPEN = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
 
 @value(kw_only=True)
 class OutputCheck:
-    """What the validator found when it read one result's outputs."""
+    """The validator's findings about one result's outputs."""
 
     result_id: ResultId
     usable: bool
@@ -84,7 +84,7 @@ class ValidationReport:
 
 @value(kw_only=True)
 class ValidationDecision:
-    """What follows from a report: effects to apply in one transaction, and who is to be credited."""
+    """The consequences of a report: effects to apply in one transaction, and who is to be credited."""
 
     effects: tuple[ValidationEffect, ...]
     next_check: float | None  #: new ``transition_time`` (Unix seconds); None = never, the assimilator sets it
@@ -99,7 +99,7 @@ class ValidationDecision:
 
 @value(kw_only=True)
 class ResultVerdict:
-    """What a set of results says: the canonical one, if any, and the validate state of each."""
+    """The verdict on a set of results: the canonical one, if any, and the validate state of each."""
 
     canonical_id: ResultId | None
     states: Mapping[ResultId, ValidateState]
@@ -216,7 +216,7 @@ class _DecisionBuilder:
             self.add(effect, "unusable", "{result} is not usable: {problem}", result=name, problem=problem)
 
     def settle(self, result_id: ResultId, state: ValidateState, canonical_id: ResultId) -> None:
-        """Mark a result as agreeing with the canonical one or not, or as one of which nobody can say."""
+        """Mark a result as agreeing with the canonical one or not, or as undecidable."""
         name, canonical = self.name(result_id), self.name(canonical_id)
         undecided = _of_pair(self.report.undecided, canonical_id, result_id)
         if undecided is not None:

@@ -62,7 +62,7 @@ class ComparisonKind(Protocol):
 
     @property
     def syntax(self) -> str:
-        """How a rule of this kind is written, for error texts."""
+        """Return the syntax of a rule of this kind, for error messages."""
         ...
 
     def parse(self, text: str) -> dict[str, str | float]:
@@ -74,7 +74,7 @@ class ComparisonKind(Protocol):
         ...
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
-        """Say whether these outputs agree whatever is in them; False: they must be read."""
+        """Return whether these outputs agree in any case; False: they must be read."""
         ...
 
     def project_function(self, options: Options) -> str:
@@ -91,7 +91,7 @@ class ComparisonKind(Protocol):
 
 
 class ReadsOutputs:
-    """What a kind does unless it says otherwise: read every output, and compare it itself."""
+    """The default of a kind: read every output, and compare it."""
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Return whether outputs must be read: they must."""
@@ -189,7 +189,7 @@ class Numeric(ReadsOutputs):
             if name not in options or not equals:
                 close = get_close_matches(name, options, n=1)
                 hint = f"did you mean {close[0]}=…?" if close else f"use {self.syntax}"
-                raise ConfigError(f"numeric comparison: {part!r} is no option; {hint}")
+                raise ConfigError(f"numeric comparison: {part!r} is not an option; {hint}")
             options[name] = _truth(value) if name == "nan_equal" else _bound(name, value)
         return options
 
@@ -251,7 +251,7 @@ class PythonFunction(ReadsOutputs):
         text, *others = text.removeprefix("function=").split(",")
         if others:
             name = others[0].partition("=")[0].strip()
-            raise ConfigError(f"python comparison: {name!r} is no option; there is only the function")
+            raise ConfigError(f"python comparison: {name!r} is not an option; there is only the function")
         if _FUNCTION.fullmatch(text) is None or ".." in text:
             raise ConfigError(
                 f"python comparison: {text!r} must name a file in the project's folder and a function, "
@@ -310,7 +310,7 @@ Kinds = Mapping[str, ComparisonKind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     match: bool
     reasons: tuple[

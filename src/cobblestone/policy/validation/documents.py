@@ -219,7 +219,7 @@ def _strings(letter: str, order: str, length: int, data: bytes) -> list[str]:
 
 
 def _c_order(values: Values, shape: tuple[int, ...]) -> Values:
-    """Reorder values that lie in Fortran order (first index fastest) to C order (last index fastest)."""
+    """Reorder values from Fortran order (first index fastest) to C order (last index fastest)."""
     shape = tuple(
         size for size in shape if size != 1
     )  # an axis of one place orders nothing, but costs a copy
@@ -290,7 +290,7 @@ class TextDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryDocument:
-    """Bytes that nobody understands."""
+    """Bytes in an unknown format."""
 
     content: bytes
 
@@ -426,7 +426,7 @@ def _read_json(text: str, limits: ReadLimits) -> tuple[JsonDocument, ReadLimits]
 
 
 def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Return an object.  Which of two members of one name counts, readers do not agree: a lie could stand in the other one."""
+    """Return an object.  Readers disagree on which of two members of one name counts: the other could hide a lie."""
     found = dict(pairs)
     if len(found) < len(pairs):
         name = Counter(name for name, _ in pairs).most_common(1)[0][0]

@@ -44,7 +44,7 @@ SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far two numbers may be apart."""
+    """The tolerated difference of two numbers."""
 
     rtol: float = 1e-6
     atol: float = 0.0
@@ -199,7 +199,7 @@ def _shown(value: object) -> Words:
 
 
 def _spelled(text: str) -> str:
-    """Return a text that can be shown and stored: cut, and what nobody can see spelled out (``\\x1b``, ``\\ud800``)."""
+    """Return a text that can be shown and stored: truncated, with invisible characters spelled out (``\\x1b``, ``\\ud800``)."""
     cut = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in cut)
 

@@ -89,7 +89,7 @@ async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
 
 @answers(endpoints.CHANGE_HOST)
 async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> schema.HostDetails:
-    """Change the settings that the owner of a host made for it."""
+    """Change the settings of a host."""
 
     def change(tx: Transaction) -> schema.HostDetails:
         host = _host_or_missing(tx, host_id)

@@ -104,7 +104,7 @@ def compare(
     names = [name for name in cells[base] if name.startswith(only)]
     if not names:
         kinds = "printed mix, tight mix, slack, error, stdev"
-        raise ConfigError(f"only = {only!r}: no scenario's name begins so; they begin with {kinds}")
+        raise ConfigError(f"only = {only!r}: no scenario's name starts like this; they start with {kinds}")
     tasks = {
         _key(name, choice, seed): {**as_task(cells[choice][name], 1), "seeds": [seed]}
         for seed in range(1, seeds + 1)

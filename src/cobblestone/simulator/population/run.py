@@ -248,7 +248,7 @@ def require_population(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
     scenario.check()
     _require_sane_number_of_jobs(scenario, hosts)
     if scenario.compatibility != type(scenario.compatibility)():
-        raise ConfigError("compatibility: the ways of 2007 belong to a single host; leave the table out")
+        raise ConfigError("compatibility: the behaviour of 2007 is for a single host; remove the table")
     for project in scenario.projects:
         for app in project.apps:
             if app.gpu or app.cpus != 1.0:
@@ -369,7 +369,7 @@ def _part_of(project: ProjectModel, number: int, shards: int) -> ProjectModel:
     server = project.server
     if 0 < server.workunits < shards:
         raise ConfigError(
-            f"project {project.name!r}, server: workunits = {server.workunits} cannot be dealt out to {shards} parts"
+            f"project {project.name!r}, server: workunits = {server.workunits} cannot be divided among {shards} parts"
         )
     processes = max(1, server.processes // shards)
     return replace(

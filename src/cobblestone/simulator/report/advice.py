@@ -147,7 +147,7 @@ class Advisor:
     ) -> None:
         if len(scenario.projects) != 1:
             raise ConfigError(
-                f"advice is for one project, and the scenario has {len(scenario.projects)}; leave the others out"
+                f"advice is for one project, and the scenario has {len(scenario.projects)}; remove the others"
             )
         self._scenario = scenario
         self._hosts = tuple(hosts if len(hosts) <= SAMPLE else random.Random(SAMPLE).sample(hosts, SAMPLE))
@@ -184,7 +184,7 @@ class Advisor:
             [[at_most(p, "bad", late), Demand(paired(enough, p.runs["workunits_per_day"]))] for p in points],
             f"the shortest with which at most {late:.3g} of the results come late or not at all and throughput"
             f" is within {1 - AS_GOOD:.0%} of the best",
-            f"none keeps what is late or lost to {late:.3g}; this one loses least",
+            f"none keeps late or lost results below {late:.3g}; this one loses least",
         )
         bound = step.choice.value
         self._scenario = _with_bound(_lasting(self._scenario, LASTS * bound), bound)
@@ -208,7 +208,7 @@ class Advisor:
         )
         if not known:
             step = replace(
-                step, why="no host is wrong in this scenario: say with wrong_rate how many results are"
+                step, why="no host is wrong in this scenario: set the share of wrong results with wrong_rate"
             )
         self._scenario = _with_quorum(self._scenario, int(step.choice.value))
         return step
@@ -431,7 +431,7 @@ def advice_text(steps: Sequence[VariedSetting]) -> str:
             cells = "".join(f"{_cell(step, i, m):>24s}" for m in step.shown)
             lines.append(f"{mark} {point.label:12s}{cells}")
         lines.append("")
-    lines += ["? = the difference from the recommended line (*) may be luck", ""]
+    lines += ["? = the difference from the recommended line (*) may be chance", ""]
     lines.append("Recommended for these hosts:")
     for step in steps:
         lines.append(f"  {step.name}: {step.choice.label} ({step.why})")
@@ -455,7 +455,7 @@ def undecided(step: VariedSetting) -> str:
         if so_far < step.seeds <= MOST_SEEDS
         else "many more --seeds, or --hosts,"
     )
-    return f"undecided: the intervals allow {' or '.join(step.rivals)} as well; {more} would tell"
+    return f"undecided: the intervals allow {' or '.join(step.rivals)} as well; {more} would decide it"
 
 
 def as_data(steps: Sequence[VariedSetting]) -> dict[str, object]:

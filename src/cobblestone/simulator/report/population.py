@@ -193,7 +193,11 @@ def as_text(scenario: Scenario, results: Results) -> str:
     ]
     if len(results) > 1 and len(first) > 1:
         others = {name: _estimates(runs, scenario, first) for name, runs in results.items() if name != base}
-        lines += ["", f"change from {base}, seed by seed (? = it may be luck)", *_tables(others, signed=True)]
+        lines += [
+            "",
+            f"change from {base}, seed by seed (? = it may be chance)",
+            *_tables(others, signed=True),
+        ]
     return "\n".join(lines)
 
 

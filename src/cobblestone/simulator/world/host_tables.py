@@ -78,7 +78,7 @@ def read_hosts(path: Path) -> list[HostModel]:
                     )
                 if len(hosts) == MAX_HOSTS:
                     raise ConfigError(
-                        f"{path}: more than {MAX_HOSTS} hosts; leave some out, for example by chance: a sample says as much"
+                        f"{path}: more than {MAX_HOSTS} hosts; remove some, for example at random: a sample is as good"
                     )
                 hosts.append(_host(path, table.line_num, dict(zip(header, fields, strict=True)), columns))
     except OSError as error:
@@ -86,7 +86,7 @@ def read_hosts(path: Path) -> list[HostModel]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: is not a CSV file: {error}") from error
     if not hosts:
-        raise ConfigError(f"{path}: no host below the line of columns ({', '.join(COLUMNS)})")
+        raise ConfigError(f"{path}: no host after the header ({', '.join(COLUMNS)})")
     return hosts
 
 
@@ -94,7 +94,7 @@ def _require_columns(path: Path, header: list[str]) -> None:
     """Further columns are ignored."""
     for key in COLUMNS:
         if header.count(key) != 1:
-            what = "is missing" if key not in header else "is there more than once"
+            what = "is missing" if key not in header else "occurs more than once"
             raise ConfigError(
                 f"{path}, line 1: the column {key} {what}; the first line names {', '.join(COLUMNS)},"
                 f" separated by commas; it is {', '.join(header)[:100]!r}"

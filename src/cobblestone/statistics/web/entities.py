@@ -266,7 +266,7 @@ class SignaturePages:
         entity = await visit.read(lambda published: visit.entity(published, key))
         lines = [
             entity.name or _("Computer"),
-            _("%(total)s credit in all, %(recent)s a day")
+            _("%(total)s credit in total, %(recent)s per day")
             % {"total": wording.credit(entity.total), "recent": wording.credit(entity.recent)},
             _("rank %(rank)s · %(site)s")
             % {"rank": wording.count(entity.rank_total), "site": visit.ctx.settings.site.name},

@@ -250,7 +250,9 @@ class WriterThread:
 
     def _put(self, job: _Job) -> None:
         if self._closed:
-            raise StoreError("The server is shutting down; nothing more is written. Try again when it runs.")
+            raise StoreError(
+                "The server is shutting down; nothing more is written. Try again when it is running."
+            )
         self._queue.put(job)
 
     def _run(self) -> None:
@@ -343,7 +345,7 @@ class WriterThread:
         if not isinstance(
             error, Exception
         ):  # sys.exit or the like, which would end whoever waits for the answer
-            error = StoreError(f"The write was ended by {type(error).__name__}. Nothing was changed.")
+            error = StoreError(f"The write was stopped by {type(error).__name__}. Nothing was changed.")
         fault = self._fault(error)
         if fault is DatabaseFault.TRANSACTION:
             self._give_up(error, batch)
@@ -351,7 +353,7 @@ class WriterThread:
         if len(batch) > 1 or (fault is DatabaseFault.COLLISION and not last):
             return False
         in_the_way = fault in (DatabaseFault.COLLISION, DatabaseFault.BLOCKED)
-        batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if in_the_way else error
+        batch[0].error = Busy(f"Other writes interfered: {error}. Try again.") if in_the_way else error
         return True
 
     def _give_up(self, error: BaseException, batch: list[_Job]) -> None:

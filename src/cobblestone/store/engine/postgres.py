@@ -151,15 +151,15 @@ def _hint(message: str) -> str:
     hints = {
         "does not exist": "Create it first, for example: sudo -u postgres createuser --pwprompt cobblestone &&"
         " sudo -u postgres createdb --owner cobblestone cobblestone",
-        "authentication failed": "Is the password right? It may stand in the address, or in ~/.pgpass.",
+        "authentication failed": "Is the password right? It can be given in the address, or in ~/.pgpass.",
         "no password supplied": "Give a password in the address, or in ~/.pgpass.",
-        "pg_hba.conf": "The server does not let this user in from here: add a line to its pg_hba.conf.",
+        "pg_hba.conf": "The server does not accept this user from here: add a line to its pg_hba.conf.",
         "too many clients": "Raise max_connections of the server.",
         "remaining connection slots": "Raise max_connections of the server.",
         "onnection refused": "Is PostgreSQL running there, and does it listen on that address?",
         "No such file": "Is PostgreSQL running on this machine?",
         "could not translate host name": "Is the name of the host right?",
-        "timeout expired": "Nothing answered. Is the host right, and does its firewall let us in?",
+        "timeout expired": "No answer. Is the host right, and does its firewall allow connections?",
     }
     return next((f" {hint}" for key, hint in hints.items() if key in message), "")
 

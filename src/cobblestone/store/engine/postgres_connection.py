@@ -262,7 +262,9 @@ class PostgresConnection:
         if (
             result.command_status != b"COMMIT"
         ):  # in a transaction that has failed the server undoes it, without an error
-            raise psycopg.OperationalError("the server has undone the transaction instead of committing it")
+            raise psycopg.OperationalError(
+                "the server has rolled back the transaction instead of committing it"
+            )
 
     def rollback(self) -> None:
         """Undo the transaction; never raises.  The server's answer is read before the next one starts."""

@@ -56,7 +56,7 @@ def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> l
         StoreError: the target cannot be reached or written, or what arrived differs from what was sent.
     """
     if not is_postgres(address):
-        raise ConfigError(f"{address} is no PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
+        raise ConfigError(f"{address} is not a PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
     _check_source(source, schema)
     _prepare(source, address, schema)
     reader = open_reader(source)
@@ -96,7 +96,7 @@ def _prepare(source: Path, address: str, schema: Schema) -> None:
             "SELECT obj_description('alembic_version'::regclass, 'pg_class')"
         ).fetchall()[0]
     if found is None:
-        raise ConfigError(f"{shown(address)} is in use already. Give an empty database.")
+        raise ConfigError(f"{shown(address)} is already in use. Give an empty database.")
     if found != mark:
         raise ConfigError(f"{shown(address)} is {found}. Finish that one, or give an empty database.")
 

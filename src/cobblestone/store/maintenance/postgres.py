@@ -148,8 +148,8 @@ def _without_password(address: str) -> Generator[str]:
     parts = conninfo_to_dict(address)
     if "sslpassword" in parts:
         raise StoreError(
-            "An address with sslpassword cannot be handed to PostgreSQL's programs without showing it to everybody on"
-            " this machine. Give the client's key without a passphrase, in a file for its owner alone."
+            "An address with sslpassword cannot be passed to PostgreSQL's programs without revealing it to all"
+            " users of this machine. Give the client's key without a passphrase, in a file that only its owner can read."
         )
     password = parts.pop("password", None)
     with tempfile.NamedTemporaryFile("w", prefix="cobblestone-", suffix=".pgpass") as handle:  # mode 0600
@@ -322,7 +322,7 @@ def _upgrade_error(name: str, current: str | None, error: Exception) -> StoreErr
     cause = _cause(error)
     if current is None and isinstance(cause, psycopg.ProgrammingError):
         return StoreError(
-            f"The tables of {name} cannot be made: {first_line(cause)}."
+            f"The tables of {name} cannot be created: {first_line(cause)}."
             " Make the database's owner the user that cobblestone connects as."
         )
     return StoreError(

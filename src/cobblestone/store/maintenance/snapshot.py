@@ -106,7 +106,7 @@ def check_empty(address: str) -> None:
         names = ", ".join(str(row[0]) for row in rows[:3])
         raise ConfigError(
             f"{shown(address)} is not empty: it has {len(rows)} tables ({names}{', …' if len(rows) > 3 else ''})."
-            " Give an empty database; `createdb NAME` makes one."
+            " Give an empty database; `createdb NAME` creates one."
         )
 
 

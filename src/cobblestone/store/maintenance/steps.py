@@ -93,7 +93,7 @@ class Schema:
         while following := by_before.pop(steps[-1].revision if steps else None, None):
             steps.append(following)
         if not steps or by_before:  # a broken installation
-            raise StoreError("This installation of cobblestone lacks its migrations. Install it again.")
+            raise StoreError("This installation of cobblestone is missing its migrations. Install it again.")
         return tuple(steps)
 
     @property
@@ -140,7 +140,7 @@ class Schema:
 def shown_program(program: Program) -> str:
     """Return the name of a running program for messages."""
     if not program.host:
-        return "a process of a version that does not say which one it is"
+        return "a process of an unknown version"
     return f"process {program.pid} on {program.host} (cobblestone {program.version}, schema {program.schema})"
 
 

@@ -73,7 +73,7 @@ def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
     """
     state = workunit_state(tx, workunit_id)
     if state.finished or state.workunit.canonical_result_id is not None or state.workunit.error_mask:
-        raise Conflict(f"Workunit {workunit_id} is finished already; there is nothing to cancel.")
+        raise Conflict(f"Workunit {workunit_id} is already finished; there is nothing to cancel.")
     batches.cancel_workunits(tx, [workunit_id], now=now)
 
 
@@ -302,7 +302,7 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     if source is None or target is None or source.user_id != user_id or target.user_id != user_id:
         raise NotFound("There are no two such computers of this account.")
     if source.id == target.id:
-        raise Conflict("These are the same computer already.")
+        raise Conflict("These are already the same computer.")
     if has_work(tx, source.id):
         raise Conflict(f"Computer {source.id} has tasks in progress.")
     tx.execute("UPDATE result SET host_id = ? WHERE host_id = ?", (target.id, source.id))

@@ -341,7 +341,7 @@ def durability_of_server(db: Database) -> Iterator[Finding]:
                 "not_durable",
                 "database",
                 None,
-                f"{name} is {value}: a power cut could lose what was acknowledged",
+                f"{name} is {value}: a power loss could lose acknowledged writes",
             )
 
 
@@ -359,5 +359,5 @@ def durability(db: Database) -> Iterator[Finding]:
             "not_durable",
             "database",
             None,
-            f"synchronous is {synchronous}: a power cut could lose what was acknowledged",
+            f"synchronous is {synchronous}: a power loss could lose acknowledged writes",
         )

@@ -73,7 +73,7 @@ def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
     if user.team_id == team_id:
         return
     if not team.joinable:
-        raise Conflict(f"{team.name} takes no new members.")
+        raise Conflict(f"{team.name} does not accept new members.")
     if user.team_id is not None:
         account_changes.leave_team(tx, user_id, user.team_id)
     users.join_team(tx, user_id, team_id)
@@ -95,7 +95,7 @@ def hand_over(tx: Transaction, team_id: TeamId, founder_id: UserId, heir_id: Use
         "UPDATE team SET founder_id = ? WHERE id = ? AND founder_id = ?", (heir_id, team_id, founder_id)
     )
     if changed == 0:
-        raise Conflict("Only the founder can hand a team over.")
+        raise Conflict("Only the founder can hand over a team.")
 
 
 def found_team(
@@ -160,7 +160,7 @@ def send_message(
     """
     tx.lock("team", [team_id])
     if tx.value("SELECT founder_id FROM team WHERE id = ?", (team_id,)) != founder:
-        raise Conflict("Only the founder writes to a team.")
+        raise Conflict("Only the founder can write to a team.")
     if now < next_message_time(tx, team_id):
         return False
     tx.insert(

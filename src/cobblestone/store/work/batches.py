@@ -160,7 +160,7 @@ def create_batch(
         Conflict: a request with this key made a batch already (see :func:`batch_by_key`).
     """
     if request_key is not None and batch_by_key(tx, request_key) is not None:
-        raise Conflict("This request was carried out already.")
+        raise Conflict("This request has already been carried out.")
     batch_id = tx.insert(
         "INSERT INTO batch (name, app_id, token_id, request_key, state, create_time, priority, fair_weight)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

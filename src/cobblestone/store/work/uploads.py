@@ -135,9 +135,7 @@ def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> by
         path = place_of(folder, output.name)
         try:
             if path.stat().st_size > max_nbytes:
-                raise StoreError(
-                    f"{output.name} is larger than the {max_nbytes} bytes that can be looked at."
-                )
+                raise StoreError(f"{output.name} is larger than the {max_nbytes} bytes that can be read.")
             raw = path.read_bytes()
         except FileNotFoundError as error:
             raise StoreError(f"The output file {output.name} is missing.") from error
@@ -156,9 +154,9 @@ def unpack(raw: bytes, *, max_nbytes: int, name: str) -> bytes:
     except zlib.error as error:
         raise StoreError(f"The output file {name} is not valid gzip data: {error}.") from error
     if len(data) > max_nbytes:
-        raise StoreError(f"The output file {name} unpacks to more than {max_nbytes} bytes.")
+        raise StoreError(f"The output file {name} decompresses to more than {max_nbytes} bytes.")
     if not unpacker.eof:
-        raise StoreError(f"The output file {name} is a cut gzip file.")
+        raise StoreError(f"The output file {name} is a truncated gzip file.")
     return data
 
 

@@ -1,4 +1,4 @@
-"""What a client exchanges with others: jobs, managers, account managers, its volunteer's files, its state file.
+"""A client's exchanges: jobs, managers, account managers, its volunteer's files, its state file.
 
 Knows the other rooms of `wire`.
 """

@@ -1,4 +1,4 @@
-"""Account manager RPC: what a client tells of its computer and projects, and what the manager orders; both sides.
+"""Account manager RPC: a client's report on its computer and projects, and the manager's orders; both sides.
 
 Everything read is bounded and finite.  Source: BOINC's wire protocol as recorded from client 7.20.5; ``client/acct_mgr.cpp``
 (facts only).
@@ -71,7 +71,7 @@ _VERBATIM_IN_REPLY = ("global_preferences", "opaque", "user_keywords")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectReport:
-    """What an account manager is told of one project."""
+    """The report on one project to an account manager."""
 
     project: ProjectRecord
     not_started_duration: float = 0.0  #: seconds of work
@@ -107,7 +107,7 @@ class ManagerRequest:
 
 @value(kw_only=True)
 class ManagedAccount:
-    """A project that the client shall belong to, or leave."""
+    """A project that the client must attach to, or detach from."""
 
     url: str
     url_signature: str = ""
@@ -377,7 +377,7 @@ def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
 
 
 def write_manager_reply(reply: ManagerReply) -> bytes:
-    """Write an answer; one with an error holds nothing else."""
+    """Write an answer; one with an error contains nothing else."""
     if reply.error_num:
         error = scalar("error_num", reply.error_num) + scalar("error_msg", reply.error_msg)
         return f"{_DECLARATION}<acct_mgr_reply>\n{error}</acct_mgr_reply>\n".encode()
@@ -472,7 +472,7 @@ def _element(node: Node | None, notes: list[Lenience]) -> str:
 
 @lru_cache(maxsize=10_000)
 def key_of_address(url: str) -> str:
-    """Return what addresses of one project have in common: no scheme, no usual port, small letters in the host, no last slash.
+    """Return the common form of a project's addresses: no scheme, no default port, lower-case host, no trailing slash.
 
     Raises:
         RemoteProtocolError: this is no address.
@@ -481,5 +481,5 @@ def key_of_address(url: str) -> str:
         r"(?:https?://)?([^/\s]{1,200}?)(?::(?:80|443))?(/[^\s?#]{0,200})?", url.strip(), re.IGNORECASE
     )
     if found is None:
-        raise RemoteProtocolError(f"{url[:80]!r} is no address of a project")
+        raise RemoteProtocolError(f"{url[:80]!r} is not a project address")
     return found[1].lower() + (found[2] or "").rstrip("/")

@@ -54,7 +54,7 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 
 
 def read_proxy(settings: Settings) -> tuple[Proxy | None, str]:
-    """Return the proxy that is to be used, if any, and a sentence about what is wrong with it."""
+    """Return the proxy to use, if any, and a sentence about an error in it."""
     for kind, prefix, login in (("http", "http", "http"), ("socks5", "socks", "socks5")):
         if not settings.get(f"use_{prefix}_proxy"):
             continue
@@ -63,7 +63,10 @@ def read_proxy(settings: Settings) -> tuple[Proxy | None, str]:
             settings.get(f"{prefix}_server_port"),
         )
         if not _HOST.fullmatch(host):
-            return None, f"<{prefix}_server_name> is {host[:60]!r}, which is no name or address of a computer"
+            return (
+                None,
+                f"<{prefix}_server_name> is {host[:60]!r}, which is not a name or address of a computer",
+            )
         if not isinstance(port, int) or not 0 < port < 65536:
             return None, f"<{prefix}_server_port> is {port!r}; it must be a number from 1 to 65535"
         names = str(settings.get("no_proxy", "")).split(",")[:MAX_DIRECT]
@@ -108,7 +111,7 @@ _HIGHEST = {
 def parse_file(body: bytes, root: str) -> Element:
     """Return the outermost element of a file that a person may have edited.  Raises RemoteProtocolError with the line."""
     if len(body) > MAX_FILE_BYTES:
-        raise RemoteProtocolError(f"it has {len(body)} bytes; at most {MAX_FILE_BYTES} are read")
+        raise RemoteProtocolError(f"it has {len(body)} bytes; at most {MAX_FILE_BYTES} are allowed")
     try:
         tree = etree.fromstring(body.strip(), safe_parser())
     except etree.XMLSyntaxError as error:
@@ -116,13 +119,13 @@ def parse_file(body: bytes, root: str) -> Element:
     if tree.tag != root:
         found = tree.find(root)
         if found is None:
-            raise RemoteProtocolError(f"its outermost element is <{tree.tag}>, expected is <{root}>")
+            raise RemoteProtocolError(f"its outermost element is <{tree.tag}>, expected <{root}>")
         return found
     return tree
 
 
 def read_preferences(body: bytes, venue: str = "") -> tuple[ComputingPreferences, tuple[str, ...]]:
-    """Return the preferences for a venue, and sentences about what could not be read; what is wrong has its default.
+    """Return the preferences for a venue, and sentences about errors; an invalid value gets its default.
 
     A section for the venue replaces the general preferences entirely.  Switches that are absent are off, whatever their default,
     as in the family's client; limits for the time of not being in use that are absent equal those for the time of use.
@@ -155,7 +158,7 @@ def read_preferences(body: bytes, venue: str = "") -> tuple[ComputingPreferences
 def override_preferences(
     preferences: ComputingPreferences, body: bytes
 ) -> tuple[ComputingPreferences, tuple[str, ...]]:
-    """Put what the override file says in place of the preferences; what it does not name stays.
+    """Override the preferences with those of the override file; what it does not name stays.
 
     Raises RemoteProtocolError for a file that is not XML.
     """
@@ -201,7 +204,7 @@ def read_switch(element: Element, problems: list[str]) -> bool:
     if text in ("0", "false", "no", "off"):
         return False
     if text not in ("", "1", "true", "yes", "on"):
-        problems.append(f"line {element.sourceline}: <{element.tag}> is {text[:40]!r}; write 0 or 1")
+        problems.append(f"line {element.sourceline}: <{element.tag}> is {text[:40]!r}; allowed: 0 or 1")
         return False
     return True
 
@@ -229,7 +232,7 @@ def read_number(element: Element, default: float, problems: list[str], highest: 
     if low <= number <= high:
         return number
     problems.append(
-        f"line {element.sourceline}: <{name}> is {text[:40]!r}; allowed are numbers from {low:g} to {high:g}"
+        f"line {element.sourceline}: <{name}> is {text[:40]!r}; allowed: numbers from {low:g} to {high:g}"
     )
     return default
 
@@ -295,7 +298,7 @@ _NOT_SUPPORTED = {
     "dont_suspend_nci": "",
     "exit_after_finish": "",
     "exit_before_start": "",
-    "force_auth": "the proxy is asked which way of signing in it wants",
+    "force_auth": "the authentication method is negotiated with the proxy",
     "http_1_0": "",
     "ignore_tty": "",
     "lower_client_priority": "start the client under nice",
@@ -312,7 +315,7 @@ _FLAGS = {"file_xfer", "sched_ops", "task"}
 
 
 def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:
-    """Return the configuration, and sentences about what could not be read.  Raises RemoteProtocolError for what is not XML."""
+    """Return the configuration, and sentences about errors.  Raises RemoteProtocolError for invalid XML."""
     root = parse_file(body, "cc_config")
     read = _Options()
     flags, options = root.find("log_flags"), root.find("options")
@@ -324,7 +327,7 @@ def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:
 
 
 class _Options:
-    """What has been read so far; of an option that stands there twice the last counts, lists gather."""
+    """The options read so far; of repeated options the last counts, lists are collected."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -416,7 +419,7 @@ def _not_supported(element: Element, name: str) -> list[str]:
 
 
 def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
-    """Return the volunteer's settings for one project, and sentences about what could not be read.
+    """Return the volunteer's settings for one project, and sentences about errors.
 
     Raises RemoteProtocolError for what is not XML.
     """
@@ -430,7 +433,7 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
         elif each.tag == "app_version":
             versions.append(_version(each, problems))
         elif each.tag not in _OF_PROJECT:
-            problems.append(f"line {each.sourceline}: <{str(each.tag)[:60]}> is not known here")
+            problems.append(f"line {each.sourceline}: <{str(each.tag)[:60]}> is unknown")
     at_once = root.find("report_results_immediately")
     return AppConfig(
         apps=apps,
@@ -500,7 +503,7 @@ def _optional(parent: Element, name: str, problems: list[str]) -> float | None:
 
 
 def _signed(element: Element | None, default: float, problems: list[str]) -> float:
-    """Return a number that may be -1, which means "as if it were not there"."""
+    """Return a number that may be -1, which means "not given"."""
     if element is None or (element.text or "").strip() == "-1":
         return default if element is None else -1.0
     return read_number(element, default, problems, MAX_CPUS if element.tag == "ncpus" else 1e9)

@@ -1,4 +1,4 @@
-"""GUI RPC, the server's side: framing, authentication, what each operation needs, and the contents of the answers.
+"""GUI RPC, the server's side: framing, authentication, the needs of each operation, and the contents of the answers.
 
 GUI RPC, the server's side: framing, authentication, and which operation needs what.  No sockets here.
 
@@ -69,7 +69,7 @@ class GuiRpcCall:
     node: Node  #: for arguments that are documents themselves
 
     def has(self, name: str) -> bool:
-        """Return whether there is such an argument, be it empty."""
+        """Return whether there is such an argument, possibly empty."""
         return self.node.has(name)
 
 
@@ -82,7 +82,7 @@ class GuiRpcReply:
 
 
 class GuiRpcConnection:
-    """One peer.  Give it what arrives; it gives back calls to carry out, and answers to send as they are."""
+    """One peer.  Give it received bytes; it returns calls to carry out, and answers to send unchanged."""
 
     def __init__(self, *, password: str, local: bool, nonce: str) -> None:
         self._password = password
@@ -93,7 +93,7 @@ class GuiRpcConnection:
         self._buffer = bytearray()
 
     def receive_data(self, data: bytes) -> list[GuiRpcCall | GuiRpcReply]:
-        """Take bytes.  Raises RemoteProtocolError when the peer talks something else, or without end."""
+        """Take bytes.  Raises RemoteProtocolError if the peer does not follow the protocol, or sends endlessly."""
         self._buffer += data
         found: list[GuiRpcCall | GuiRpcReply] = []
         while (end := self._buffer.find(END)) >= 0:
@@ -151,7 +151,7 @@ def _operation_node(request: bytes, operation: str, *, bare: bool) -> Node:
 
 
 def write_reply(content: str) -> bytes:
-    """Put an answer into its frame."""
+    """Return an answer in its frame."""
     return (
         f"<boinc_gui_rpc_reply>\n{content}</boinc_gui_rpc_reply>\n".encode("ascii", "xmlcharrefreplace") + END
     )
@@ -161,7 +161,7 @@ SUCCESS = "<success/>\n"
 
 
 def write_error(text: str) -> str:
-    """Content of an answer that says no."""
+    """Return the content of an answer that reports an error."""
     return f"<error>{escape(text)}</error>\n"
 
 
@@ -170,7 +170,7 @@ _I3 = "   "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeStatus:
-    """A mode of computing, GPU use or network: in force now, set for good, and the seconds until it goes back."""
+    """A mode of computing, GPU use or network: the one in force, the permanent one, and the seconds until it returns."""
 
     mode: int
     permanent: int
@@ -180,7 +180,7 @@ class ModeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """What the client is."""
+    """The identity of the client."""
 
     version: tuple[int, int, int]
     platforms: tuple[str, ...]
@@ -215,7 +215,7 @@ class NoticeEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTransfer:
-    """A transfer under way."""
+    """A transfer in progress."""
 
     url: str
     bytes_xferred: float
@@ -455,7 +455,7 @@ def _old_result(result: OldResult) -> str:
 
 
 def newer_version() -> str:
-    """Answer to ``get_newer_version``: there is no other server to ask than where the package came from."""
+    """Answer to ``get_newer_version``: only the place where the package came from can be asked."""
     return scalar("newer_version", "") + scalar("download_url", "")
 
 
@@ -473,7 +473,7 @@ def manager_info(*, url: str, name: str, has_credentials: bool) -> str:
 
 
 def poll(element: str, error_num: int, texts: Iterable[str] = ()) -> str:
-    """Answer to a ``..._poll``: -204 while there is nothing yet."""
+    """Answer to a ``..._poll``: -204 while there is no result yet."""
     inner = "".join(scalar("message", text, "    ") for text in texts)
     return f"<{element}>\n{inner}{scalar('error_num', error_num, '    ')}</{element}>\n"
 

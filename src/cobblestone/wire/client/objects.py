@@ -167,7 +167,7 @@ def number(name: str, value: float, indent: str = _IN) -> str:
 
 
 def device_name(device: str) -> str:
-    """How the family calls a device type; ours for the CPU is the empty text."""
+    """Return BOINC's name of a device type; ours for the CPU is the empty text."""
     return device or "CPU"
 
 
@@ -213,7 +213,7 @@ def write_gui_project(project: ProjectRecord) -> str:
 
 
 def write_account_file(project: ProjectRecord) -> str:
-    """``account_*.xml``: what makes the client belong to the project."""
+    """Return ``account_*.xml``, which attaches the client to the project."""
     preferences = f"{project.project_preferences}\n" if project.project_preferences else ""
     return (
         f"<account>\n{scalar('master_url', project.master_url, _IN)}"

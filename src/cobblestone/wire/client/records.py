@@ -1,4 +1,4 @@
-"""What a client keeps of projects, files, jobs and running tasks: the vocabulary of its state file and of GUI RPC.
+"""A client's records of projects, files, jobs and running tasks: the vocabulary of its state file and of GUI RPC.
 
 A client holds these records in memory and changes them; `client_objects` writes them in the form of the family.  Times are
 Unix seconds, durations seconds, sizes bytes.
@@ -23,7 +23,7 @@ from cobblestone.wire.scheduler.reply import GuiUrl, HostBlock, RssFeed, UserBlo
 
 
 class ClientJobState(IntEnum):
-    """Where a job is on its way, with BOINC's numbers."""
+    """The stage of a job, with BOINC's numbers."""
 
     NEW = 0
     DOWNLOADING = 1
@@ -46,7 +46,7 @@ ENDED = frozenset(
 
 
 class FileStatus(IntEnum):
-    """What has become of a file."""
+    """The state of a file."""
 
     ABSENT = 0
     PRESENT = 1  #: complete and checked, or made by a job
@@ -55,7 +55,7 @@ class FileStatus(IntEnum):
 
 
 class RpcReason(IntEnum):
-    """Why a scheduler is to be contacted, with BOINC's numbers."""
+    """Why a scheduler is contacted, with BOINC's numbers."""
 
     NONE = 0
     USER = 1
@@ -88,7 +88,7 @@ class FileAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class ProjectRecord:
-    """A project that the client belongs to."""
+    """A project that the client is attached to."""
 
     master_url: str
     authenticator: str
@@ -173,7 +173,7 @@ class FileRecord:
 
 @dataclass(slots=True, kw_only=True)
 class TaskFigures:
-    """What is known of a job's process, or was at its last checkpoint."""
+    """The figures of a job's process, or those at its last checkpoint."""
 
     slot: int = -1
     pid: int = 0
@@ -199,7 +199,7 @@ class TaskFigures:
 
 @dataclass(slots=True, kw_only=True)
 class JobRecord:
-    """A job, from its arrival to the project's thanks."""
+    """A job, from its arrival to the project's acknowledgement."""
 
     project: str
     result: ResultBlock
@@ -228,7 +228,7 @@ class JobRecord:
 
     @property
     def name(self) -> str:
-        """The result's name."""
+        """Return the result's name."""
         return self.result.name
 
 

@@ -1,4 +1,4 @@
-"""What a simulation needs of a client's state file, and a copy that does not tell whose file it is.
+"""The parts of a client's state file for a simulation, and an anonymised copy of it.
 
 The new text is made of a list of what is known to be harmless, so whatever else a client writes (keys, names, addresses,
 paths, serial numbers, messages) is not taken over.  Numbers stay, names become ``project1``, ``app1``, ``job1``, and times
@@ -47,7 +47,7 @@ TIMES = ("received_time", "report_deadline")
 
 
 class _Aliases:
-    """New names by kind and old name; those of apps and jobs begin again with each project."""
+    """New names by kind and old name; those of apps and jobs are numbered per project."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
@@ -61,7 +61,7 @@ class _Aliases:
 
 
 def anonymise_state(body: bytes) -> bytes:
-    """Return the state file without what says whose it is.
+    """Return the state file without data that identifies its owner.
 
     Raises :class:`RemoteProtocolError` if it is no state file.
     """
@@ -87,7 +87,7 @@ def anonymise_state(body: bytes) -> bytes:
 
 
 def _rest(node: Node, gpus: _Aliases, shift: float) -> list[str]:
-    """Return what is kept of an element besides names and its own numbers."""
+    """Return the kept part of an element besides names and its own numbers."""
     lines: list[str] = []
     if node.tag in NESTED:
         tag, numbers = NESTED[node.tag]
@@ -133,7 +133,7 @@ def _text(node: Node, tag: str) -> str:
 
 
 def _number_at(node: Node, tag: str) -> float | None:
-    """Return the number in an element; None if there is none, whatever else it holds."""
+    """Return the number in an element; None if there is none, regardless of other content."""
     try:
         value = float(_text(node, tag))
     except ValueError:

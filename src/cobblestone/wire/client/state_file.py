@@ -1,4 +1,4 @@
-"""The state file of a BOINC client with its account and statistics files: read wholly, and written.
+"""The state file of a BOINC client with its account and statistics files: complete reading and writing.
 
 Read the state file of a client of the family, with its account and statistics files.
 
@@ -77,7 +77,7 @@ _VERBATIM = ("stderr_out", "project_preferences", "command_line")
 
 @dataclass(slots=True, kw_only=True)
 class AppHints:
-    """What a file for BOINC's emulator says of an app; None where it does not."""
+    """Values of a file for BOINC's emulator about an app; None where they are missing."""
 
     latency_bound: float | None = None  #: seconds
     fpops_est: float | None = None
@@ -90,7 +90,7 @@ class AppHints:
 
 @dataclass(slots=True, kw_only=True)
 class ProjectHints:
-    """What such a file says of a project."""
+    """Values of such a file about a project."""
 
     available_frac: float = 1.0
     available_lambda: float = 3600.0  #: mean seconds that it can be reached
@@ -101,7 +101,7 @@ class ProjectHints:
 
 @dataclass(slots=True, kw_only=True)
 class StateFile:
-    """What a state file holds."""
+    """The content of a state file."""
 
     host: HostInfo
     time_stats: TimeStats
@@ -116,7 +116,7 @@ class StateFile:
 
 
 def state_tree(body: bytes) -> tuple[Node, Node]:
-    """Return the elements of ``client_state.xml``, and those of the computer.  Raises RemoteProtocolError if it is none."""
+    """Return the elements of ``client_state.xml``, and those of the computer.  Raises RemoteProtocolError if it is not one."""
     root = read_tree(body, "client_state", _VERBATIM)
     host = root.find("host_info")
     if host is None:
@@ -215,7 +215,7 @@ def _hint(node: Node, hints: ProjectHints, notes: list[Lenience]) -> None:
 
 
 def _part(node: Node, content: ProjectContent, notes: list[Lenience]) -> None:
-    """Something that belongs to the project before it."""
+    """Read something that belongs to the project before it."""
     if node.tag == "app":
         app = read_app(node, notes)
         content.apps[app.name] = app
@@ -281,7 +281,7 @@ def _read_task(node: Node, adopted: StateFile, notes: list[Lenience]) -> None:
 
 
 def read_account(body: bytes, project: ProjectRecord) -> None:
-    """Take key and preferences out of ``account_*.xml``.  Raises RemoteProtocolError."""
+    """Read key and preferences from ``account_*.xml``.  Raises RemoteProtocolError."""
     root = read_tree(body, "account", ("project_preferences",))
     notes: list[Lenience] = []
     project.authenticator = root.reader(notes).text("authenticator", 255).strip()

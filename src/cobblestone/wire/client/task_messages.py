@@ -26,7 +26,7 @@ from cobblestone.wire.text.writer import escape, scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitData:
-    """What a job may know of its project, user and computer: everything that does not change from start to start."""
+    """The facts about project, user and computer for a job that do not change between starts."""
 
     client_version: tuple[int, int, int] = (0, 0, 0)
     app_name: str = ""
@@ -66,7 +66,7 @@ class InitData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartData:
-    """What changes from start to start; paths and process ids are those that the job itself sees."""
+    """The facts that change between starts; paths and process ids are those that the job itself sees."""
 
     result_name: str
     slot: int
@@ -80,7 +80,7 @@ class StartData:
 
 
 def write_init_data(init: InitData, start: StartData) -> str:
-    """Return the whole file.  It holds the user's key: the slot must not be readable by others."""
+    """Return the whole file.  It contains the user's key: the slot must not be readable by others."""
     major, minor, release = init.client_version
     parts = [
         scalar("major_version", major),
@@ -162,7 +162,7 @@ _SCALAR = re.compile(r"<(\w{1,40})>([^<]{0,900})</\1>", re.ASCII)
 
 
 class Channel(IntEnum):
-    """What a channel is for; each is used in one direction only."""
+    """The purpose of a channel; each is used in one direction only."""
 
     CONTROL = 0  #: client to job
     CONTROL_REPLY = 1  #: not used
@@ -192,7 +192,7 @@ UPLOAD_FILE_STATUS = "<upload_file_status/>\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What a job says of itself; seconds of CPU time since its first start."""
+    """A job's report on itself; seconds of CPU time since its first start."""
 
     cpu_time: float = 0.0
     checkpoint_cpu_time: float = 0.0
@@ -208,7 +208,7 @@ def _reader(text: str, where: str) -> FieldReader:
 
 
 def read_status(text: str) -> TaskReport:
-    """Read a message of the status channel; what is out of bounds counts as not said."""
+    """Read a message of the status channel; values out of bounds count as missing."""
     reader = _reader(text, "status")
     fraction = reader.number("fraction_done", -1.0, 0.0, 1.0)
     return TaskReport(
@@ -228,18 +228,18 @@ def read_graphics(text: str) -> tuple[str, str]:
 
 
 def write_heartbeat(*, working_set: float, allowed: float, network_suspended: bool) -> str:
-    """Return the message of each second; bytes."""
+    """Return the message sent every second; bytes."""
     network = "<network_suspended/>" if network_suspended else ""
     return f"<heartbeat/><wss>{working_set:e}</wss><max_wss>{allowed:e}</max_wss>{network}"
 
 
 def write_soft_link(path: str) -> str:
-    """Return the content of a file that stands in a slot for another one; ``path`` is relative to the slot."""
+    """Return the content of a file that links to another one; ``path`` is relative to the slot."""
     return f"<soft_link>{escape(path)}</soft_link>\n"
 
 
 def read_soft_link(text: str) -> str:
-    """Where a soft link leads; empty for a file that is none."""
+    """Return the target of a soft link; empty for another file."""
     found = re.match(r"<soft_link>([^<\n]{1,4096})</soft_link>\s*\Z", text)
     return unescape(found[1]) if found else ""
 
@@ -276,7 +276,7 @@ def write_task_state(state: CheckpointState) -> str:
 
 
 def read_task_state(text: str) -> CheckpointState | None:
-    """Read it back; None for a text that is not one (a power cut may leave an empty file, a job may overwrite it)."""
+    """Read it back; None for another text (a power loss may leave an empty file, a job may overwrite it)."""
     if not text.lstrip().startswith("<active_task>") or not text.rstrip().endswith("</active_task>"):
         return None
     return _STATE.read(_reader(text, "active_task"))
@@ -299,7 +299,7 @@ _RUN_TIME = re.compile(r"<runtime>\s*([^<\s]{1,64})\s*</runtime>")
 
 
 def read_run_time(text: str) -> float:
-    """Seconds of run time that a message states; NaN when it states none."""
+    """Return the seconds of run time in a message; NaN if there are none."""
     found = _RUN_TIME.search(text[:100_000])
     try:
         return float(found[1]) if found else float("nan")

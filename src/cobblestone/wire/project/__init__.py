@@ -1,4 +1,4 @@
-"""What a project exchanges beside the scheduler: accounts, preferences, pages, uploads, signatures, exports.
+"""A project's exchanges besides the scheduler: accounts, preferences, pages, uploads, signatures, exports.
 
 Knows `text`.
 """

@@ -1,4 +1,4 @@
-"""Web RPCs for accounts: what is asked over GET, the answers, and the names and hashes in them.
+"""Web RPCs for accounts: GET requests, the answers, and the names and hashes in them.
 
 Names and hashes that the family derives from accounts, computers and files.  MD5 throughout, by its protocol.
 
@@ -25,13 +25,13 @@ from cobblestone.wire.text.writer import decimal, one_line, printable, scalar, w
 
 
 def md5_hex(text: str | bytes) -> str:
-    """MD5 in lower-case hex; texts as UTF-8."""
+    """Return the MD5 in lower-case hex; texts as UTF-8."""
     data = text.encode() if isinstance(text, str) else text
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def fanout_directory(file_name: str, fanout: int) -> str:
-    """Directory of a file below the download or upload root; empty when ``fanout`` is 0 (a flat root).
+    """Return the directory of a file below the download or upload root; empty when ``fanout`` is 0 (a flat root).
 
     The digits 2 to 8 of the name's MD5 as a number, modulo ``fanout``, in hex (BOINC's ``filename_hash``).
     """
@@ -41,7 +41,7 @@ def fanout_directory(file_name: str, fanout: int) -> str:
 
 
 def passwd_hash(password: str, email_addr: str) -> str:
-    """Return what clients send instead of a password: MD5 of password and lower-case e-mail address."""
+    """Return the hash that clients send instead of a password: MD5 of password and lower-case e-mail address."""
     return md5_hex(password + email_addr.lower())
 
 
@@ -55,7 +55,7 @@ def weak_authenticator(user_id: int, authenticator: str, secret: str) -> str:
 
 
 def email_hash(email_addr: str) -> str:
-    """Key by which clients match accounts of one person on several projects."""
+    """Return the key by which clients match accounts of one person on several projects."""
     return md5_hex(email_addr.lower())
 
 
@@ -108,7 +108,7 @@ ERROR_MESSAGES: Mapping[WebRpcError, str] = {
 
 
 class WebRpcFailure(RemoteProtocolError):
-    """A web RPC cannot be carried out; answer with `write_web_rpc_error`."""
+    """A web RPC failed; answer with `write_web_rpc_error`."""
 
     def __init__(self, error: WebRpcError, message: str | None = None) -> None:
         text = message or ERROR_MESSAGES[error]
@@ -129,7 +129,7 @@ class AccountLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCreation:
-    """A wish for a new account."""
+    """A request for a new account."""
 
     email_addr: str  #: lower case
     passwd_hash: str
@@ -198,7 +198,7 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountSetting:
-    """What an account manager sets of an account; None: stays as it is.
+    """The settings of an account by an account manager; None: unchanged.
 
     The family has the endpoint, and answers that it is not supported; what can be set here is this server's own.
     """
@@ -210,7 +210,7 @@ class AccountSetting:
 
 
 def parse_am_set_info(query: str) -> AccountSetting:
-    """Read the query part of ``am_set_info.php``.  Raises WebRpcFailure, also for what cannot be set this way."""
+    """Read the query part of ``am_set_info.php``.  Raises WebRpcFailure, also for settings that are not allowed."""
     fields = parse_web_query(query)
     known = {"account_key", "team_name", "cross_project_id", "statistics"}
     if not fields.keys() <= known:
@@ -232,7 +232,7 @@ def parse_am_set_info(query: str) -> AccountSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginTokenQuery:
-    """A question of a client that attaches by itself."""
+    """A request of a client that attaches automatically."""
 
     user_id: int
     token: str
@@ -278,7 +278,7 @@ def parse_web_query(
     max_length: int = MAX_QUERY,
     long_fields: Collection[str] = (),
 ) -> dict[str, str]:
-    """Fields of a URL's query part or of a form, the last of several; only ``long_fields`` may hold several lines.
+    """Return the fields of a URL's query part or of a form, the last of several; only ``long_fields`` may have several lines.
 
     Raises:
         WebRpcFailure: it is too long, or has too many fields.
@@ -297,12 +297,12 @@ def _without_controls(text: str, kept: str) -> str:
 
 
 def legal_email_addr(address: str) -> bool:
-    """Return whether a text looks like an e-mail address; only a mail to it can tell more."""
+    """Return whether a text looks like an e-mail address; only a mail can verify it."""
     return len(address) <= MAX_EMAIL and _EMAIL.fullmatch(address) is not None
 
 
 def user_name_problem(name: str) -> str:
-    """Return what is wrong with a user name, or the empty text."""
+    """Return the error in a user name, or the empty text."""
     if not name:
         return "The user name is empty"
     if len(name) > MAX_USER_NAME:
@@ -426,7 +426,7 @@ class PublicHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicUser:
-    """An account as ``show_user.php?format=xml`` shows it to everybody."""
+    """An account as ``show_user.php?format=xml`` shows it to all."""
 
     id: int
     cpid: str  #: external

@@ -1,4 +1,4 @@
-"""Pages of a project that programs read: configuration, status, feeds; and how a client asks for them and for its account.
+"""Pages of a project for programs: configuration, status, feeds; and how a client requests them and its account.
 
 Pages of a project that programs read: configuration, server status, scheduler tags in the master page.
 
@@ -68,7 +68,7 @@ class PlatformEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectConfig:
-    """What managers must know of a project before they attach to it."""
+    """The description of a project that managers need before attaching."""
 
     name: str
     master_url: str
@@ -133,7 +133,7 @@ def _platform(entry: PlatformEntry) -> str:
 
 
 class FamilyDaemonState(StrEnum):
-    """State of a daemon, in the words of the family."""
+    """State of a daemon, in BOINC's words."""
 
     RUNNING = "running"
     NOT_RUNNING = "not running"
@@ -165,7 +165,7 @@ class AppTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """The numbers that status sites collect, in the order in which they are written."""
+    """The numbers that status sites collect, in their order."""
 
     results_ready_to_send: int = 0
     results_in_progress: int = 0
@@ -225,7 +225,7 @@ _SCHEDULER = re.compile(
 
 
 class WebRpcRefused(RemoteProtocolError):
-    """A project refused a web RPC; ``number`` is the family's."""
+    """A project refused a web RPC; ``number`` is BOINC's."""
 
     def __init__(self, number: int, text: str) -> None:
         known = {int(error): message for error, message in ERROR_MESSAGES.items()}
@@ -248,7 +248,7 @@ def canonical_master_url(text: str) -> str:
         parts = urlsplit("")
     legal = all("!" <= character <= "~" and character not in "<>\"'\\" for character in url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not legal or len(url) > MAX_URL:
-        raise RemoteProtocolError(f"{text[:80]!r} is no address of a project: expected https://host/path/")
+        raise RemoteProtocolError(f"{text[:80]!r} is not a project address: expected https://host/path/")
     path = parts.path if parts.path.endswith("/") else f"{parts.path}/"
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"
 
@@ -260,19 +260,19 @@ def folder_of(master_url: str) -> str:
 
 
 def project_config_url(url: str) -> str:
-    """Where a project describes itself."""
+    """Return the URL of a project's description of itself."""
     return f"{url}get_project_config.php"
 
 
 def lookup_account_hash_url(base: str, email: str, hashed: str) -> str:
-    """Ask for the key of an account, by the hash of password and address."""
+    """Return the URL of a look-up of an account's key, by the hash of password and address."""
     return f"{base}lookup_account.php?email_addr={quote_plus(email)}&passwd_hash={quote_plus(hashed)}"
 
 
 def create_account_url(
     base: str, email: str, hashed: str, user_name: str, team_name: str = "", *, consent: bool
 ) -> str:
-    """Ask for a new account."""
+    """Return the URL of a request for a new account."""
     team = f"&team_name={quote_plus(team_name)}" if team_name else ""
     agreed = "&consent_flag=1&source=BOINC" if consent else ""
     return (
@@ -282,17 +282,17 @@ def create_account_url(
 
 
 def account_info_url(base: str, authenticator: str) -> str:
-    """Ask for what a project keeps of an account."""
+    """Return the URL of a request for a project's data about an account."""
     return f"{base}am_get_info.php?account_key={quote_plus(authenticator)}"
 
 
 def set_account_url(base: str, authenticator: str, said: Mapping[str, str]) -> str:
-    """Say something of an account."""
+    """Return the URL of a change of an account."""
     return f"{base}am_set_info.php?{urlencode({'account_key': authenticator, **said})}"
 
 
 def parse_account_set(body: bytes) -> None:
-    """Read the answer to what was said of an account.
+    """Read the answer to a change of an account.
 
     Raises:
         WebRpcRefused: the project says no.
@@ -304,7 +304,7 @@ def parse_account_set(body: bytes) -> None:
 
 
 def parse_weak_key(body: bytes) -> str:
-    """Return the weak key in what a project keeps of an account.
+    """Return the weak key in a project's data about an account.
 
     Raises:
         WebRpcRefused: the project says no.
@@ -384,7 +384,7 @@ def _set(fields: dict[str, str], name: str) -> bool:
 
 
 def scheduler_urls(page: bytes) -> tuple[str, ...]:
-    """Addresses of the scheduler that a project's front page states, without repetitions."""
+    """Return the addresses of the scheduler on a project's front page, without repetitions."""
     text = page[:MAX_PAGE].decode("utf-8", "replace")
     found = (html.unescape(one or other) for one, other in _SCHEDULER.findall(text))
     urls = (url for url in found if url.lower().startswith(("http://", "https://")))
@@ -422,12 +422,12 @@ class RssChannel:
 
 
 def rfc822_date(seconds: float) -> str:
-    """Return a date as feeds want it, e.g. ``Fri, 20 Nov 2026 00:00:00 GMT``; ``seconds`` of Unix time."""
+    """Return a date in the format of feeds, e.g. ``Fri, 20 Nov 2026 00:00:00 GMT``; ``seconds`` of Unix time."""
     return formatdate(seconds, usegmt=True)
 
 
 def write_rss(channel: RssChannel, *, built: float) -> bytes:
-    """Write a feed; ``built`` is the Unix time of its making."""
+    """Write a feed; ``built`` is its Unix time of creation."""
     return (
         '<?xml version="1.0" encoding="UTF-8" ?>\n<rss version="2.0">\n<channel>\n'
         f"{scalar('title', channel.title)}{scalar('link', channel.link)}"

@@ -1,4 +1,4 @@
-"""Preferences of an account: what a server reads of them, and what volunteers choose on a project's pages.
+"""Preferences of an account: the part that a server reads, and the volunteers' choices on a project's pages.
 
 Global and project preferences: the few numbers that a server decides by, and the text that it hands on.
 
@@ -31,7 +31,7 @@ from cobblestone.wire.text.writer import escape, scalar
 
 @value(kw_only=True)
 class GlobalPreferences:
-    """A ``<global_preferences>`` element; absent numbers are 0, which means "no limit" to the family."""
+    """A ``<global_preferences>`` element; missing numbers are 0, which means "no limit" in BOINC."""
 
     text: str = ""  #: the whole element, verbatim
     mod_time: float = 0.0  #: Unix seconds
@@ -230,13 +230,15 @@ def _elements(values: Mapping[str, float | bool | str]) -> str:
 
 def _check_venue(venue: str) -> None:
     if venue not in VENUES:
-        raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
+        raise LocalProtocolError(f"{venue!r} is not a venue: use one of {', '.join(VENUES)}")
 
 
 def _check_names(values: Mapping[str, float | bool | str]) -> None:
     for name in values:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
-            raise LocalProtocolError(f"{name!r} is no name of a preference: use small letters, digits and _")
+            raise LocalProtocolError(
+                f"{name!r} is not a valid preference name: use small letters, digits and _"
+            )
 
 
 MAX_APPS = 200
@@ -302,7 +304,7 @@ _NOT_KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ComputingSet:
-    """Computing preferences of one place."""
+    """Computing preferences of one venue."""
 
     values: Mapping[str, Number]
     kept: Mapping[str, str] = field(default_factory=dict[str, str])  #: elements that we do not know
@@ -310,7 +312,7 @@ class ComputingSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSet:
-    """Project preferences of one place."""
+    """Project preferences of one venue."""
 
     resource_share: float = 100.0
     app_ids: frozenset[int] = frozenset()  #: empty: all
@@ -334,7 +336,7 @@ MAX_LIMIT = 1_000_000
 
 
 def read_computing(text: str) -> dict[str, ComputingSet]:
-    """Return sets by venue; the empty name is the one for everywhere.  What is no number counts as not given."""
+    """Return sets by venue; the empty name is the default one.  Invalid numbers count as missing."""
     return _by_venue(text, _computing_set)
 
 

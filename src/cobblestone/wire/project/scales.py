@@ -40,7 +40,7 @@ Fields = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedProject:
-    """A project's export, and how many of its versions could not be believed."""
+    """A project's export, and how many of its versions were implausible."""
 
     scales: ProjectScales
     n_refused: int = 0
@@ -82,24 +82,24 @@ def _class_fields(item: PublishedScale) -> dict[str, object]:
 
 
 def write_project_scales_xml(project: ProjectScales) -> bytes:
-    """Return what a project exports, as XML.  Numbers are finite."""
+    """Return a project's export, as XML.  Numbers are finite."""
     rows = [_version_fields(version) for version in project.versions]
     return _xml(_ROOT, _project_fields(project), _VERSION, rows)
 
 
 def write_project_scales_json(project: ProjectScales) -> bytes:
-    """Return what a project exports, as JSON.  Numbers are finite."""
+    """Return a project's export, as JSON.  Numbers are finite."""
     rows = [_version_fields(version) for version in project.versions]
     return _json({**_project_fields(project), "app_versions": rows})
 
 
 def write_published_scales_xml(scales: Sequence[PublishedScale], *, time: float) -> bytes:
-    """Return what the service publishes, as XML."""
+    """Return the service's publication, as XML."""
     return _xml(_PUBLISHED, {"time": time}, _CLASS, [_class_fields(item) for item in scales])
 
 
 def write_published_scales_json(scales: Sequence[PublishedScale], *, time: float) -> bytes:
-    """Return what the service publishes, as JSON."""
+    """Return the service's publication, as JSON."""
     return _json({"time": time, "plan_classes": [_class_fields(item) for item in scales]})
 
 
@@ -146,7 +146,7 @@ def parse_project_scales(body: bytes) -> ParsedProject:
 
 
 def parse_published_scales(body: bytes) -> dict[str, float]:
-    """Read what the service publishes, XML or JSON: scale by plan class; what cannot be believed is left out.
+    """Read the service's publication, XML or JSON: scale by plan class; implausible ones are left out.
 
     Raises RemoteProtocolError: it is too large, or in another form.
     """
@@ -209,7 +209,7 @@ def _read_json(text: str, rows_name: str) -> tuple[Fields, list[Fields]]:
 
 
 def _object(value: object) -> Fields | None:
-    """Return a JSON object; its names are texts, its values are looked at one by one."""
+    """Return a JSON object; its names are texts, its values are checked one by one."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]  # of whatever JSON holds
 
 
@@ -241,7 +241,7 @@ def _text(fields: Fields, name: str) -> str:
 
 
 def _number(fields: Fields, name: str, default: float | None) -> float | None:
-    """Return a finite number that is not negative; None for anything else, the default where there is none."""
+    """Return a finite number that is not negative; None for anything else, the default if it is missing."""
     value = fields.get(name)
     if value is None:
         return default

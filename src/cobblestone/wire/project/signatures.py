@@ -1,4 +1,4 @@
-"""Keys and signatures: the family's for files and addresses, and cobblestone's for answers to account managers.
+"""Keys and signatures: BOINC's for files and addresses, and cobblestone's for answers to account managers.
 
 Keys and signatures in the family's form: RSA of 1024 bits over the text of an MD5.
 
@@ -53,7 +53,7 @@ def _hex_lines(data: bytes) -> str:
 
 
 def _numbers(text: str, sizes: tuple[int, ...], what: str) -> list[int]:
-    """Big-endian numbers of the given sizes in bytes; white space is ignored, as clients do."""
+    """Return big-endian numbers of the given sizes in bytes; white space is ignored, as clients do."""
     match = re.fullmatch(r"\s*(\d{1,5})\s*\n([0-9a-fA-F\s]*)\.?\s*", text)
     if match is None:
         raise BadKey(f"this is no {what}: expected the bit length, hex lines, and a full stop")
@@ -71,13 +71,13 @@ def _numbers(text: str, sizes: tuple[int, ...], what: str) -> list[int]:
 
 
 def encode_public_key(key: rsa.RSAPublicKey) -> str:
-    """Write a public key as clients and the family's tools read it."""
+    """Write a public key in the form of clients and BOINC's tools."""
     numbers = key.public_numbers()
     return _encode((numbers.n, numbers.e), _PUBLIC_PARTS)
 
 
 def encode_private_key(key: rsa.RSAPrivateKey) -> str:
-    """Write a private key as the family's tools read it."""
+    """Write a private key in the form of BOINC's tools."""
     private = key.private_numbers()
     public = private.public_numbers
     values = (public.n, public.e, private.d, private.p, private.q, private.dmp1, private.dmq1, private.iqmp)
@@ -110,7 +110,7 @@ def decode_private_key(text: str) -> rsa.RSAPrivateKey:
 
 
 def generate_key() -> rsa.RSAPrivateKey:
-    """Make a key pair."""
+    """Create a key pair."""
     return rsa.generate_private_key(65537, KEY_BITS)
 
 
@@ -118,12 +118,12 @@ def generate_key() -> rsa.RSAPrivateKey:
 
 
 def sign_bytes(key: rsa.RSAPrivateKey, data: bytes) -> str:
-    """Sign the content of a file; returns the signature's text."""
+    """Sign the content of a file; return the signature's text."""
     return sign_md5(key, md5_hex(data))
 
 
 def sign_md5(key: rsa.RSAPrivateKey, md5: str) -> str:
-    """Sign a file by its MD5 in lower-case hex; returns the signature's text."""
+    """Sign a file by its MD5 in lower-case hex; return the signature's text."""
     return _hex_lines(key.sign(md5.encode(), padding.PKCS1v15(), NoDigestInfo()))
 
 
@@ -145,7 +145,7 @@ def verify_md5(key: rsa.RSAPublicKey, md5: str, signature: str) -> bool:
 
 
 def sign_key_handover(old_key: rsa.RSAPrivateKey, new_key_text: str) -> str:
-    """Signature with which clients that hold the old code signing key accept the new one.
+    """Return the signature with which clients that have the old code-signing key accept the new one.
 
     It covers the new key's text without white space at its ends.
     """
@@ -153,7 +153,7 @@ def sign_key_handover(old_key: rsa.RSAPrivateKey, new_key_text: str) -> str:
 
 
 def same_key(one: str, other: str) -> bool:
-    """Return whether two key texts are the same but for white space, which clients change."""
+    """Return whether two key texts are equal except for white space, which clients change."""
     return one.split() == other.split()
 
 
@@ -168,7 +168,7 @@ def _signature_bytes(text: str) -> bytes | None:
 
 
 def upload_signature(secret: bytes, name: str, max_nbytes: int) -> str:
-    """Return the ``<xml_signature>`` of an output file, by which the upload handler knows what it allowed.
+    """Return the ``<xml_signature>`` of an output file, by which the upload handler recognises what it allowed.
 
     The family signs with an RSA key, but nobody except the server that wrote the signature ever checks it:
     clients copy the element as it is.  So a keyed hash (BLAKE2b, a MAC by design) with a secret of the server does the
@@ -179,7 +179,7 @@ def upload_signature(secret: bytes, name: str, max_nbytes: int) -> str:
 
 
 def verify_upload_signature(secret: bytes, name: str, max_nbytes: int, signature: str) -> bool:
-    """Return whether we gave out this signature for that file and size; white space does not matter."""
+    """Return whether we issued this signature for that file and size; white space does not matter."""
     raw = _signature_bytes(signature)
     return raw is not None and hmac.compare_digest(raw, _upload_mac(secret, name, max_nbytes))
 
@@ -196,7 +196,7 @@ def _upload_mac(secret: bytes, name: str, max_nbytes: int) -> bytes:
 
 @lru_cache(maxsize=8)  # a process has one secret; to begin takes half of the time of a hash
 def _begun_macs(secret: bytes) -> tuple[hashlib.blake2b, hashlib.blake2b]:
-    """Return hashes that have begun with their counters."""
+    """Return hashes that start with their counters."""
     key = secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.sha512(secret).digest()
     return hashlib.blake2b(b"\0", key=key), hashlib.blake2b(b"\1", key=key)
 
@@ -231,7 +231,7 @@ def sign_reply(token: str, exchange: SignedExchange, *, now: float) -> str:
 
 
 def reply_is_signed(token: str, exchange: SignedExchange, signature: str, *, now: float) -> bool:
-    """Return whether an answer was signed for this question, and lately."""
+    """Return whether an answer was signed for this question, and recently."""
     time, _, _ = signature.partition(".")
     if not (time.isascii() and time.isdecimal() and len(time) < 17) or abs(now - int(time)) > MAX_AGE_SECONDS:
         return False

@@ -1,4 +1,4 @@
-"""Writing the export that statistics sites of the family read.
+"""Writes the export for BOINC statistics sites.
 
 Element order, indentation and number formats are those of a real export (server 8.3.0).  Where that one breaks the rules of
 XML (names in ``tables.xml`` unescaped, UTF-8 bytes as one reference each), this one keeps them: a lenient reader takes both.
@@ -43,17 +43,17 @@ TEAM_TYPE = 1
 
 
 def write_head(table: ExportedTable) -> str:
-    """Return how a file of rows begins."""
+    """Return the start of a file of rows."""
     return f"{DECLARATION}<{ROOTS[table]}>\n"
 
 
 def write_tail(table: ExportedTable) -> str:
-    """Return how a file of rows ends."""
+    """Return the end of a file of rows."""
     return f"</{ROOTS[table]}>\n"
 
 
 def _finite(*numbers: float) -> tuple[float, ...]:
-    """Numbers that a reader takes: one that is none, or that is too large to be true, becomes 0."""
+    """Return numbers that a reader accepts: an invalid or implausibly large one becomes 0."""
     # One sum tells for all of them: a row with such a number is rare.
     if math.isfinite(sum(numbers)):
         return numbers
@@ -161,7 +161,7 @@ def write_host(host: ExportedHost) -> str:
 
 
 def _misc(host: ExportedHost) -> str:
-    """Return what has no element of its own, as JSON for CDATA: the GPUs."""
+    """Return the data without an element of its own, as JSON for CDATA: the GPUs."""
     gpus = host.hardware.coprocessors
     if not gpus:
         return ""
@@ -217,7 +217,7 @@ def write_host_deletion(deletion: Deletion) -> str:
 
 
 def write_badge_holder(table: ExportedTable, holder: BadgeHolder) -> str:
-    """Return that somebody has a badge."""
+    """Return the owner of a badge."""
     owner = table.removeprefix("badge_")
     return (
         f" <{table}>\n    <{owner}_id>{holder.owner_id}</{owner}_id>\n    <badge_id>{holder.badge_id}</badge_id>\n"
@@ -252,7 +252,7 @@ def write_tables(summary: ExportSummary) -> str:
 
 
 def write_specification(passes: Iterable[Enumeration]) -> str:
-    """Return ``db_dump.xml``, which says what files there are: one enumeration for each file of XML."""
+    """Return ``db_dump.xml``, which lists the files: one enumeration for each file of XML."""
     return (
         "<boinc_db_dump_spec>\n"
         + "".join(

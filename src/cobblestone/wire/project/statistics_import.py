@@ -1,4 +1,4 @@
-"""Reading the export of any project of the family as a stream of bounded values, and as rows for statistics over many projects.
+"""Reads the export of any BOINC project as a stream of bounded values, and as rows for statistics over many projects.
 
 Reading the export of any project of the family, as a stream: whoever wrote it, nothing but bounded values comes out.
 
@@ -47,11 +47,11 @@ _HEX = re.compile(r"[0-9a-fA-F]{32}")
 
 
 class RecordRefused(RemoteProtocolError):
-    """A record cannot be taken."""
+    """A record is invalid."""
 
 
 class Fields:
-    """The elements of a record, by name; of several with one name the first."""
+    """The elements of a record, by name; the first of several with one name."""
 
     __slots__ = ("_texts", "misc")
 
@@ -65,40 +65,40 @@ class Fields:
             self._texts.setdefault(name, text)
 
     def text(self, name: str) -> str:
-        """Return a text on one line, with what stands for other characters resolved."""
+        """Return a text on one line, with references resolved."""
         return resolved(self._texts.get(name, ""))
 
     def number(self, name: str, most: float) -> float:
-        """Return a number, 0 if it is missing.  Raises RecordRefused for one that cannot be."""
+        """Return a number, 0 if it is missing.  Raises RecordRefused for an invalid one."""
         text = self._texts.get(name)
         if text is None:
             return 0.0
         try:
             number = float(text)
         except ValueError:
-            raise RecordRefused(f"{name} is no number: {text[:40]!r}") from None
+            raise RecordRefused(f"{name} is not a number: {text[:40]!r}") from None
         if not 0 <= number <= most:  # nor NaN
             raise RecordRefused(f"{name} cannot be: {text[:40]!r}")
         return number
 
     def whole(self, name: str) -> int:
-        """Return a number of something, 0 if it is missing.  Raises RecordRefused."""
+        """Return a count, 0 if it is missing.  Raises RecordRefused."""
         return int(self.number(name, LARGEST_ID))
 
     def id(self, name: str = "id") -> int:
-        """Return a number that must be there.  Raises RecordRefused."""
+        """Return a required number.  Raises RecordRefused."""
         number = self.whole(name)
         if number < 1:
             raise RecordRefused(f"{name} is missing")
         return number
 
     def cpid(self, name: str = "cpid") -> str:
-        """Return a cross-project id, empty if it is none."""
+        """Return a cross-project id, empty if it is invalid."""
         return cpid_in(self._texts.get(name, ""))
 
 
 def gpu_models(misc: str) -> str:
-    """Return the models of the GPUs in a JSON list, one on a line, in order; empty if it is no such list."""
+    """Return the models of the GPUs in a JSON list, one per line, in order; empty if it is not such a list."""
     if not misc:
         return ""
     try:
@@ -111,20 +111,20 @@ def gpu_models(misc: str) -> str:
 
 
 def resolved(text: str, most: int = MAX_TEXT) -> str:
-    """Return the text of an element on one line, with what stands for other characters resolved."""
+    """Return the text of an element on one line, with references resolved."""
     if "&" in text:
         text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
     return printable(one_line(text)).strip()[:most]
 
 
 def cpid_in(text: str) -> str:
-    """Return the cross-project id that a text is, in small letters; empty if it is none."""
+    """Return a text as a cross-project id, in lower case; empty if it is not one."""
     text = text.strip()
     return text.lower() if _HEX.fullmatch(text) else ""
 
 
 def _letters(references: re.Match[str]) -> str:
-    """Return what a run of references means, each of which is a byte of UTF-8; else the run itself."""
+    """Return the characters of a run of references, each of which is a byte of UTF-8; else the run itself."""
     numbers = [int(each[2:]) for each in references[0].rstrip(";").split(";")]
     try:
         return bytes(numbers).decode()
@@ -133,7 +133,7 @@ def _letters(references: re.Match[str]) -> str:
 
 
 class ExportReader:
-    """Takes the bytes of a file as they come, and gives the records that are complete."""
+    """Consumes the bytes of a file as they arrive, and returns complete records."""
 
     def __init__(self, table: ExportedTable, make: Callable[[str], Any]) -> None:
         """Read a file of ``table``.  ``make`` returns a record from its text, or raises RecordRefused."""
@@ -166,7 +166,7 @@ class ExportReader:
         return found
 
     def records(self, data: memoryview) -> list[Any]:
-        """Return what is made of the records in some bytes, which end with one."""
+        """Return the records in some bytes, which end with one."""
         found: list[Any] = []
         skip = len(self._begin)
         pieces = str(data, "utf-8", "replace").split(self._end)
@@ -185,7 +185,7 @@ class ExportReader:
         return found
 
     def close(self) -> None:
-        """Note that nothing more comes.
+        """Record the end of the input.
 
         Raises:
             RemoteProtocolError: the file is not complete.
@@ -198,7 +198,7 @@ class ExportReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalsRead:
-    """What ``tables.xml`` says of the other files."""
+    """The totals in ``tables.xml`` about the other files."""
 
     update_time: float
     n_users: int
@@ -210,7 +210,7 @@ class TotalsRead:
 def parse_tables(text: str) -> TotalsRead:
     """Read ``tables.xml``, which need not be well-formed.  Raises RemoteProtocolError."""
     if "<tables>" not in text:
-        raise RemoteProtocolError("it is no tables.xml")
+        raise RemoteProtocolError("it is not tables.xml")
     fields = Fields(text)
     return TotalsRead(
         update_time=fields.number("update_time", LATEST),
@@ -222,7 +222,7 @@ def parse_tables(text: str) -> TotalsRead:
 
 
 def _badges(text: str) -> Iterator[ExportedBadge]:
-    """Yield the badges with a number and a title; of several with one number the first.  Titles may hold markup."""
+    """Yield the badges with a number and a title; the first of several with one number.  Titles may contain markup."""
     seen: set[int] = set()
     for piece in text.partition("<badges>")[2].split("</badge>", MOST_BADGES)[:-1]:
         record = piece.rpartition("<badge>")[2][:MAX_BADGE]
@@ -271,7 +271,7 @@ def split_files(data: bytes) -> dict[str, str]:
 
 
 class Form(Enum):
-    """What an element holds."""
+    """The type of an element's content."""
 
     ID = auto()  #: a number that must be there
     WHOLE = auto()
@@ -284,7 +284,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a record, and the column that it becomes."""
+    """An element of a record, and its column."""
 
     column: str
     name: str
@@ -346,7 +346,7 @@ Row = tuple[Any, ...]
 
 
 def row_maker(table: ExportedTable) -> Callable[[str], Row]:
-    """Return what makes a row of the text of a record; it raises RecordRefused."""
+    """Return a function that makes a row from the text of a record; it raises RecordRefused."""
     elements = ELEMENTS[table]
 
     def row(record: str) -> Row:

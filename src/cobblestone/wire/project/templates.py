@@ -1,4 +1,4 @@
-"""Reads the family's input and output (result) templates, for people who bring jobs from BOINC.
+"""Reads BOINC's input and output (result) templates, for people who migrate jobs from BOINC.
 
 Source: BOINC's wiki page on job submission; ``tools/process_input_template.cpp`` and
 ``process_result_template.cpp`` (facts only).  A template is a text that a person wrote, so it is read strictly, and
@@ -51,7 +51,7 @@ class TemplateInputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTemplate:
-    """An input template; None means "not given, the app's default holds"."""
+    """An input template; None means "not given, use the app's default"."""
 
     files: tuple[TemplateInputFile, ...] = ()  #: by number
     command_line: str = ""
@@ -116,7 +116,7 @@ _OUTFILE = re.compile(r"\s*<OUTFILE_(\d{1,4})\s*/>\s*")
 
 
 def parse_input_template(text: str, *, source: str = "input template") -> InputTemplate:
-    """Read an input template.  Raises BadTemplate; ``source`` (a file name) stands in its message."""
+    """Read an input template.  Raises BadTemplate; ``source`` (a file name) is in its message."""
     template = _Template(text, "input_template", source)
     files, workunit = template.parts("workunit")
     by_number: dict[int, Element] = {}
@@ -182,7 +182,7 @@ def _input_file(
 
 
 def parse_output_template(text: str, *, source: str = "output template") -> OutputTemplate:
-    """Read an output (result) template.  Raises BadTemplate; ``source`` stands in its message."""
+    """Read an output (result) template.  Raises BadTemplate; ``source`` is in its message."""
     template = _Template(text, "output_template", source)
     files, result = template.parts("result")
     described: dict[int, dict[str, Element]] = {}
@@ -227,7 +227,7 @@ def _output_file(
 
 
 class _Template:
-    """A template's tree, with conversions that know the line of everything they refuse."""
+    """A template's tree, with conversions that report the line of every error."""
 
     def __init__(self, text: str, root: str, source: str) -> None:
         self.source = source
@@ -271,7 +271,7 @@ class _Template:
     def fields(
         self, element: Element, allowed: Iterable[str], repeated: Iterable[str] = ()
     ) -> dict[str, Element]:
-        """Return the elements directly below by name, each of them known, and once unless it may be repeated."""
+        """Return the child elements by name, each of them known, and once unless it may be repeated."""
         known = (*allowed, *_NO_LONGER_USED)
         fields: dict[str, Element] = {}
         for child in element:
@@ -323,7 +323,9 @@ class _Template:
     def file_name(self, element: Element) -> str:
         name = self.text(element)
         if not legal_file_name(name):
-            raise self.error(element, f"{name!r} is no file name: use up to 255 letters, digits and - _ . ~")
+            raise self.error(
+                element, f"{name!r} is not a file name: use up to 255 letters, digits and - _ . ~"
+            )
         return name
 
     def md5(self, element: Element) -> str:

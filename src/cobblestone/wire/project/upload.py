@@ -1,4 +1,4 @@
-"""Uploads: the text header in front of the bytes, and the short replies.
+"""Uploads: the text header before the bytes, and the short replies.
 
 Source: BOINC's wire protocol as seen with client 7.20.5; ``sched/file_upload_handler.cpp`` (facts only).
 Header lines may be split anywhere over TCP segments; ``<data>`` is followed by one line end and then by raw
@@ -27,7 +27,7 @@ _END_OF_HEADER = re.compile(rb"<data>(?:\n|\r\n)|</get_file_size>")
 
 
 class UploadStatus(IntEnum):
-    """What the client shall do after an upload attempt."""
+    """What the client must do after an upload attempt."""
 
     OK = 0
     TRANSIENT_ERROR = 1  #: back off, ask for the size, go on from there
@@ -36,7 +36,7 @@ class UploadStatus(IntEnum):
 
 @value(kw_only=True)
 class FileSizeQuery:
-    """The client asks how many bytes of a file the server holds."""
+    """The client asks how many bytes of a file the server has."""
 
     name: str
     client_version: int = 0
@@ -75,11 +75,11 @@ class UploadHeaderParser:
 
     @property
     def leftover(self) -> bytes:
-        """Bytes of the file that came with the end of the header."""
+        """Return the bytes of the file that came with the end of the header."""
         return self._leftover
 
     def receive_data(self, chunk: bytes) -> FileSizeQuery | FileUpload | None:
-        """Take bytes; return the message as soon as its header is complete, else None.
+        """Take bytes; return the message once its header is complete, else None.
 
         Raises RemoteProtocolError when the header is too long or does not say what it must.
         """
@@ -95,7 +95,7 @@ class UploadHeaderParser:
         return None
 
     def end_of_body(self) -> FileSizeQuery | FileUpload:
-        """Say that no more bytes come; raises RemoteProtocolError, for the header was not complete."""
+        """End the input; raises RemoteProtocolError, as the header was not complete."""
         # An empty file may come without the line end behind <data>.
         match = _END_OF_HEADER.search(self._buffer + b"\n", 0, self._max_header_bytes)
         if match is None:
@@ -122,7 +122,7 @@ class UploadHeaderParser:
         # Not `reader.text`, which mends: a name that is not legal as it came is refused.
         name = reader.fields.get("get_file_size" if query else "name", "").strip(WHITE_SPACE)
         if not legal_file_name(name):
-            raise RemoteProtocolError(f"{name[:80]!r} is no legal file name", reply_hint="Bad file name.")
+            raise RemoteProtocolError(f"{name[:80]!r} is not a legal file name", reply_hint="Bad file name.")
         version = client_version(reader)
         if query:
             return FileSizeQuery(name=name, client_version=version)
@@ -144,7 +144,7 @@ class UploadHeaderParser:
 
 
 def _size(reader: FieldReader, name: str, *, required: bool = True) -> int:
-    """Return a number of bytes.  A bad one is refused: a default could cut somebody's file."""
+    """Return a number of bytes.  A bad one is refused: a default could truncate a file."""
     value = reader.integer(name, -1, 0, MAX_FILE_BYTES)
     if value < 0 and (required or name in reader.fields):
         text = reader.fields.get(name)
@@ -172,7 +172,7 @@ def write_upload_reply(
 
 @value(kw_only=True)
 class UploadReply:
-    """What the server answered."""
+    """The server's answer."""
 
     status: int  #: one of `UploadStatus`, or another number that counts as transient
     message: str = ""
@@ -180,13 +180,13 @@ class UploadReply:
 
 
 def write_file_size_query(query: FileSizeQuery) -> bytes:
-    """Ask how many bytes of a file the server holds."""
+    """Ask how many bytes of a file the server has."""
     name = f"    <get_file_size>{escape(query.name)}</get_file_size>\n"
     return f"<data_server_request>\n{_version(query.client_version)}{name}</data_server_request>\n".encode()
 
 
 def write_upload_header(upload: FileUpload) -> bytes:
-    """Return what stands before the bytes of a file; nothing stands behind them."""
+    """Return the header before the bytes of a file; nothing follows them."""
     return (
         f"<data_server_request>\n{_version(upload.client_version)}<file_upload>\n<file_info>\n"
         f"<name>{escape(upload.name)}</name>\n<xml_signature>\n{upload.xml_signature.strip()}</xml_signature>\n"

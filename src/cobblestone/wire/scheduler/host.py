@@ -1,4 +1,4 @@
-"""What a client says of its computer: hardware, availability, network, disk and GPUs; read and written.
+"""A client's description of its computer: hardware, availability, network, disk and GPUs; reading and writing.
 
 Source: requests of client 7.20.5 as recorded under ``tests/golden``; GPU elements as in BOINC's ``lib/coproc.cpp`` (facts only).
 Defaults are what an absent or unusable element becomes.  Fields stand in the order in which they are written.

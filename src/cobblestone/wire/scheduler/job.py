@@ -87,7 +87,7 @@ class AppBlock:
 
 @value(kw_only=True)
 class AppVersionBlock:
-    """An app version, as this host shall run it."""
+    """An app version for this host."""
 
     app_name: str
     version_num: int
@@ -107,7 +107,7 @@ class AppVersionBlock:
 
     @property
     def key(self) -> tuple[str, int, str, str]:
-        """What tells versions of a project apart: app, number, platform and plan class."""
+        """Return the key of a version within a project: app, number, platform and plan class."""
         return self.app_name, self.version_num, self.platform, self.plan_class
 
 
@@ -158,19 +158,19 @@ def read_file_name(text: str) -> str:
 
 
 def checked_file_name(name: str) -> str:
-    """Return the name itself; LocalProtocolError when clients would refuse it."""
+    """Return the name itself; raise LocalProtocolError if clients would refuse it."""
     if not legal_file_name(name):
         raise LocalProtocolError(
-            f"{name!r} is no file name that clients accept: use up to 255 letters, digits and - _ . ~"
+            f"{name!r} is not a file name that clients accept: use up to 255 letters, digits and - _ . ~"
         )
     return name
 
 
 def write_hex_element(element: str, text: str) -> str:
-    """Return a key or signature: copied by the client as it is, so nothing else may be in it."""
+    """Return a key or signature: the client copies it unchanged, so nothing else may be in it."""
     text = text.strip()
     if not _HEX_TEXT.fullmatch(text):
-        raise LocalProtocolError(f"the text for <{element}> is no key or signature in the family's form")
+        raise LocalProtocolError(f"the text for <{element}> is not a key or signature in BOINC's form")
     return f"<{element}>\n{text}\n</{element}>\n"
 
 

@@ -85,7 +85,7 @@ _IN = "    "
 
 
 class MessagePriority(StrEnum):
-    """What the client does with a message."""
+    """How the client treats a message."""
 
     LOW = "low"  #: a line in its event log
     HIGH = "high"  #: the same, for old clients marked as important
@@ -94,7 +94,7 @@ class MessagePriority(StrEnum):
 
 @value(kw_only=True)
 class Message:
-    """A text for the volunteer; may hold HTML."""
+    """A text for the volunteer; may contain HTML."""
 
     text: str
     priority: MessagePriority = MessagePriority.LOW
@@ -169,7 +169,7 @@ class HostBlock:
 
 @dataclass(slots=True, kw_only=True)
 class SchedulerReply:
-    """One answer to a scheduler RPC, filled in by and by.  Empty fields are left out."""
+    """One answer to a scheduler RPC, filled in step by step.  Empty fields are left out."""
 
     master_url: str
     scheduler_version: int = 820  #: 100 * major + minor of the server family that we behave like

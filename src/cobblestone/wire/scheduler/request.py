@@ -64,7 +64,7 @@ _KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
 
 @value(kw_only=True)
 class ClientAppVersion:
-    """An app version that the client holds; other results refer to it by its place in the list."""
+    """An app version on the client; other results refer to it by its place in the list."""
 
     app_name: str
     version_num: int = 0
@@ -276,7 +276,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
 
 @lru_cache(maxsize=256)  # hardly ever more than one key is in use
 def _key_text(text: str) -> str:
-    """Return a key as the client holds it; with anything but hex digits in it, it equals none of ours."""
+    """Return a key as the client has it; with anything but hex digits in it, it equals none of ours."""
     characters = (c if c in _KEY_CHARACTERS else "?" for c in text.strip(WHITE_SPACE) if c != "\r")
     return "".join(characters)
 
@@ -304,7 +304,7 @@ def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest,
 
 
 def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientAppVersion, ...]:
-    """All versions, nameless ones too: other elements refer to them by their place."""
+    """Return all versions, including nameless ones: other elements refer to them by their place."""
     versions: list[ClientAppVersion] = []
     for fields, coproc_fields in parts.app_versions:
         reader = FieldReader(fields, "app_version", notes)

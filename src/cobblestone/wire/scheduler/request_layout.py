@@ -1,4 +1,4 @@
-"""Where things are in a scheduler request: the blocks and scalars, as text, whatever the layout.
+"""The positions of blocks and scalars in a scheduler request, as text, in any layout.
 
 The usual layout (client 7.20.5) is found in one pass, any other with lxml; both give the same `RequestParts`.
 """
@@ -63,7 +63,7 @@ _FLAGS = (
 
 
 class RequestParts:
-    """A request taken apart; nothing in it has been decoded or converted yet."""
+    """The parts of a request, not yet decoded or converted."""
 
     def __init__(self) -> None:
         self.top: Fields = {}  #: with those of ``PLAIN_BLOCKS``
@@ -83,7 +83,7 @@ class RequestParts:
 
 
 def take_apart(body: bytes, notes: list[Lenience]) -> RequestParts:
-    """Find the parts of a request.  Raises RemoteProtocolError for what is no request, or is cut short."""
+    """Find the parts of a request.  Raises RemoteProtocolError for an invalid or truncated request."""
     text = body.decode("latin-1")
     begin = text.find("<scheduler_request>")
     end = text.rfind("</scheduler_request>")
@@ -176,7 +176,7 @@ class _Scan:
         return end
 
     def _add(self, target: list[Item], item: Item, limit: int, tag: str) -> bool:
-        """Append within the limit; False beyond it."""
+        """Append within the limit; return False beyond it."""
         if len(target) < limit:
             target.append(item)
             return True
@@ -191,7 +191,7 @@ class _Scan:
             parts.free_texts[tag] = content
 
     def _result(self, begin: int, parts: RequestParts) -> int:
-        """Read one report, whose stderr may hold anything; returns where its closing tag is."""
+        """Read one report, whose stderr may contain anything; return the position of its closing tag."""
         text = self.text
         between: list[str] = []
         files: list[Fields] = []
@@ -218,7 +218,7 @@ class _Scan:
         return match.start()
 
     def _file(self, begin: int) -> tuple[Fields, int]:
-        """Read a file; returns also where its closing tag is."""
+        """Read a file; also return the position of its closing tag."""
         text = self.text
         match = _IN_FILE.search(text, begin)
         if match is None:
@@ -281,7 +281,7 @@ class _Scan:
 
 
 def _split_coproc(block: str) -> tuple[str, str]:
-    """Return the GPU's own elements, and those of its OpenCL part; where the card sits does not matter."""
+    """Return the GPU's own elements, and those of its OpenCL part; the slot of the card does not matter."""
     own: list[str] = []
     opencl = ""
     position = 0

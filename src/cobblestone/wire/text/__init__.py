@@ -1,4 +1,4 @@
-"""Reading and writing the family's XML-like texts.
+"""Reading and writing BOINC's XML-like texts.
 
 Knows the values of `domain` alone, and no message.
 """

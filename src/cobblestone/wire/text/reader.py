@@ -101,7 +101,7 @@ def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = ""
 
 
 def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
-    """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
+    """Read ``<name>text</name>`` scalars; the last of several wins, as in BOINC's parser.
 
     ``wrappers`` are elements that stand around some of them.  Raises UnusualLayout when the block holds any other
     tag.
@@ -122,7 +122,7 @@ def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
 
 
 def end_of_verbatim(text: str, tag: str, begin: int) -> int:
-    """Where the closing tag of a free text that starts at ``begin`` is; UnusualLayout if there is none."""
+    """Return the position of the closing tag of a free text from ``begin`` on; UnusualLayout if there is none."""
     end = text.find(f"</{tag}>", begin)
     if end < 0:
         raise UnusualLayout(tag)
@@ -142,7 +142,7 @@ def end_of_verbatim(text: str, tag: str, begin: int) -> int:
 
 
 def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Cut the contents of the given elements out of a message, so that an XML parser may look at the rest.
+    """Remove the contents of the given elements from a message, so that an XML parser can read the rest.
 
     The outermost of two nested ones wins, whatever the inner text looks like.  Returns the message with a
     number in each such element, and the contents by number.  Raises RemoteProtocolError for a missing
@@ -173,7 +173,7 @@ def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenience]) -> tuple[Element, bool]:
-    """Read a text with lxml; returns the root element and whether the text had to be repaired.
+    """Read a text with lxml; return the root element and whether the text had to be repaired.
 
     ``flags`` are the elements for which ``<x/>`` means true.  Raises RemoteProtocolError.
     """
@@ -204,7 +204,7 @@ def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenien
 
 
 def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.XMLParser:
-    """Return a parser for XML from anybody: no entities, document types, network or huge trees; comments are left out."""
+    """Return a parser for untrusted XML: no entities, document types, network or huge trees; comments are left out."""
     return etree.XMLParser(
         encoding=encoding,
         recover=recover,
@@ -234,7 +234,7 @@ def _resolve_number(match: re.Match[str]) -> str:
 
 
 def element_fields(element: Element) -> Fields:
-    """Return the scalars directly below an element, in the same form as `scan_fields` gives them."""
+    """Return the scalars directly below an element, in the form of `scan_fields`."""
     return {
         child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
         for child in element
@@ -243,7 +243,7 @@ def element_fields(element: Element) -> Fields:
 
 
 def elements(root: Element, tag: str, *, anywhere: bool) -> Iterator[Element]:
-    """Elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
+    """Return elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
     return root.iter(tag) if anywhere else root.iterchildren(tag)
 
 
@@ -267,7 +267,7 @@ def strip_control_bytes(data: bytes) -> bytes:
 
 
 def unescape(text: str) -> str:
-    """Resolve the five named entities and numeric references; leave everything else alone."""
+    """Resolve the five named entities and numeric references; leave everything else unchanged."""
     return _REFERENCE.sub(_resolve, text) if "&" in text else text
 
 
@@ -281,7 +281,7 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 class FieldReader:
-    """Turns the scalars of one block into bounded values, and notes what could not be taken as it was."""
+    """Converts the scalars of one block into bounded values, and records values that had to be changed."""
 
     __slots__ = ("fields", "notes", "where")
 
@@ -305,7 +305,7 @@ class FieldReader:
         return default
 
     def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
-        """Return a whole number within the bounds, else the default; a fraction is cut off, as C does."""
+        """Return a whole number within the bounds, else the default; a fraction is truncated, as in C."""
         value = self.fields.get(name)
         if value is None:
             return default
@@ -342,7 +342,7 @@ class FieldReader:
         return value
 
     def name(self, name: str = "name") -> str:
-        """Return a name, or the empty text for one that is too long to be anything we gave out."""
+        """Return a name, or the empty text if it is too long to be one of ours."""
         value = self.text(name).strip()
         return value if len(value) <= MAX_NAME else ""
 
@@ -468,7 +468,7 @@ def _scalar(text: str, notes: list[Lenience]) -> str:
 
 
 def read_verbatim(text: str, where: str, notes: list[Lenience]) -> str:
-    """Any other free text, bounded and without control characters."""
+    """Read any other free text, bounded and without control characters."""
     if len(text) > MAX_VERBATIM:
         note(notes, LenienceKind.CUT, where, f"{len(text)} bytes")
         text = text[:MAX_VERBATIM]

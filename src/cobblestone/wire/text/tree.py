@@ -1,4 +1,4 @@
-"""A tolerant reader of what servers and programs of the family write: a tree of tags over the text itself.
+"""A tolerant reader of the output of BOINC servers and programs: a tree of tags over the text itself.
 
 The family reads tag by tag, so much of what it writes is not XML: raw HTML in messages, bare ``&`` in addresses, bytes of any
 encoding.  Here a closing tag closes the nearest open element of its name, one that closes nothing is passed over, and
@@ -31,7 +31,7 @@ _TAG = re.compile(
 
 
 class Node:
-    """One element: its children, and where its content lies in the text."""
+    """One element: its children, and the position of its content in the text."""
 
     __slots__ = ("attributes", "begin", "cdata", "children", "end", "source", "tag")
 
@@ -46,23 +46,23 @@ class Node:
 
     @property
     def raw(self) -> str:
-        """The content as it stands in the text."""
+        """Return the content as it is in the text."""
         return self.source[self.begin : self.end]
 
     @property
     def text(self) -> str:
-        """The content as a scalar: CDATA escaped, white space at the ends removed; of an empty element ``1``."""
+        """Return the content as a scalar: CDATA escaped, white space at the ends removed; of an empty element ``1``."""
         raw = self.raw
         if self.cdata:
             raw = _TAG.sub(_escaped, raw)
         return raw.strip(WHITE_SPACE)
 
     def all(self, tag: str) -> Iterator[Node]:
-        """Children of that name."""
+        """Return the children of that name."""
         return (child for child in self.children if child.tag == tag)
 
     def find(self, tag: str) -> Node | None:
-        """Return the last child of that name: as in the family's parser, the last of several wins."""
+        """Return the last child of that name: as in BOINC's parser, the last of several wins."""
         return next((child for child in reversed(self.children) if child.tag == tag), None)
 
     def has(self, tag: str) -> bool:
@@ -70,7 +70,7 @@ class Node:
         return any(child.tag == tag for child in self.children)
 
     def fields(self) -> Fields:
-        """Return the children that hold no elements themselves; an empty element counts as a flag that is set."""
+        """Return the children without child elements; an empty element counts as a flag that is set."""
         found: Fields = {}
         for child in self.children:
             if child.children:

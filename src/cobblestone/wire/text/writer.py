@@ -1,4 +1,4 @@
-"""Exact writing: one element on a line, numbers as C prints them, one escape function for everything.
+"""Exact writing: one element per line, numbers as C prints them, one escape function for everything.
 
 Clients read line by line and look for exact tags, and signatures cover exact bytes, hence strings and no XML
 library.
@@ -19,12 +19,12 @@ _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufffe\uff
 
 
 def printable(text: str) -> str:
-    """Return the text without the characters that no XML document may hold."""
+    """Return the text without the characters that XML cannot contain."""
     return _NOT_IN_XML.sub("", text)
 
 
 def escape(text: str) -> str:
-    """Escape a text for an element or attribute, and drop what no XML document may hold."""
+    """Escape a text for an element or attribute, and drop what XML cannot contain."""
     if not _SPECIAL.search(text):
         return text
     return (
@@ -33,7 +33,7 @@ def escape(text: str) -> str:
 
 
 def html_text(text: str) -> str:
-    """Return a text that may hold HTML: in CDATA, which every reader of the family knows, or escaped where that ends early."""
+    """Return a text that may contain HTML: in CDATA, which every BOINC reader knows, or escaped where that ends early."""
     if "<" not in text or "]]>" in text:
         return escape(text)
     return f"<![CDATA[{printable(text)}]]>"
@@ -69,7 +69,7 @@ def line_text(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Return as much of a text as the buffers of clients take, escapes included; never a part of a character or escape."""
+    """Return as much of a text as fits into clients' buffers, escapes included; never a part of a character or escape."""
     if len(text) <= _SURELY_SHORT:
         return text
     text = one_line(text)
@@ -109,7 +109,7 @@ def verbatim(name: str, text: str) -> str:
 
 
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
-    """One element on its own line: booleans as 0 or 1, integers plain, other numbers with six decimals."""
+    """Return one element on its own line: booleans as 0 or 1, integers plain, other numbers with six decimals."""
     if isinstance(value, str):
         text = line_text(value)
     elif isinstance(value, int):

@@ -48,7 +48,7 @@ def why_job(state: CoreState, job: ClientJob) -> tuple[Why, ...]:
 
 
 def why_waits(state: CoreState, job: ClientJob) -> tuple[Why, ...]:
-    """Return what keeps a job from running whatever others do; nothing if it only waits for its turn."""
+    """Return what keeps a job from running regardless of others; nothing if it only waits for its turn."""
     if job.phase in _BY_PHASE:
         return (
             (why(_BY_PHASE[job.phase]), *job.why)
@@ -209,7 +209,7 @@ class DecisionRound:
             self.out.append(SuspendTask(job=job.id, why=job.why))
 
     def _quit_hogs(self) -> None:
-        """Let tasks that lie in memory and may not stay there end their processes."""
+        """Quit tasks in memory that may not stay there."""
         for job in self.state.jobs:
             if job.must_quit and job.phase is Phase.IN_MEMORY:
                 job.move("quit")
@@ -352,7 +352,7 @@ class DecisionRound:
 
 
 def hand_in(state: CoreState, policy: Policy, job: ClientJob) -> None:
-    """Put a job that needs no device any more among those that wait for their report."""
+    """Move a job that no longer needs a device to those that wait for their report."""
     queue = state.projects[job.project].queue
     if job in queue:
         queue.remove(job)

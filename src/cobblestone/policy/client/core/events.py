@@ -90,14 +90,14 @@ class PreferencesChanged(Event):
 
 @value()
 class PermissionChanged(Event):
-    """What is allowed now has changed."""
+    """The current permissions have changed."""
 
     permission: Permission
 
 
 @value()
 class DevicesChanged(Event):
-    """The host has these devices: found at the start, one switched off, or benchmarks run anew."""
+    """The devices of this host: found at the start, one disabled, or benchmarks run again."""
 
     devices: HostDevices
 
@@ -121,7 +121,7 @@ class ProjectDetached(Event):
 
 @value()
 class ContactAsked(Event):
-    """Somebody wants a contact with a project: ``user``, ``trickle``, ``account_manager`` or ``project``."""
+    """A contact with a project is requested by ``user``, ``trickle``, ``account_manager`` or ``project``."""
 
     project: str
     why: str = "user"

@@ -1,4 +1,4 @@
-"""What each event does to the state.  Nothing is decided here."""
+"""The effects of each event on the state.  Nothing is decided here."""
 
 from __future__ import annotations
 

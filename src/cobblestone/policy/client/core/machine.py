@@ -163,7 +163,7 @@ class ClientCore:
         return out
 
     def instructions_in_force(self) -> list[Instruction]:
-        """Return what ought to be under way, for a driver that was killed: running tasks, a contact, jobs to abort."""
+        """Return what should be in progress, for a driver that was killed: running tasks, a contact, jobs to abort."""
         s = self.state
         force: list[Instruction] = [
             StartTask(job=job.id, instances=job.instances, why=job.why) for job in s.running

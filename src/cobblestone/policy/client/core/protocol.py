@@ -1,4 +1,4 @@
-"""What a scheduling policy is, and which there are.
+"""The interface of scheduling policies, and the list of them.
 
 A policy answers the questions of :class:`Policy`; when they are asked, and what follows from the answers, is the machine's
 business.  It may look at the whole state, change its own memory, and set the flags ``must_schedule`` and ``must_fetch``.
@@ -43,7 +43,7 @@ class Policy(Protocol):
 
     @property
     def memory(self) -> Any:  # Any: a dataclass of the policy's own
-        """What it remembers beyond the state; stored with it."""
+        """Return its memory beyond the state; stored with it."""
         ...
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
@@ -113,14 +113,14 @@ class Policy(Protocol):
         ...
 
     def list_stands(self) -> float:
-        """Return for how many seconds the run list just made would be made again, whatever progress its jobs report.
+        """Return for how many seconds the run list just made would stay the same, whatever progress its jobs report.
 
         A look is taken in each time slice unless it is longer; 0 is always right.
         """
         ...
 
     def enforce_due(self) -> bool:
-        """Tell whether the run list should be enforced anew although nothing has changed."""
+        """Return whether the run list should be enforced again although nothing has changed."""
         ...
 
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
@@ -148,7 +148,7 @@ class Policy(Protocol):
         ...
 
     def next_wake(self) -> float:
-        """Return when it wants to look at things for reasons of its own."""
+        """Return when it wants to be called for reasons of its own."""
         ...
 
     def least_wait(self) -> float:

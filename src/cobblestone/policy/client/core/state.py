@@ -33,7 +33,7 @@ LONGEST, MOST_INSTANCES = 1e15, 1e4
 
 
 class Phase(enum.StrEnum):
-    """Where a job is on its way."""
+    """The stage of a job."""
 
     DOWNLOADING = "downloading"  #: its files are not all here
     WAITING = "waiting"  #: it has not been started yet
@@ -219,7 +219,7 @@ class ClientProject:
 
 @value()
 class PlannedFetch:
-    """Whom to ask for what (``project`` None: nobody), and why."""
+    """The project to ask and for what (``project`` None: no project), and why."""
 
     project: int | None = None
     requests: Mapping[str, ResourceRequest] = field(default_factory=dict[str, ResourceRequest])
@@ -322,7 +322,7 @@ class CoreState:
         return tuple(zip(self.estimates_on, hold, strict=True))
 
     def host_times(self, now: float) -> HostTimes:
-        """Return how much of the time the host computes, as projects are told."""
+        """Return how much of the time the host computes, as reported to projects."""
         active, gpu_active, connected, both = (
             each.at(now, holds=holds) for each, holds in self.parts_of_time_on()
         )
@@ -349,7 +349,7 @@ class CoreState:
         return job
 
     def requeue(self) -> None:
-        """Work out anew which jobs count as work, and which may run."""
+        """Recompute which jobs count as work, and which may run."""
         self._queue_up()
         for job in self.jobs:
             job.runnable = self.can_run(job)

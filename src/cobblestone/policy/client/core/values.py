@@ -1,4 +1,4 @@
-"""What the core is told of projects, jobs, devices and preferences; the host's availability, and waiting after failures.
+"""The core's descriptions of projects, jobs, devices and preferences; the host's availability, and waiting after failures.
 
 What the core is told of projects, jobs, devices, preferences and permissions.
 
@@ -86,7 +86,7 @@ class JobDescription:
 
 
 class Reading(NamedTuple):
-    """What a running app has last said, and what the system measures of it."""
+    """The last report of a running app, and the system's measurements of it."""
 
     job: str
     elapsed: float  #: seconds it has run since its beginning, without those lost by a restart
@@ -136,7 +136,7 @@ class SchedulingPreferences:
 
 @value(kw_only=True)
 class Permission:
-    """What the volunteer's preferences and the state of the computer allow now.
+    """What the volunteer's preferences and the state of the computer currently allow.
 
     The codes name the reason of a suspension (``user_active``, ``battery``, ...); empty = allowed.
     """
@@ -155,7 +155,7 @@ class Permission:
 
 
 class ResourceRequest(NamedTuple):
-    """What is asked of a project for one device type."""
+    """A request to a project for one device type."""
 
     seconds: float  #: instance-seconds of work
     instances: float = 0.0  #: instances that are idle or to be kept busy
@@ -163,7 +163,7 @@ class ResourceRequest(NamedTuple):
 
 
 class QueuedWork(NamedTuple):
-    """A job in progress, as a server that checks deadlines is told of it."""
+    """A job in progress, as reported to a server that checks deadlines."""
 
     job: str
     report_deadline: float

@@ -64,7 +64,7 @@ GIGABYTE = 1e9
 
 
 class SuspendReason(IntEnum):
-    """Why something is suspended, with BOINC's numbers; 0: it is not."""
+    """Why computing is suspended, with BOINC's numbers; 0: it is not."""
 
     NONE = 0
     BATTERIES = 1
@@ -123,7 +123,7 @@ class Situation:
 
 @value(kw_only=True)
 class RunPermission:
-    """Whether something may go on."""
+    """Whether an activity is allowed."""
 
     code: SuspendReason = SuspendReason.NONE
     reasons: tuple[Reason, ...] = ()
@@ -154,7 +154,7 @@ class Allowance:
 
 @value(kw_only=True)
 class LoadGate:
-    """Whether other programs are busy, with its memory."""
+    """Whether other programs are busy, with hysteresis."""
 
     busy: bool = False
     since: float = -math.inf  #: when they were last seen over the limit
@@ -176,7 +176,7 @@ def load_limit(preferences: ComputingPreferences, *, in_use: bool) -> float:
 
 
 def is_in_use(preferences: ComputingPreferences, situation: Situation) -> bool:
-    """Return whether somebody uses the computer; unknown counts as no."""
+    """Return whether the computer is in use; unknown counts as no."""
     return situation.idle_seconds is not None and situation.idle_seconds < 60 * preferences.idle_time_to_run
 
 
@@ -284,13 +284,15 @@ def _cpu_by_preferences(
     patience = 60 * preferences.suspend_if_no_recent_input
     if patience > 0 and idle is not None and idle > patience:
         why = reason(
-            "no_recent_input", "Nobody has used the computer for {minutes} minutes.", minutes=round(idle / 60)
+            "no_recent_input",
+            "The computer has not been used for {minutes} minutes.",
+            minutes=round(idle / 60),
         )
         return _suspended(SuspendReason.NO_RECENT_INPUT, why)
     if situation.exclusive_app:
         why = reason(
             "exclusive_app",
-            "{app} runs, which is to have the computer for itself.",
+            "{app} is running, which has exclusive use of the computer.",
             app=situation.exclusive_app,
         )
         return _suspended(SuspendReason.EXCLUSIVE_APP, why)
@@ -309,7 +311,7 @@ def _cpu_by_preferences(
 
 def _power(preferences: ComputingPreferences, situation: Situation) -> RunPermission | None:
     if situation.on_battery and not preferences.run_on_batteries:
-        return _suspended(SuspendReason.BATTERIES, reason("batteries", "The computer runs on its battery."))
+        return _suspended(SuspendReason.BATTERIES, reason("batteries", "The computer runs on battery."))
     charge = situation.battery_percent
     if charge is not None and charge < preferences.battery_charge_min_pct:
         why = reason(
@@ -323,7 +325,7 @@ def _power(preferences: ComputingPreferences, situation: Situation) -> RunPermis
     if heat is not None and 0 < preferences.battery_max_temperature < heat:
         why = reason(
             "battery_heat",
-            "The battery has {celsius} °C; the limit is {limit} °C.",
+            "The battery is at {celsius} °C; the limit is {limit} °C.",
             celsius=round(heat),
             limit=preferences.battery_max_temperature,
         )
@@ -353,7 +355,7 @@ def _gpu(
     if situation.exclusive_gpu_app:
         why = reason(
             "exclusive_gpu_app",
-            "{app} runs, which is to have the graphics processor for itself.",
+            "{app} is running, which has exclusive use of the graphics processor.",
             app=situation.exclusive_gpu_app,
         )
         return _suspended(SuspendReason.EXCLUSIVE_APP, why)
@@ -388,7 +390,7 @@ def _network(preferences: ComputingPreferences, situation: Situation, in_use: bo
     if situation.exclusive_app:
         why = reason(
             "exclusive_app",
-            "{app} runs, which is to have the computer for itself.",
+            "{app} is running, which has exclusive use of the computer.",
             app=situation.exclusive_app,
         )
         return _suspended(SuspendReason.EXCLUSIVE_APP, why)
@@ -409,7 +411,7 @@ def _network_limits(preferences: ComputingPreferences, situation: Situation) -> 
     if preferences.network_wifi_only and situation.mobile:
         return _suspended(
             SuspendReason.WIFI,
-            reason("mobile", "The connection is a mobile one; transfers wait for another."),
+            reason("mobile", "The connection is mobile; transfers wait for another."),
         )
     if preferences.network_unmetered_only and situation.metered:
         return _suspended(
@@ -468,7 +470,7 @@ def _throttle(
             reasons.append(
                 reason(
                     "warm",
-                    "Jobs run {percent} % of the time, since the computer has {celsius} °C.",
+                    "Jobs run {percent} % of the time, because the computer is at {celsius} °C.",
                     percent=round(percent),
                     celsius=round(celsius),
                 )
@@ -482,7 +484,7 @@ def _throttle(
 def allowed_disk(
     preferences: ComputingPreferences, *, total: float, free: float, used: float
 ) -> tuple[float, Reason]:
-    """How many bytes the client may use on its disk, and which limit says so."""
+    """Return how many bytes of disk the client may use, and which limit determines it."""
     limits = {"minimum_free": used + free - GIGABYTE * preferences.disk_min_free_gb}
     if preferences.disk_max_used_pct > 0:
         limits["part_of_disk"] = total * _part(preferences.disk_max_used_pct)
@@ -490,7 +492,7 @@ def allowed_disk(
         limits["gigabytes"] = GIGABYTE * preferences.disk_max_used_gb
     name = min(limits, key=lambda each: limits[each])
     sentences = {
-        "minimum_free": "The client may use {allowed} GB of disk: {value} GB are to stay free.",
+        "minimum_free": "The client may use {allowed} GB of disk: {value} GB must stay free.",
         "part_of_disk": "The client may use {allowed} GB of disk: {value} % of it.",
         "gigabytes": "The client may use {allowed} GB of disk.",
     }

@@ -65,7 +65,7 @@ _MEANINGS = {
     201: "the graphics processor that the job needs is missing",
     EXIT_ABORTED_BY_PROJECT: "cancelled by the project",
     EXIT_ABORTED_BY_USER: "aborted by the user",
-    204: "the program failed for a reason that it does not know",
+    204: "the program failed for an unknown reason",
     205: "the program ran out of memory",
     206: "the program could not prepare its work",
     207: "the job has no parts to compute",
@@ -83,7 +83,7 @@ _SIGNALS = {
 
 
 class Ending(Enum):
-    """What is to become of the task."""
+    """What to do with the task."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -137,7 +137,7 @@ class ProcessEnd:
 
 @value(kw_only=True)
 class ExitVerdict:
-    """What the end means."""
+    """The meaning of an end."""
 
     ending: Ending
     exit_status: int = 0
@@ -245,7 +245,7 @@ _NO_LIMITS = AppLimits()
 
 
 def override_usage(usage: VersionUsage, config: AppConfig) -> VersionUsage:
-    """Return what the version uses by the volunteer's will; ``usage`` is what the project says."""
+    """Return the version's usage with the volunteer's overrides; ``usage`` is the project's."""
     limits = config.apps.get(usage.app_name)
     if limits and usage.gpu_usage > 0 and limits.gpu_usage > 0 and limits.cpu_usage > 0:
         usage = changed(usage, gpu_usage=limits.gpu_usage, avg_ncpus=limits.cpu_usage)
@@ -261,7 +261,7 @@ def override_usage(usage: VersionUsage, config: AppConfig) -> VersionUsage:
 
 
 def limits_of(config: AppConfig, app: str) -> AppLimits:
-    """Return what the file says of an app."""
+    """Return the file's limits for an app."""
     return config.apps.get(app, _NO_LIMITS)
 
 

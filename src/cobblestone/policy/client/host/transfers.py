@@ -58,7 +58,7 @@ class Waiting:
 
 @value(kw_only=True)
 class TransferLimits:
-    """How many at once, per direction."""
+    """Most simultaneous transfers, per direction."""
 
     total: int = 8
     per_project: int = 2
@@ -101,7 +101,7 @@ def direction(project: str, *, upload: bool) -> str:
 
 @value(kw_only=True)
 class TransferChoice:
-    """What to start now, and when to look again."""
+    """What to start now, and when to check again."""
 
     start: tuple[str, ...]
     look_again: float = float("inf")

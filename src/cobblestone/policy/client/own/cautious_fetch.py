@@ -262,7 +262,7 @@ def fetch_in_time(
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """What a host has to do, and until when."""
+    """The work of a host, and its deadlines."""
 
     booked: Sequence[BookedJob]
     remaining: Sequence[float]
@@ -312,7 +312,7 @@ def _enough(
     prefs: FetchPreferences,
     until_next_contact: float,
 ) -> float:
-    """Return for how many seconds there must be work, whoever it comes from.
+    """Return for how many seconds there must be work, from any project.
 
     While somebody who is owed work has jobs in trouble here, or is owed half a day and has any, more of another project would
     take the processors that these need.

@@ -1,4 +1,4 @@
-"""What a client learns of the jobs of an app and of a project (CS3, WF3), and when progress alone may condemn a job.
+"""Statistics on the jobs of an app and of a project (CS3, WF3), and when progress alone justifies giving up a job.
 
 When progress alone may condemn a job (CS3): an app's claims are put to the test before they are believed.
 
@@ -46,7 +46,7 @@ NEARLY = 0.9
 
 
 class ProgressClaim(NamedTuple):
-    """What a job that seems late needs in all, at least; seconds of computing."""
+    """The least total need of a job that seems late; seconds of computing."""
 
     by_progress: float
     by_sizes: float
@@ -55,7 +55,7 @@ class ProgressClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trials:
-    """How far the claims of an app are believed."""
+    """How far the progress reports of an app are trusted."""
 
     honest: int = 0  #: jobs that have ended before one misled, up to :data:`HONEST_JOBS`
     passed: int = 0  #: trials since one has failed
@@ -67,7 +67,7 @@ class Trials:
         return self.credit > 0
 
     def after_job(self, *, misled: bool) -> Trials:
-        """Return what is believed after a job has ended, the progress of which may have misled."""
+        """Return the trust after a job has ended, whose progress may have misled."""
         if self.honest >= HONEST_JOBS:
             return self
         if misled:
@@ -76,11 +76,11 @@ class Trials:
         return replace(self, honest=self.honest + 1, credit=credit)
 
     def after_belief(self) -> Trials:
-        """Return what is left after a job was called late unseen."""
+        """Return the trust after a job was called late without a trial."""
         return replace(self, credit=max(0, self.credit - 1))
 
     def after_trial(self, claim: ProgressClaim, used: float, *, ended: bool) -> Trials:
-        """Return what is believed after a job on trial has used so many seconds, and has ended or is too late.
+        """Return the trust after a job on trial has used this many seconds, and has ended or is too late.
 
         One that is too late without having outgrown the sizes of others proves nothing.
         """
@@ -123,7 +123,7 @@ LIKELY_EXCESS = 0.5
 
 
 class BandReadings(NamedTuple):
-    """What a job reported in one band of fractions: each time the fraction and the seconds used until then."""
+    """A job's reports in one band of fractions: the fraction and the seconds used until then."""
 
     band: int
     first: tuple[float, float]
@@ -168,7 +168,7 @@ class AppHistory:
     """
 
     def after_job(self, ratio: float, readings: Sequence[BandReadings], total: float) -> AppHistory:
-        """Return what is known after a job of ``ratio`` times its estimate, in truth ``total`` seconds, with what it reported."""
+        """Return the history after a job of ``ratio`` times its estimate, in truth ``total`` seconds, with its reports."""
         ratios = (*self.ratios, ratio)
         ordered = list(self.ordered)
         if len(ratios) > MEMORY:
@@ -204,7 +204,7 @@ class AppHistory:
         return replace(self, trials=trials)
 
     def need(self, *, estimate: float, used: float, fraction: float | None) -> RemainingNeed:
-        """Return what a job still needs; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
+        """Return the remaining need of a job; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
         by_sizes = self.by_sizes(estimate, used, fraction)
         by_progress = self._by_progress(used, fraction)
         if by_progress is not None and self.truthful:
@@ -218,14 +218,14 @@ class AppHistory:
         return RemainingNeed(likely=max(by_progress.likely, least), least=surely)
 
     def _by_curve(self, used: float, fraction: float | None) -> float:
-        """Return what a job needs if it is as far as any that reported so much; 0 if nothing is known."""
+        """Return the need of a job if it is as far as any with this report; 0 if nothing is known."""
         if used < FIRST_READING or len(self.ordered) < KNOWN:
             return 0.0
         done = self._farthest(said(fraction))
         return 0.0 if done is None else used / done - used
 
     def _farthest(self, fraction: float) -> float | None:
-        """Return how far a job can be that says so much; None if nothing is known."""
+        """Return the greatest possible progress of a job with this report; None if nothing is known."""
         near = self.curve[bisect_left(self.curve, (fraction, 0.0, 0.0)) :]
         if len(near) < FEWEST_NEAR:
             return None
@@ -245,7 +245,7 @@ class AppHistory:
         return RemainingNeed(likely=max(0.0, mean * total - used), least=max(0.0, low * total - used))
 
     def by_sizes(self, estimate: float, used: float, fraction: float | None) -> RemainingNeed:
-        """Return what a job still needs by the sizes of those that have ended; its progress counts while these are few."""
+        """Return the remaining need of a job by the sizes of ended ones; its progress counts while these are few."""
         ordered = self.ordered
         if not ordered or estimate <= 0.0:
             return RemainingNeed(likely=_by_estimate(estimate, used, fraction), least=0.0)
@@ -272,7 +272,7 @@ def _points(readings: Sequence[BandReadings], total: float) -> list[CurvePoint]:
 
 
 def _by_estimate(estimate: float, used: float, fraction: float | None) -> float:
-    """Return what a job of an app that is not known yet probably needs: better too much than too little."""
+    """Return the probable need of a job of an unknown app: rather too much than too little."""
     if fraction is None or not BANDS[0] <= fraction < 1.0 or used < FIRST_READING:
         return max(estimate - used, 0.1 * estimate)
     return remaining_2007(estimate=estimate, used=used, fraction_done=fraction)
@@ -342,7 +342,7 @@ class PastJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutlook:
-    """What is to be expected of a project's next job."""
+    """The expected next job of a project."""
 
     known: bool = False  #: has it had a job of the project?
     ended: int = 0  #: jobs whose size is known
@@ -365,17 +365,17 @@ class ProjectHistory:
     latency_bound: float = 0.0  #: ... and its bound; 0 = no job was seen yet
 
     def after_job(self, job: PastJob) -> ProjectHistory:
-        """Return what is known after a job."""
+        """Return the history after a job."""
         return replace(self, jobs=(*self.jobs[1 - MEMORY :], job))
 
     def after_delivery(self, *, estimate: float, latency_bound: float) -> ProjectHistory:
-        """Return what is known after a job came in."""
+        """Return the history after a job arrived."""
         if (estimate, latency_bound) == (self.estimate, self.latency_bound):
             return self
         return replace(self, estimate=estimate, latency_bound=latency_bound)
 
     def outlook(self, fits: Callable[[float, float], bool]) -> JobOutlook:
-        """Return what to expect; ``fits`` says whether so much computing can be done in so many seconds.
+        """Return the expectation; ``fits`` tests whether this much computing can be done in this many seconds.
 
         Jobs that do not fit are given up or run for want of better ones, so the others are what counts.
         """

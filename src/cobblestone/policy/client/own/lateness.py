@@ -1,4 +1,4 @@
-"""What makes jobs late, and what follows (CS3): interruptions, deadlines that cannot be met, useful parts of shares.
+"""Causes of late jobs and their consequences (CS3): interruptions, impossible deadlines, useful parts of shares.
 
 How long a computation takes on this host, with the times when it is off: mean and spread (CS3, WF3).
 
@@ -44,7 +44,7 @@ FEW_GAPS = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:
-    """What the host has learned about its off-times; sums fade with :data:`MEMORY`."""
+    """Statistics on the host's off-times; sums fade with :data:`MEMORY`."""
 
     on_seconds: float = 0.0
     gaps: float = 0.0
@@ -52,7 +52,7 @@ class Interruptions:
     gap_squares: float = 0.0
 
     def after_gap(self, *, on_seconds: float, gap_seconds: float) -> Interruptions:
-        """Return what is known after ``on_seconds`` of computing time and an off-time that followed it."""
+        """Return the statistics after ``on_seconds`` of computing time and an off-time that followed it."""
         keep = math.exp(-max(0.0, on_seconds) / MEMORY)
         return Interruptions(
             on_seconds=self.on_seconds * keep + max(0.0, on_seconds),
@@ -91,7 +91,7 @@ def can_be_in_time(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivingUp:
-    """How many jobs of one project may still be given up; a day's allowance at most."""
+    """How many more jobs of one project may be given up; a day's allowance at most."""
 
     left: float = 0.0
     since: float | None = None  #: seconds; None: nothing was given up yet
@@ -133,7 +133,7 @@ class ProjectYield:
     at: float = 0.0
 
     def after_job(self, seconds: float, *, useful: bool, now: float) -> ProjectYield:
-        """Return what is known after a job ended, in time or not."""
+        """Return the yield after a job ended, in time or not."""
         keep = math.exp(-max(0.0, now - self.at) / YIELD_MEMORY)
         return ProjectYield(
             self.useful * keep + (seconds if useful else 0.0),

@@ -1,4 +1,4 @@
-"""What our own policy (CS3, WF3) learns as jobs come and end, and what follows for shares, estimates and deadlines."""
+"""What our own policy (CS3, WF3) learns from jobs, and the effects on shares, estimates and deadlines."""
 
 from __future__ import annotations
 

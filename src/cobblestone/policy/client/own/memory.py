@@ -1,4 +1,4 @@
-"""What our own policy (CS3, WF3) remembers; stored with the client's state."""
+"""The memory of our own policy (CS3, WF3); stored with the client's state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cobblestone.policy.client.recent.rec import RecMemory
 
 @dataclass(slots=True)
 class ProjectMemory:
-    """What the policy remembers of one project."""
+    """The policy's memory of one project."""
 
     history: ProjectHistory = field(default_factory=ProjectHistory)
     apps: dict[str, AppHistory] = field(default_factory=dict[str, AppHistory])
@@ -30,7 +30,7 @@ class ProjectMemory:
 
 @dataclass(slots=True)
 class OwnMemory(PublishedMemory):
-    """What the policy remembers."""
+    """The policy's memory."""
 
     interruptions: Interruptions = field(default_factory=Interruptions)
     projects: list[ProjectMemory] = field(default_factory=list[ProjectMemory])

@@ -102,7 +102,7 @@ class OwnPolicy(PublishedPolicy):
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
-        """Look anew at projects, preferences and devices."""
+        """Refresh projects, preferences and devices."""
         state, memory = self.state, self.memory
         self._packing = Packing(state, memory)
         self._plain: bool | None = None  #: all jobs are for one CPU each; None: to be seen
@@ -164,7 +164,7 @@ class OwnPolicy(PublishedPolicy):
         return self._packing.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
-        """Look ahead anew at the next question."""
+        """Repeat the forecast at the next question."""
         super().outdated(project)
         if project is not None:
             self._plain = None
@@ -488,7 +488,7 @@ class OwnPolicy(PublishedPolicy):
         return plan if more is None else together(plan, more)
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
-        """Return what fetch of CPU work looks at."""
+        """Return the inputs of work fetch for CPUs."""
         state, rows = self.state, super().look_at_projects(long_debts)
         uploading = [job.project for job in state.finished if job.phase is Phase.UPLOADING]
         blocked = {job.project for job in state.jobs if job.stalled or job.suspended}

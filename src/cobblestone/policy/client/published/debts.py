@@ -65,7 +65,7 @@ def adjust_short_term(
 
 
 def debt_gains(parts: Sequence[float], wall: Sequence[float]) -> list[float]:
-    """Return what each project gains in debt by an interval: its part of all wall time less what it had."""
+    """Return each project's gain in debt over an interval: its part of all wall time minus what it had."""
     total = _in_turn(wall)
     return [part * total - used for part, used in zip(parts, wall, strict=True)]
 
@@ -124,7 +124,7 @@ Standing = tuple[list[bool], list[bool]]
 
 @dataclass(slots=True)
 class DebtMemory:
-    """What is stored of the accounts."""
+    """The stored part of the accounts."""
 
     long: list[float] = field(default_factory=list[float])
     short: list[float] = field(default_factory=list[float])
@@ -158,7 +158,7 @@ class DebtAccounting(Protocol):
         ...
 
     def refit(self) -> None:
-        """Look anew at the projects."""
+        """Refresh the projects."""
         ...
 
     def forget(self, project: int) -> None:
@@ -178,7 +178,7 @@ class DebtAccounting(Protocol):
         ...
 
     def ended(self, task: ClientJob) -> None:
-        """Note that a task has come to its end and is no longer scheduled."""
+        """Record that a task has ended and is no longer scheduled."""
         ...
 
     def preempted(self, task: ClientJob) -> None:
@@ -209,7 +209,7 @@ class _Debts:
         self.refit()
 
     def refit(self) -> None:
-        """Look anew at the projects: some have come or changed."""
+        """Refresh the projects: some were added or changed."""
         self.shares = [p.share for p in self.state.projects]
         self._counted = self._runnable = ()
         more = len(self.shares) - len(self.memory.long)
@@ -421,7 +421,7 @@ class PolledAccounting(_Debts):
 
 @dataclass(slots=True)
 class PublishedMemory:
-    """What the policy remembers."""
+    """The policy's memory."""
 
     dcf: list[float] = field(default_factory=list[float])
     misses: list[int] = field(default_factory=list[int])  #: as of the last simulation

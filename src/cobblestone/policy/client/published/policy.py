@@ -114,7 +114,7 @@ class PublishedPolicy:
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
-        """Look anew at projects and preferences."""
+        """Refresh projects and preferences."""
         state, memory = self.state, self.memory
         prefs = state.preferences
         self.ncpus = max(1, state.ncpus)
@@ -184,7 +184,7 @@ class PublishedPolicy:
         return project.contactable(self.state.now)
 
     def outdated(self, project: int | None = None) -> None:
-        """Look ahead anew at the next question."""
+        """Repeat the forecast at the next question."""
         self.outcome = None
         if project is not None:
             self.changed.add(project)
@@ -359,7 +359,7 @@ class PublishedPolicy:
         return stands_2007(self.state, misses, self.memory.dcf, self.available())
 
     def enforce_due(self) -> bool:
-        """Tell whether somebody may have waited long enough."""
+        """Return whether a job may have waited long enough."""
         state = self.state
         if self.polling:
             return state.now - state.last_enforce > 60.0
@@ -429,7 +429,7 @@ class PublishedPolicy:
         )
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
-        """Return what work fetch looks at."""
+        """Return the inputs of work fetch."""
         by_queue = self.choice.work_fetch == 1
         rows = zip(self.fetch_rows, self.state.projects, long_debts, self.memory.dcf, strict=True)
         for row, project, debt, dcf in rows:

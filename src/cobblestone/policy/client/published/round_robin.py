@@ -30,7 +30,7 @@ class ProjectQueue(NamedTuple):
 
 
 class RoundRobinOutcome(NamedTuple):
-    """What the simulation found; lists are in the order of the queues."""
+    """The result of the simulation; lists are in the order of the queues."""
 
     misses: list[int]  #: jobs per project that would be late
     shortfalls: list[float]  #: CPU seconds missing per project within the buffer

@@ -1,4 +1,4 @@
-"""Which jobs should run, which running task gives way, and how long the list stays valid (published family: CS1, CS2).
+"""Which jobs should run, which running task is preempted, and how long the list stays valid (published policies: CS1, CS2).
 
 Which jobs should run, and which running task gives way (published family: CS1, CS2).
 
@@ -33,7 +33,7 @@ RECENT_CHECKPOINT = 10.0
 
 
 class SchedulableJob(Protocol):
-    """What CPU scheduling looks at in a runnable job; any object with these attributes will do."""
+    """The attributes of a runnable job that CPU scheduling uses; any object with them will do."""
 
     @property
     def project(self) -> int: ...  #: position of its project in the other arguments
@@ -92,7 +92,7 @@ class ByPreemptability(Generic[JobT]):
 
 @value()
 class Enforcement(Generic[JobT]):
-    """Tasks to start and to preempt, and when to look again because somebody waits for a time slice to end."""
+    """Tasks to start and to preempt, and when to check again because a job waits for a time slice to end."""
 
     start: list[JobT]
     preempt: list[JobT]
@@ -275,7 +275,7 @@ def enforce_run_list(
 
 
 class EstimatedNeed(NamedTuple):
-    """What a job will be estimated to need, at most."""
+    """An upper bound of a job's future estimates."""
 
     seconds: float  #: of computing, now
     growth: float = 0.0  #: more per second that passes
@@ -334,7 +334,7 @@ def calm_seconds(
 def calm_in_spite_of_gaps(
     needs: Sequence[EstimatedNeed], *, ncpus: int, available: float, until_cutoffs: Sequence[float]
 ) -> float:
-    """Return what :func:`calm_seconds` does, where the host may be off for any part of that time.
+    """Return the same as :func:`calm_seconds`, if the host may be off for any part of that time.
 
     It is ``available`` for that part of the time, as it has learned, and expects less the longer it is off.
     """

@@ -25,7 +25,7 @@ TROUBLE_PERIOD = 900.0
 
 
 class Urgency(enum.IntEnum):
-    """How much the client needs work."""
+    """How urgently the client needs work."""
 
     DONT_NEED = 0
     OK = 1
@@ -50,7 +50,7 @@ class FetchPreferences:
 
 @dataclass(slots=True)
 class FetchProject:
-    """What work fetch looks at in one project."""
+    """The attributes of a project that work fetch uses."""
 
     share: float
     contactable: bool  #: not suspended, no master file pending, backoff over, new work allowed
@@ -64,7 +64,7 @@ class FetchProject:
 
 @value()
 class FetchPlan:
-    """Whom to ask for how many CPU seconds (``project`` is None: nobody), and why."""
+    """The project to ask for how many CPU seconds (``project`` is None: no project), and why."""
 
     project: int | None
     seconds: float
@@ -116,7 +116,7 @@ def fetch_by_queue(
 def overall_urgency(
     projects: Sequence[FetchProject], outcome: RoundRobinOutcome, *, prefs: FetchPreferences
 ) -> Urgency:
-    """Return how badly the host as a whole needs work."""
+    """Return how urgently the host as a whole needs work."""
     if outcome.shortfall <= 0.0:
         if any(outcome.misses):
             return Urgency.DONT_NEED

@@ -29,7 +29,7 @@ _ROUNDING = 1e-9
 
 
 class LimitedJob(Protocol):
-    """What the limits look at in a job."""
+    """The attributes of a job that the limits use."""
 
     @property
     def project(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Which jobs run together in the round-robin simulation of today's clients, kept up to date from step to step.
+"""Which jobs run together in the round-robin simulation of today's clients, updated from step to step.
 
 The model: as long as a device type has room, the project of the highest group and priority gets the next of its jobs, which
 lowers its priority; GPUs come before CPUs.
@@ -40,7 +40,7 @@ LEVEL_PER_FLOP = 200.0 / 1e9
 
 
 class QueuedJob(LimitedJob, Protocol):
-    """What the simulation looks at in a (nearly) runnable job."""
+    """The attributes of a (nearly) runnable job that the simulation uses."""
 
     @property
     def cutoff(self) -> float: ...  #: computation deadline
@@ -50,7 +50,7 @@ class QueuedJob(LimitedJob, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueProject:
-    """What the simulation looks at in a project."""
+    """The attributes of a project that the simulation uses."""
 
     share: float
     rec: float
@@ -148,7 +148,7 @@ class Rundown:
         return math.inf
 
     def finish(self, job: int) -> None:
-        """Take a job away that has come to its end."""
+        """Remove a job that has ended."""
         end = self._end_of[job]
         if end is not None:
             self._progress[self._kind[job]] = end  # without the rounding of its steps
@@ -157,7 +157,7 @@ class Rundown:
 
 @dataclass(slots=True)
 class _Chosen:
-    """What was chosen one by one."""
+    """The jobs chosen one by one."""
 
     jobs: list[int] = field(default_factory=list[int])
     cpus: float = 0.0
@@ -266,7 +266,7 @@ class Picks:
         return [rec * fade + gone * level for rec, level in zip(recs, self._tendency(), strict=True)]
 
     def _tendency(self) -> list[float]:
-        """Return what the projects' recent credit tends to if it runs on."""
+        """Return the limit of the projects' recent credit if it runs on."""
         if not self._levels:
             flops = self._devices.cpu_flops
             rows = zip(self._chosen.peaks, self._charges, strict=True)
@@ -327,7 +327,7 @@ class Picks:
         return 1.0
 
     def finish(self, position: int) -> None:
-        """Take a job away that has come to its end."""
+        """Remove a job that has ended."""
         job = self._jobs[position]
         self._rundown.finish(position)
         if job.gpu in self._queues:
@@ -399,7 +399,7 @@ class Picks:
         return p, soonest, q, latest
 
     def _make_room(self) -> None:
-        """Look anew at the CPU jobs beside those that were chosen one by one."""
+        """Choose again the CPU jobs beside those that were chosen one by one."""
         for p in self._group_of:
             limit = self._limits[p].max_concurrent
             while limit and self._running[p] and len(self._running[p]) + self._chosen.counts[p] > limit:

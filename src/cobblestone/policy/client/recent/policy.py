@@ -48,7 +48,7 @@ DAY = 86400.0
 
 @dataclass(slots=True)
 class RecentMemory(RecMemory):
-    """What the policy remembers."""
+    """The policy's memory."""
 
     dcf: list[float] = field(default_factory=list[float])
     versions: dict[str, VersionHistory] = field(default_factory=dict[str, VersionHistory])
@@ -92,7 +92,7 @@ class Recent:
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
-        """Look anew at projects, preferences and devices."""
+        """Refresh projects, preferences and devices."""
         state, memory = self.state, self.memory
         prefs = state.preferences
         self.low = max(MIN_BUFFER, prefs.buffer_min)
@@ -129,7 +129,7 @@ class Recent:
         return self.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
-        """Look ahead anew at the next question."""
+        """Repeat the forecast at the next question."""
         self.outlook = None
 
     def arrived(self, job: ClientJob) -> None:
@@ -139,7 +139,7 @@ class Recent:
         self.watch.expect(job)
 
     def _correction_of(self, job: ClientJob) -> float:
-        """Return what the project's estimate of a job is to be multiplied with."""
+        """Return the factor for the project's estimate of a job."""
         if self.choice.job_completion == 1:
             return 1.0
         history = self.memory.versions.get(version_key(self.state, job))
@@ -184,7 +184,7 @@ class Recent:
         return gpu_available(self.state) if self.availability is None else self.availability
 
     def correction(self, project: int) -> float:
-        """Return the project's duration correction factor, as it is told: 1 if it does not want one."""
+        """Return the project's duration correction factor for its server: 1 if it does not want one."""
         if self.state.projects[project].description.dont_use_dcf:
             return 1.0
         return self.memory.dcf[project]

@@ -21,7 +21,7 @@ MAX_STEPS = 20_000
 
 @dataclass(slots=True)
 class DeviceOutlook:
-    """What the simulation found for one device type."""
+    """The simulation's result for one device type."""
 
     instances: int
     shortfall: float = 0.0  #: instance-seconds missing within the buffer
@@ -102,7 +102,7 @@ def simulate_devices(
 
 
 class Cap(NamedTuple):
-    """What a limit on concurrent jobs leaves a project of one device type."""
+    """The capacity of one device type that a limit on concurrent jobs leaves to a project."""
 
     most: float  #: instances that it can keep busy
     jobs: float  #: jobs of all types that may run together

@@ -1,4 +1,4 @@
-"""What should run on CPUs and GPUs (today's family).
+"""The jobs to run on CPUs and GPUs (today's BOINC).
 
 Jobs in deadline trouble come first, by earliest deadline, then projects by priority.  That is the *preference*.  Running jobs
 keep their place against it until their time slice is over and they have checkpointed since.  Source: BOINC's ``cpu_sched``
@@ -42,7 +42,7 @@ ALL = -1
 
 
 class DeviceJob(QueuedJob, Protocol):
-    """What scheduling looks at besides what the simulation needs."""
+    """The attributes that scheduling uses besides those of the simulation."""
 
     preferred_since: float | None  #: since when it has been preferred and kept out by running jobs
 
@@ -122,7 +122,7 @@ def make_device_run_list(
 
 @dataclass(frozen=True, slots=True)
 class _Precedence:
-    """Which jobs go before others, whose turn ever it is: by id() those in deadline trouble and those that are preferred."""
+    """Jobs with precedence regardless of turns: by id() those in deadline trouble and preferred ones."""
 
     now: float
     slice_seconds: float
@@ -148,7 +148,7 @@ class _Precedence:
 
 @dataclass(frozen=True, slots=True)
 class _Crowd:
-    """What is to be known of all jobs before any of them is looked at."""
+    """Summary of all jobs, made before each of them is considered."""
 
     narrowest: float  #: CPUs without which none of the CPU jobs runs, at most one
     equally_wide: bool  #: all CPU jobs need as many

@@ -1,4 +1,4 @@
-"""What policies that know GPUs, limits and memory read from the client's state, and when a finished job is reported.
+"""Inputs of policies that know GPUs, limits and memory, from the client's state, and when a finished job is reported.
 
 When a finished job is reason enough to contact its project (today's family).
 
@@ -54,7 +54,7 @@ def earliest_report(state: CoreState, job: ClientJob) -> float:
 
 
 def why_now(state: CoreState, job: ClientJob) -> Why | None:
-    """Return why a finished job is to be reported at once whatever the policy, None if that is left to it."""
+    """Return why a finished job must be reported at once under any policy, None if the policy decides."""
     if job.report_immediately or state.preferences.report_at_once:
         return why("report.at_once", job=job.id)
     if state.projects[job.project].description.no_new_work:
@@ -196,7 +196,7 @@ def fetch_project(
     devices: Devices,
     limits: ProjectLimits,
 ) -> DeviceFetchProject:
-    """Return what work fetch looks at in the project at position ``i``, asked for device types of ``supplies`` at most."""
+    """Return the inputs of work fetch for the project at position ``i``, asked for device types of ``supplies`` at most."""
     now = state.now
     p = state.projects[i]
     d = p.description

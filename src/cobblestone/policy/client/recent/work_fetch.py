@@ -23,7 +23,7 @@ MAX_RUNNABLE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """What one device type is asked for."""
+    """A request for one device type."""
 
     seconds: float  #: instance-seconds
     instances: float
@@ -31,7 +31,7 @@ class DeviceRequest:
 
 @dataclass(slots=True, kw_only=True)
 class DeviceFetchProject:
-    """What work fetch looks at in one project."""
+    """The attributes of one project that work fetch uses."""
 
     share: float
     rec: float
@@ -63,7 +63,7 @@ Requests = dict[str, DeviceRequest]
 
 @dataclass(frozen=True, slots=True)
 class DeviceFetchPlan:
-    """Whom to ask for what, and why (``project`` is None: nobody)."""
+    """The project to ask and for what, and why (``project`` is None: no project)."""
 
     project: int | None
     requests: Requests
@@ -74,7 +74,7 @@ class DeviceFetchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """What holds for all projects."""
+    """Settings for all projects."""
 
     buffer_min: float
     buffer_total: float
@@ -113,7 +113,7 @@ def plan_device_fetch(
     """Return the next request.
 
     Projects are asked in order of group and priority, which queued work lowers; the first that can supply a type
-    below the minimal buffer is asked for that type and for every other type that nobody before it could
+    below the minimal buffer is asked for that type and for every other type that no project before it could
     supply.  Projects that keep a single job come before all.
     """
     return _Fetch(projects, outlook, devices, settings).plan()
@@ -175,7 +175,7 @@ class _Fetch:
         return DeviceFetchPlan(None, {}, tuple(reasons), others)
 
     def _others(self) -> dict[int, Requests]:
-        """Return what each project is asked for if it is contacted anyway: what nobody before it could supply, or what it can
+        """Return what each project is asked for if it is contacted anyway: what no project before it could supply, or what it can
         if the volunteer wants that.
         """
         found: dict[int, Requests] = {}

@@ -112,7 +112,7 @@ def badge_title(badge: Badge) -> str:
         case BadgeKind.TOTAL:
             return _("%(amount)s credit in total") % {"amount": level}
         case BadgeKind.RECENT:
-            return _("%(amount)s credit a day") % {"amount": level}
+            return _("%(amount)s credit per day") % {"amount": level}
         case BadgeKind.RANK:
             return _("Among the best %(percent)s %%") % {"percent": level}
 
