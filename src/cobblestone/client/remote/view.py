@@ -27,7 +27,7 @@ from cobblestone.wire.client.records import JobRecord, ProjectContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientView:
-    """What can be seen of the client; nothing is changed through it."""
+    """The parts of the client that its interfaces read."""
 
     state: ClientDatabase
     folders: DataFolder
