@@ -282,7 +282,11 @@ def load_postgres(text: str, address: str) -> None:
 
 def main() -> None:
     target = RELEASED / __version__
-    target.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        raise SystemExit(
+            f"{target} is there: the project of a released version stays as it is. Change the version first."
+        )
+    target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "project"
         world = World(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 import shutil
 import subprocess
@@ -255,9 +256,9 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:
     """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
-    import alembic.command  # noqa: F401  # loads for a second; the transaction must not be idle meanwhile
     import sqlalchemy as sa
 
+    importlib.import_module("alembic.command")  # it takes a second, in which the transaction would be idle
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)
     try:
         for attempt in range(TABLE_ATTEMPTS):
