@@ -1,4 +1,4 @@
-"""Volunteer computing in one ``pip install``: from a program to the answers of many computers.
+"""Volunteer computing in one ``pip install``: from a program to results of many computers.
 
 :func:`connect` gives a :class:`Project`; ``project.submit(app, inputs)`` gives a :class:`Batch`; its ``results()`` give
 a :class:`JobResult` for each :class:`Job` as it finishes.  Everything that can go wrong is a :class:`CobblestoneError`.

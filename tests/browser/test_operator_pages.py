@@ -67,7 +67,7 @@ def test_the_overview_is_reached_from_any_page_and_its_figures_are_refreshed(
     operate: Callable[[str], Page],
 ) -> None:
     page = operate("")
-    page.get_by_role("link", name="Operation").click()
+    page.get_by_role("link", name="Operations").click()
     page.clock.install()
     page.reload()
     page.evaluate("document.querySelector('#live').innerHTML = ''")
@@ -84,9 +84,9 @@ def test_a_search_leads_to_a_computer_that_is_blocked_and_gets_work_again(
     page.get_by_role("button", name="Search").click()
     assert page.get_by_role("heading", name="basalt.local").is_visible()
     page.get_by_label("Reason").fill("It answers too fast to be true.")
-    page.get_by_role("button", name="Give no more work").click()
+    page.get_by_role("button", name="Stop sending work").click()
     assert page.get_by_text("Gets no work: It answers too fast to be true.").is_visible()
-    page.get_by_role("button", name="Give work again").click()
+    page.get_by_role("button", name="Send work again").click()
     history = page.locator("section").filter(has=page.get_by_role("heading", name="History"))
     assert [row.split("\n")[0].split("\t")[0] for row in history.locator("tbody tr").all_inner_texts()] == [
         "unblock host",
@@ -101,7 +101,7 @@ def test_a_batch_is_cancelled_and_failed_jobs_are_submitted_anew(operate: Callab
     page.get_by_role("button", name="Cancel the rest").click()
     assert (fact(page, "State"), fact(page, "Failed or cancelled")) == ("cancelled", "5")
     page = operate("ops_batch.php?id={retried_batch}")
-    page.get_by_role("button", name="Submit failed jobs anew").click()
+    page.get_by_role("button", name="Submit failed jobs again").click()
     assert page.get_by_role("heading", name="retry of batch").is_visible()
     assert (fact(page, "State"), fact(page, "Jobs")) == ("in progress", "3")
 
@@ -118,14 +118,14 @@ def test_a_version_goes_out_in_stages_is_held_and_withdrawn(operate: Callable[[s
     card = version(page, "transit 1.01")
     assert card.get_by_text("for 5 % of the computers").is_visible()
     card.get_by_text("Change").click()
-    card.get_by_label("Parts of the computers").fill("20, 100")
-    card.get_by_role("button", name="Begin the roll-out").click()
+    card.get_by_label("Stages: part of the computers").fill("20, 100")
+    card.get_by_role("button", name="Start the roll-out").click()
     assert version(page, "transit 1.01").get_by_text("for 20 % of the computers").is_visible()
     version(page, "transit 1.01").get_by_text("Change").click()
     version(page, "transit 1.01").get_by_role("button", name="Hold").click()
     assert version(page, "transit 1.01").get_by_text("held", exact=True).is_visible()
     version(page, "transit 1.01").get_by_text("Change").click()
-    version(page, "transit 1.01").get_by_label("Tell computers to stop").check()
+    version(page, "transit 1.01").get_by_label("Tell computers to abort").check()
     version(page, "transit 1.01").get_by_role("button", name="Withdraw").click()
     assert version(page, "transit 1.01").get_by_text("withdrawn").is_visible()
     assert version(page, "transit 1.00").get_by_text("for all computers").is_visible()
@@ -153,8 +153,8 @@ def test_a_user_gets_a_link_for_a_new_password_and_the_role_of_operator(
 ) -> None:
     page = operate("ops_user.php?id={chandra}")
     page.get_by_role("button", name="Send a link for a new password").click()
-    assert page.get_by_text("A mail with a link for a new password is on its way.").is_visible()
+    assert page.get_by_text("A mail with a link for setting a new password is on its way.").is_visible()
     page.get_by_role("button", name="Make this volunteer an operator").click()
     assert page.locator("h1").get_by_text("operator").is_visible()
-    page.get_by_role("button", name="Take the role of operator").click()
+    page.get_by_role("button", name="Remove the operator role").click()
     assert page.locator("h1").get_by_text("operator").count() == 0

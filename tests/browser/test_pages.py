@@ -109,7 +109,7 @@ def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) ->
         )
         if order[-1] == "passwd":
             break
-    assert order[0] == "Skip to the content"
+    assert order[0] == "Skip to content"
     assert order[-2:] == ["email_addr", "passwd"]
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Shift+Tab")

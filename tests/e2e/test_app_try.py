@@ -107,7 +107,7 @@ def test_a_trial_ends_at_its_time_and_tells_of_too_much_memory(cli: Callable[...
     assert tried.status == 3
     assert "exit status  197" in tried.out
     create(cli, "large", LARGE, "--memory", "50MB")
-    assert "It used more memory than the app says" in cli("app", "try", "large", "low.txt").out
+    assert "It used more memory than the app declares" in cli("app", "try", "large", "low.txt").out
 
 
 def test_a_job_that_lacks_inputs_or_arguments_is_not_begun(cli: Callable[..., Outcome]):

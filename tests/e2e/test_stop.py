@@ -81,7 +81,7 @@ def test_a_server_greets_people_first_and_stops_when_told(
     assert terminal.process.wait(10) == 0
     assert not (folder / "server.json").exists()
     assert run_command(["stop", str(folder)]) == 1
-    assert "Nobody runs the project in" in capsys.readouterr().err
+    assert "is not running. Start it" in capsys.readouterr().err
 
 
 def test_a_file_that_a_killed_server_left_leads_to_no_other_process(
@@ -91,7 +91,7 @@ def test_a_file_that_a_killed_server_left_leads_to_no_other_process(
     try:
         (folder / "server.json").write_text(f'{{"pid": {innocent.pid}, "started": 1.0}}')
         assert run_command(["stop", str(folder)]) == 1
-        assert "Nobody runs the project in" in capsys.readouterr().err
+        assert "is not running. Start it" in capsys.readouterr().err
         assert innocent.poll() is None
     finally:
         innocent.kill()

@@ -256,8 +256,8 @@ def test_it_stands_still_and_goes_on_and_the_page_looks_well(computing: Computin
     start(page)
     computes(page)
     page.get_by_role("button", name="Pause").click()
-    expect(page.locator("[data-part=status]")).to_have_text("Stands still.")
-    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("[data-part=status]")).to_have_text("Paused.")
+    page.get_by_role("button", name="Continue").click()
     expect(page.locator("[data-part=state]")).to_have_text("25.0 %", timeout=PATIENCE_MS)
     shown(page)
     assert findings(page) == []

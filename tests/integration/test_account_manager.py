@@ -148,8 +148,8 @@ def test_a_project_or_a_device_that_is_kept_out_is_left_and_said_why(world: Mana
     assert kept.no_resources == ("NVIDIA",)
     assert "<max_ncpus_pct>100" in caller.reply.global_preferences
     page = world.get("computer.php?id=1").text
-    assert "You keep this project out." in page
-    assert "It shall get 50.0 percent of all computing" in page
+    assert "You excluded this project." in page
+    assert "It should get 50.0 percent of all computing" in page
 
 
 def test_wanted_keywords_go_first_and_refused_ones_never(world: ManagerWorld):
@@ -276,7 +276,7 @@ def test_the_page_says_which_projects_cannot_be_told_what_statistics_sites_may_s
     add(served, "http://p.example.org/")
     served.join()
     settle(served)
-    assert "Cannot be told from here" in served.get("sharing.php").text
+    assert "cannot be set from here" in served.get("sharing.php").text
     served.post("sharing.php", statistics="1", team_name="x" * 255)
     assert served.run(served.maker.step()) == 0
     served.post("sharing.php", statistics="1", team_name="Stones")

@@ -192,7 +192,7 @@ def _newer(root: Path) -> None:
         (_lose, "keys/secret is missing"),
         (_add, "evil.py is not in the manifest"),
         (_link_folder, "results is a link"),
-        (_damage, "outside of the backup"),
+        (_damage, "outside the backup"),
         (_newer, "newer cobblestone"),
     ],
 )

@@ -208,13 +208,13 @@ def test_only_sites_that_the_operator_names_may_frame_the_button(world: World, t
 
 
 def test_the_page_says_what_is_missing(world: World, tmp_path: Path):
-    assert "nothing that browsers compute" in world.get("/compute").text
+    assert "no work for browsers" in world.get("/compute").text
     closed = World(tmp_path / "closed", browsers={"visitors": False})
     try:
         demo(closed)
         assert "login.php?next=compute" in closed.get("/compute").text
         assert "Start computing" not in closed.get("/compute").text
-        assert "Compute in a tab" in closed.get("/").text
+        assert "Compute in a browser tab" in closed.get("/").text
     finally:
         closed.close()
 

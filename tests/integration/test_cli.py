@@ -396,7 +396,7 @@ def test_a_project_with_an_offline_key(cli: Cli):
     assert "period.py" in cli("key sign m --key my.key").out
     assert "Everything is signed." in cli("key import m -p sky").out
     assert "ready" in cli("app list -p sky").out
-    assert "Everything is signed already" in cli("key manifest m2 -p sky").out
+    assert "Everything is already signed" in cli("key manifest m2 -p sky").out
     # and another key
     cli("key manifest m3 --all -p sky")
     cli("key sign m3 --key other.key --old-key my.key")
@@ -411,7 +411,7 @@ def test_a_project_with_an_offline_key(cli: Cli):
 
 def test_a_key_in_the_folder_is_rotated(cli: Cli, sky: Path):
     before = (sky / "keys" / "code_sign_private").read_text()
-    assert "1 app versions were signed anew" in cli("key rotate -p sky").out
+    assert "1 app versions were signed again" in cli("key rotate -p sky").out
     assert (sky / "keys" / "code_sign_private").read_text() != before
     assert [path.read_text() for path in (sky / "keys" / "retired").iterdir()] == [before]
     assert "retired" in cli("key show -p sky").out
@@ -521,5 +521,5 @@ def test_refused_values_are_told_with_their_flag_and_what_is_allowed(cli: Cli, s
 def test_a_deadline_is_not_proposed_from_nothing(cli: Cli, sky: Path):
     told = cli("app deadline period -p sky")
     assert "Jobs of period get 7 d until they must come back." in told.out
-    assert "It has 0 good results; from 20 on there is a proposal." in told.out
+    assert "It has 0 good results; a proposal needs 20." in told.out
     assert "20 are needed" in cli("app deadline period -p sky --apply", status=1).err

@@ -62,7 +62,7 @@ def test_explain_prints_the_whole_derivation_with_numbers(run: Run, project: tup
     )
     _, as_json = run("explain", project[1], "--json")
     found = json.loads(as_json)
-    assert f"Granted in all: {found['granted']!r}" in text
+    assert f"Granted in total: {found['granted']!r}" in text
 
 
 def test_recompute_ends_with_0_when_all_agrees_and_1_when_not(run: Run, project: tuple[Path, str]):

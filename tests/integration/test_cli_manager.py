@@ -45,7 +45,7 @@ def test_projects_are_added_changed_and_listed(folder: str, capsys: pytest.Captu
     (project,) = json.loads(capsys.readouterr().out)
     assert (project["url"], project["share"], project["stopped"]) == ("http://p.example.org/", 5.0, True)
     assert manager("ledger", folder) == 0
-    assert "All sums follow" in capsys.readouterr().out
+    assert "All sums agree" in capsys.readouterr().out
     assert manager("run", folder, "--check") == 0
 
 
@@ -58,7 +58,7 @@ def test_projects_are_asked_what_they_granted_with_a_token(
     assert manager("accounting", folder, "1", "--token-file", str(token)) == 0
     said = capsys.readouterr().out
     assert "is asked what it granted" in said
-    assert "do not vouch" in said
+    assert "validation is not trusted" in said
     assert manager("accounting", folder, "1", "--vouch", "--json") == 0
     state = json.loads(capsys.readouterr().out)
     assert (state["asked"], state["vouched"], state["accounts"], state["problem"]) == (True, True, 0, "")

@@ -69,10 +69,10 @@ def test_an_account_that_a_client_made_has_not_agreed_until_its_owner_says_so(wo
 def test_somebody_who_was_never_asked_is_told_so_on_the_first_page(world: World) -> None:
     world.user("eve")
     visitor = Visitor(world).log_in("eve")
-    assert "nobody has asked you yet" in text_of(visitor.get("/home.php"))
+    assert "you have not answered yet" in text_of(visitor.get("/home.php"))
     assert "&lt;a " not in visitor.get("/home.php").text
     profile(visitor)
-    assert "nobody has asked you yet" not in text_of(visitor.get("/home.php"))
+    assert "you have not answered yet" not in text_of(visitor.get("/home.php"))
 
 
 def test_only_those_who_agreed_and_stay_are_listed_and_page_by_page(world: World) -> None:

@@ -51,7 +51,7 @@ def test_a_volunteer_joins_gives_keys_and_chooses_shares_by_the_forms(world: Man
         alice.join("Alice", "alice@example.org")
         alice.send("choices.php", {"project_id": str(number), "weak_key": key}, to="project_key.php")
         alice.send("choices.php", {"mode": "classic", f"share_{number}": "1"})
-        assert "being made" not in alice.read("home.php")
+        assert "being created" not in alice.read("home.php")
     found = world.read(lambda db: accounts.account_by_email(db, "alice@example.org"))
     assert found is not None
     assert found[0].choices.shares == {number: 1.0}

@@ -268,7 +268,7 @@ def test_the_work_that_a_client_holds_counts_for_the_deadline(world: World):
     )
     host.rpc(ask=1, in_progress_results=busy, cpu_estimated_delay=60.0)
     assert host.new_results() == []
-    assert any("holds already" in text for text in host.messages())
+    assert any("already holds" in text for text in host.messages())
     host.rpc(ask=1, cpu_estimated_delay=60.0)
     assert len(host.new_results()) == 1
 
@@ -435,7 +435,7 @@ def test_a_retry_is_kept_for_reliable_hosts_for_the_time_set(make_world):
     world.settle()
     other.rpc(ask=1)
     assert other.new_results() == []
-    assert any("kept for a while" in text for text in other.messages())
+    assert any("reserved for a while" in text for text in other.messages())
     world.now += 3601
     other.rpc(ask=1)
     assert len(other.new_results()) == 1

@@ -172,11 +172,11 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     ("totals", sql("UPDATE result SET granted_credit = 7 WHERE validate_state = 1"), "granted is 7", True),
     ("totals", damage_entry("facts", '{"cut'), "credit_entry 1: its reasons or facts are damaged", False),
     ("totals", damage_entry("facts", "[1]"), "credit_entry 1: its reasons or facts are damaged", False),
-    ("totals", damage_entry("facts", "{}"), "credit_entry 1: cannot be computed again", False),
+    ("totals", damage_entry("facts", "{}"), "credit_entry 1: cannot be recomputed", False),
     ("totals", damage_entry("reasons", "[[1]]"), "credit_entry 1: its reasons or facts are damaged", False),
     ("totals", damage_entry("granted", math.inf), "credit_entry 1: its granted is 'inf'", False),
     ("totals", damage_entry("kind", "merge"), "credit_entry 1: its facts do not fit it", False),
-    ("file_contents", overwrite, "is not what was stored", False),
+    ("file_contents", overwrite, "has changed", False),
     ("history", let_a_day_be_wrong, "its days hold", True),
     ("history", forget_a_day, "its days hold 0 credit", True),
     (
@@ -208,13 +208,13 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     ("input_files", sql("DELETE FROM file WHERE name LIKE 'low%'"), "but it is not stored", False),
     ("output_files", lose("upload", "upload"), "is missing", False),
     ("output_files", cut, "has 5 bytes instead of 100000", False),
-    ("stray_files", stray, "no row knows it", True),
+    ("stray_files", stray, "no row refers to it", True),
     ("finite", let_it_be_infinite, "pfc_avg is inf", True),
     ("finite", sql("UPDATE team SET total_credit = 1"), "", True),
     ("orphans", sql("INSERT INTO result_text (result_id) VALUES (999)"), "its result does not exist", True),
-    ("keys", open_keys, "others than its owner may read it", True),
+    ("keys", open_keys, "other users can read it", True),
     ("keys", other_key, "is not that of the current public key", False),
-    ("signatures", wrong_signature, "is not one of the current key", False),
+    ("signatures", wrong_signature, "was not made with the current key", False),
     ("versions", sql("UPDATE app_version SET deprecated = 1"), "has no version in use", False),
     ("versions", sql("UPDATE app_version SET plan_class = 'nowhere'"), "is not defined", False),
 ]
@@ -281,7 +281,7 @@ def test_state_of_daemons_disk_and_schema_is_told(lived_in: World, tmp_path_fact
     assert found(lived_in, "export")[0].startswith("export: There is no export")
     full = World(tmp_path_factory.mktemp("full") / "project", server={"min_free_disk_bytes": 10**15})
     try:
-        assert "uploads and submissions are put off" in found(full, "disk")[0]
+        assert "uploads and submissions are deferred" in found(full, "disk")[0]
     finally:
         full.close()
 

@@ -148,7 +148,7 @@ def test_whatever_a_comparison_raises_holds_its_own_jobs_until_it_is_mended(
         assert cases[name] in problem
         explained = str(ApiClient(world).get(f"/explain/workunits/{id_}")["reasons"])
         assert cases[name] in explained
-        assert "Nothing is to be done" not in explained
+        assert "Nothing to do" not in explained
     unjudged = "FROM result r JOIN app a ON a.id = r.app_id WHERE a.name <> 'good'"
     assert world.query(f"SELECT DISTINCT validate_state, outcome, granted_credit {unjudged}") == [(0, 1, 0.0)]
     figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))

@@ -83,7 +83,7 @@ def test_a_process_that_falls_silent_is_told_and_its_roles_are_missed(divided: D
     assert divided.codes() == set()
     world.now += SILENT_SECONDS + 1
     divided.beat(back=False)
-    assert "NOT HEARD OF" in "\n".join(status_lines(divided.status(), running=True))
+    assert "NO SIGN OF LIFE" in "\n".join(status_lines(divided.status(), running=True))
     states = {each.command: each.status for each in StatusPage(world.ctx).daemons()}
     assert states["validator"] is FamilyDaemonState.NOT_RUNNING
     assert divided.codes() == set(), "a restart takes a while"
@@ -99,7 +99,7 @@ def test_a_process_that_was_told_to_stop_is_not_taken_for_dead(divided: Divided)
     world = divided.world
     world.run(divided.back.end())
     divided.beat(back=False)
-    assert "NOT HEARD OF" not in "\n".join(status_lines(divided.status(), running=True))
+    assert "NO SIGN OF LIFE" not in "\n".join(status_lines(divided.status(), running=True))
     world.now += world.ctx.settings.watch.max_silent_seconds + 1
     divided.beat(back=False)
     assert divided.codes() == {f"no_{role}" for role in DAEMONS}, "but somebody must do its work"

@@ -294,7 +294,7 @@ def test_what_an_unvouched_project_grants_is_worth_no_more_than_a_claim(deceived
     for _ in range(6):
         assert deceived.day() == ""
     assert deceived.figure()[0] <= (1 + HOLD) * STARTER_POOL
-    assert "Nobody vouches for it" in deceived.manager.get("ops.php").text
+    assert "not trusted to grant credit" in deceived.manager.get("ops.php").text
 
 
 @pytest.mark.parametrize(

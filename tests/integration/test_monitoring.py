@@ -222,7 +222,7 @@ def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFacto
             ("ann@example.org", "My project: disk full"),
             ("bob@example.org", "My project: disk full"),
         ]
-        assert "uploads and submissions are put off" in world.value("SELECT body FROM mail LIMIT 1")
+        assert "uploads and submissions are deferred" in world.value("SELECT body FROM mail LIMIT 1")
         world.now += 3600
         world.run(watcher.step())
         assert world.value("SELECT COUNT(*) FROM mail") == 4

@@ -107,7 +107,7 @@ def test_a_silent_project_keeps_its_last_word_over_restarts_until_it_is_too_old(
 )
 def test_a_file_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state").write_bytes(content)
-    with pytest.raises(ConfigError, match="remove it to begin anew"):
+    with pytest.raises(ConfigError, match="remove it to start again"):
         ScalesCollector(["http://127.0.0.1:1/scales.json"], state=tmp_path / "state")
     assert (tmp_path / "state").read_bytes() == content
 
@@ -207,7 +207,7 @@ def test_a_mistake_of_ours_with_one_answer_does_not_end_the_round(
     with export_servers(answers(export(0.66))) as (odd,):
         collector = ScalesCollector(sources_of([*honest, odd]))
         assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
-        assert "mistake of this service" in collector.sources[-1].problem
+        assert "bug in this service" in collector.sources[-1].problem
 
 
 # -- the list ----------------------------------------------------------------------------------------------

@@ -334,7 +334,8 @@ def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_wha
         good, bad = pool.submit(1), pool.submit(Job(inputs=[b"3"], name="bad"))
         assert good.result(60).json() == {"got": 1}
         with pytest.raises(
-            JobFailed, match=r"nobody at hand could take it but people who had it already.*[Ee]xit status"
+            JobFailed,
+            match=r"no one available could take it except people who had it already.*[Ee]xit status",
         ):
             bad.result(60)
     status = pool.batch.status()
@@ -380,7 +381,7 @@ def test_leaving_an_executor_says_what_is_open(
     leaving.start()
     eventually(lambda: "1 of 1 jobs" in caplog.text)
     assert "(third); 0 are on computers now" in caplog.text
-    assert "No volunteer's computer called" in caplog.text
+    assert "No volunteer's computer was in contact" in caplog.text
     volunteers = Volunteers(world)
     while leaving.is_alive():
         volunteers.work()
@@ -606,7 +607,7 @@ def test_a_changed_file_is_not_signed(project: Project, world: World, tmp_path: 
 
     manifest = signing.export_manifest(project.connection, tmp_path / "m", everything=True)
     (tmp_path / "m" / "files" / manifest.files[0].file).write_bytes(b"evil")
-    with pytest.raises(JobError, match="not the file that the manifest describes"):
+    with pytest.raises(JobError, match="not the file described in the manifest"):
         signing.sign_manifest(tmp_path / "m", world.key)
 
 

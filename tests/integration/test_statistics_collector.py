@@ -292,7 +292,7 @@ def test_who_sends_byte_by_byte_is_given_up_before_the_time_for_a_file_is_over(
     projects.special["/one/user.gz"] = trickle
     site = Site(tmp_path, projects, "one", max_seconds_per_file=600)
     site.round()
-    assert "user.gz comes slower than 10000 bytes a second" in site.state("one").problem
+    assert "user.gz is slower than 10000 bytes per second" in site.state("one").problem
 
 
 def test_who_exports_parts_without_end_is_given_up(tmp_path: Path, projects: Projects):

@@ -193,7 +193,7 @@ def test_a_site_that_has_collected_nothing_says_so(tmp_path: Path):
         master_url="http://s.example.org/",
     )
     client = Client(ctx)
-    assert "come in yet" in client.get("").text
+    assert "come in from any project yet" in client.get("").text
     assert client.get("ranking/user").status_code == 503
     assert client.get("collection").status_code == 200
 

@@ -43,7 +43,7 @@ def test_a_certificate_says_what_was_contributed_and_its_code_shows_that_it_is_o
     for certificate, amount in ((page, "1,000"), (of_app, "400.00")):
         answer = earned.get(check_page(certificate.text))
         assert answer.status_code == 200
-        assert "This project made the certificate. It says:" in text_of(answer)
+        assert "This project issued the certificate. It says:" in text_of(answer)
         assert "Ada" in text_of(answer)
         assert amount in text_of(answer)
 
@@ -61,7 +61,7 @@ def test_a_code_that_was_changed_or_made_up_is_not_ours(earned: World) -> None:
     for each in wrong:
         answer = earned.get(each)
         assert answer.status_code == 404, each
-        assert "did not make this certificate" in text_of(answer)
+        assert "did not issue this certificate" in text_of(answer)
 
 
 def test_other_projects_and_other_signed_texts_of_ours_are_no_certificates(earned: World, make_world) -> None:

@@ -88,7 +88,7 @@ def test_large_and_packed_answers_come_whole(world: World) -> None:
     assert ada.get(f"/{link}").content == b"packed"
     world.write(lambda tx: tx.execute("DELETE FROM upload"))
     assert ada.get(f"/{link}").status_code == 404
-    assert "not kept any more" in text_of(ada.get("/found.php"))
+    assert "no longer stored" in text_of(ada.get("/found.php"))
 
 
 def purge(world: World) -> None:
@@ -125,7 +125,7 @@ def test_tasks_in_the_archive_are_counted_and_listed(world: World) -> None:
         assert len(tree.xpath("//tbody/tr")) == before
         assert len(tree.xpath("//span[@class='badge good']")) == valid
     ada = Visitor(world).log_in("ada")  # the session has ended by then
-    assert "Earlier ones, in the archive" in text_of(ada.get("/found.php"))
+    assert "Earlier tasks, in the archive" in text_of(ada.get("/found.php"))
     canonical = html.fromstring(ada.get("/archived_tasks.php?userid=1&canonical=1").text)
     assert len(canonical.xpath("//tbody/tr")) == valid
 

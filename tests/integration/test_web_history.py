@@ -128,14 +128,14 @@ def test_the_page_of_an_app_draws_its_progress_with_a_table_of_the_same_figures(
     assert all(drawing.get("role") == "img" and drawing.get("aria-label") for drawing in drawings)
     assert "4 jobs done since 15 Jan 2027" in " ".join(tree.text_content().split())
     heads = [" ".join(cell.split()) for cell in tree.xpath("//details//th/text()")]
-    assert heads[0] == "From the day (UTC)"
+    assert heads[0] == "From date (UTC)"
     assert len(heads) == 7
 
 
 def test_the_list_of_apps_shows_how_each_gets_on(earned: World) -> None:
     tree = html.fromstring(earned.get("/apps.php").text)
     (drawing,) = tree.xpath("//figure//svg")
-    assert drawing.get("aria-label").startswith("Jobs done a day, as bars")
+    assert drawing.get("aria-label").startswith("Jobs done per day as a bar chart")
     assert drawing.xpath(".//rect[@class='bar']")
 
 
@@ -149,7 +149,7 @@ def test_hidden_computers_have_no_public_history(earned: World) -> None:
 def test_who_has_nothing_yet_is_told_so(world: World) -> None:
     world.user("ada")
     world.add_app()
-    assert "Nothing was credited yet" in text_of(world.get("/credit_history.php?userid=1"))
+    assert "No credit was granted yet" in text_of(world.get("/credit_history.php?userid=1"))
     assert rows(world, "/credit_history.json?userid=1") == []
     assert world.get("/app_history.json?appid=1").status_code == 404
     assert world.get("/credit_history.php").status_code == 404

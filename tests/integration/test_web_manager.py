@@ -53,7 +53,7 @@ def test_a_name_that_cannot_be_used_is_asked_for_again(world: World) -> None:
     key = new_account(world)
     answer = Visitor(world).send(f"/account_finish.php?auth={key}", user_name="<b>")
     assert answer.status_code == 422
-    assert "Choose another one" in text_of(answer)
+    assert "Choose another name" in text_of(answer)
     assert world.value("SELECT name FROM user_account") == "new"
 
 

@@ -243,7 +243,7 @@ def test_a_mistake_of_the_server_becomes_a_page_and_a_log_line(
     monkeypatch.setattr(users, "list_news", broken)
     answer = world.get("/news.php")
     assert answer.status_code == 500
-    assert "The project's server made a mistake" in text_of(answer)
+    assert "There was an error in the project's server" in text_of(answer)
     assert "disk on fire" not in answer.text
 
 

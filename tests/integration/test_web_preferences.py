@@ -59,7 +59,7 @@ def test_computing_preferences_reach_the_client_and_a_venue_has_its_own(world: W
         ("max_ncpus_pct", "0", "from 1 to 100"),
         ("max_ncpus_pct", "1e999", "not a number"),
         ("work_buf_min_days", "many", "not a number"),
-        ("daily_xfer_limit_mb", "5", "Say in how many days"),
+        ("daily_xfer_limit_mb", "5", "enter the number of days"),
         ("ram_max_used_idle_pct", "10", "should not be less"),
         ("start_hour", "25", "from 0 to 24"),
     ],
@@ -100,8 +100,8 @@ def test_project_preferences_are_stored_and_sent_in_the_families_elements(world:
 @pytest.mark.parametrize(
     ("without", "problem"),
     [
-        (("use_cpu", "use_cuda", "use_ati", "use_intel_gpu"), "nothing to compute on"),
-        (("app_1", "others"), "no app chosen"),
+        (("use_cpu", "use_cuda", "use_ati", "use_intel_gpu"), "no device is selected"),
+        (("app_1", "others"), "no app is selected"),
     ],
 )
 def test_preferences_that_would_stop_all_work_are_refused(
@@ -224,7 +224,7 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     send(bruno, "/team_edit.php?teamid=1", without=("joinable",), name="Sunny")
     send(ada, page)  # leaves
     assert world.value("SELECT team_id FROM user_account WHERE id = 1") is None
-    assert "takes no new members" in text_of(ada.get(page))
+    assert "does not accept new members" in text_of(ada.get(page))
     token = form_of(ada, "/account.php")[1]["form_token"]
     assert ada.post("/team_join.php?teamid=1", form_token=token).status_code == 409
     assert send(ada, "/team_create.php", name="SUNNY").status_code == 422

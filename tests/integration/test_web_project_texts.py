@@ -55,7 +55,7 @@ def test_who_joins_agrees_to_the_terms_of_use(world: World) -> None:
     fields = {"user_name": "Eve", "email_addr": "eve@example.org", "passwd": "long enough"}
     refused = visitor.send("/join.php", **fields)
     assert refused.status_code == 422
-    assert "An account needs your consent." in text_of(refused)
+    assert "You must agree to the terms to create an account." in text_of(refused)
     assert visitor.send("/join.php", **fields, consent="1").status_code == 303
     query = (
         "/create_account.php?email_addr=f@example.org&passwd_hash=" + "a" * 32 + "&user_name=F&consent_flag="

@@ -122,7 +122,7 @@ def test_hidden_computers_stand_in_the_neighbourhood_without_a_name(crowd: World
 
 def test_without_credit_there_is_no_rank(world: World) -> None:
     world.user("ada")
-    assert "Without credit there is no rank yet." in text_of(world.get("/rank.php?userid=1"))
+    assert "There is no rank without credit." in text_of(world.get("/rank.php?userid=1"))
     assert world.get("/rank.php?userid=2").status_code == 404
 
 

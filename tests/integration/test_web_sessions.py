@@ -40,8 +40,8 @@ def test_a_password_given_on_the_page_works_in_the_client_and_the_other_way_roun
     ("field", "value", "problem"),
     [
         ("user_name", "", "The name is empty"),
-        ("user_name", "<b>Eve</b>", "The name holds one of"),
-        ("email_addr", "eve", "does not look like an e-mail address"),
+        ("user_name", "<b>Eve</b>", "The name contains one of"),
+        ("email_addr", "eve", "not a valid e-mail address"),
         ("passwd", "short", "at least 6 characters; yours has 5"),
         ("passwd", "x" * 201, "at most 200 characters"),
     ],
@@ -69,9 +69,9 @@ def test_an_address_that_is_taken_is_refused_unless_the_password_is_right(world:
 def test_a_closed_project_takes_no_accounts(make_world: Callable[..., World]) -> None:
     world = make_world(accounts={"creation": "closed"})
     visitor = Visitor(world)
-    assert "does not take new accounts" in text_of(visitor.get("/join.php"))
+    assert "does not accept new accounts" in text_of(visitor.get("/join.php"))
     assert "join.php" not in visitor.get("/").text
-    assert "does not take new accounts" in text_of(visitor.post("/join.php", **NEW))
+    assert "does not accept new accounts" in text_of(visitor.post("/join.php", **NEW))
     assert world.value("SELECT count(*) FROM user_account") == 0
 
 

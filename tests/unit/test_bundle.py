@@ -408,7 +408,7 @@ def test_a_program_that_needs_another_system_is_not_made_for_windows(
     program.write_text("import fcntl\n")
     assert "windows_x86_64" not in bundle_command(command, requirements, "3.12").platforms
     command = replace(command, platforms=["windows_x86_64"])
-    with pytest.raises(JobError, match="modules that Windows has not"):
+    with pytest.raises(JobError, match="modules that Windows does not have"):
         bundle_command(command, requirements, "3.12")
 
 

@@ -49,7 +49,7 @@ def test_what_was_decided_is_a_log_that_is_compared_when_it_is_played_again(
     assert replay(kept, "--policy", "own") == 1
     found = capsys.readouterr()
     assert "(the log has other instructions)" in found.out
-    assert "other instructions were given" in found.err
+    assert "gave other instructions" in found.err
     first, *others = text.splitlines()
     entry = json.loads(first)
     kept.write_text("\n".join([json.dumps({**entry, "instructions": []}), *others]))

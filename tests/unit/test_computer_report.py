@@ -168,7 +168,7 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     own.write_text(text, encoding="utf-8")
     for option in ("--report", "--log", "--picture", "--keep"):
         assert simulating.main([str(own), option, str(own)]) == 2
-        assert "that is the file that is read" in capsys.readouterr().err
+        assert "is the input file" in capsys.readouterr().err
     assert simulating.main(["--from", str(own), "--anonymise", str(own)]) == 2
     assert own.read_text(encoding="utf-8") == text
     capsys.readouterr()

@@ -11,8 +11,8 @@ from cobblestone.domain.reasons import exit_advice, exit_cause, meaning_of
     ("status", "word"),
     [
         (-131, "larger than allowed"),
-        (-177, "beyond one of its limits"),
-        (-178, "argument that it does not know"),
+        (-177, "exceeded one of its limits"),
+        (-178, "an unknown argument"),
         (-186, "could not be downloaded"),
         (195, "program that the task started"),
         (197, "longer than allowed"),

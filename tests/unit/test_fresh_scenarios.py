@@ -121,8 +121,8 @@ def test_the_command_runs_fresh_scenarios_and_goes_on_from_what_it_has(tmp_path:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--fresh", "1", "--only", "stdev"], "--only chooses of the fixed set"),
-        (["--against", "CS1_WF1_WS1_JC1", "--against", THEIRS], "name one --against, or use --fresh"),
+        (["--fresh", "1", "--only", "stdev"], "--only selects from the fixed set"),
+        (["--against", "CS1_WF1_WS1_JC1", "--against", THEIRS], "give one --against, or use --fresh"),
         (["--fresh", "1", "--against", "CS9"], "is not a policy"),
     ],
 )

@@ -249,7 +249,7 @@ def test_one_host_has_no_lifetime(tmp_path: Path) -> None:
     scenario.write_text('lifetime = "2 d"\n[[project]]\nname = "P"\n')
     result = CliRunner().invoke(build("simulate"), ["simulate", str(scenario)])
     assert result.exit_code != 0
-    assert "lifetime: one host stays" in result.output
+    assert "lifetime: one host does not leave" in result.output
 
 
 def test_advice_is_for_one_project() -> None:
@@ -266,7 +266,7 @@ def test_the_commands_say_what_is_wrong_and_run_in_parts(
     scenario.write_text('duration = "1 d"\n[[project]]\nname = "P"\n[[project.app]]\nflops_estimate = 6e13\n')
     result = CliRunner().invoke(build("advise"), ["advise", str(scenario)])
     assert result.exit_code == 2
-    assert "says nothing of hosts" in result.output
+    assert "has no hosts" in result.output
     wrong = CliRunner().invoke(
         build("advise"), ["advise", str(scenario), "--hosts", "2", "--picture", "a.txt"]
     )

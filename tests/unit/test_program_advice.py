@@ -81,10 +81,10 @@ def test_the_way_is_taken_where_the_program_is_enough(tmp_path: Path):
     assert (program.command, program.files) == ("./job.sh {input} {output}", [script])
     assert "Windows does not" in reason
     (tmp_path / "job.py").write_text("import msgspec\n")
-    with pytest.raises(JobError, match=r"More is needed than the program.*--bundle requirements\.txt"):
+    with pytest.raises(JobError, match=r"The program alone is not enough.*--bundle requirements\.txt"):
         completed(program=tmp_path / "job.py")
     (tmp_path / "job.py").write_text("import typer\n")
-    with pytest.raises(JobError, match=r"More is needed than the program.*--portable --requirements req"):
+    with pytest.raises(JobError, match=r"The program alone is not enough.*--portable --requirements req"):
         completed(program=tmp_path / "job.py")
 
 

@@ -80,7 +80,7 @@ def test_long_decimals_in_reasons_are_cut(text: str, tidy: str) -> None:
         (197, "Exit status 197 (0xc5): The task ran longer than allowed."),
         (
             -1073741819,
-            "Exit status -1073741819 (0xc0000005): The program crashed: it touched memory that is not its own.",
+            "Exit status -1073741819 (0xc0000005): The program crashed: it accessed memory that is not its own.",
         ),
     ],
 )

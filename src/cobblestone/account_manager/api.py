@@ -1,4 +1,4 @@
-"""What programs of the operator ask and do: the JSON API, and figures at ``/metrics``."""
+"""The JSON API for the operator's programs, and metrics at ``/metrics``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 class ManagerApi:
-    """Answers programs of the operator."""
+    """Answers the operator's programs."""
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx
@@ -109,10 +109,10 @@ class ManagerApi:
         return token
 
     async def _unknown(self, request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, "docs/manager.md lists what there is."))
+        return response_for(unknown_path(request.url.path, "docs/manager.md lists the endpoints."))
 
     async def status(self, request: Request) -> schema.ManagerStatus:
-        """Tell how everything is."""
+        """Return the state of everything."""
         ctx, now = self._ctx, self._ctx.clock()
         found = await ctx.store.aread(lambda db: figures(db, now=now))
         return schema.ManagerStatus(
@@ -141,11 +141,11 @@ class ManagerApi:
         )
 
     async def pause(self, request: Request) -> schema.Project:
-        """Send nobody to a project any more."""
+        """Send no more computers to a project."""
         return await self._set_stopped(request, stopped=True)
 
     async def resume(self, request: Request) -> schema.Project:
-        """Send people to a project again."""
+        """Send computers to a project again."""
         return await self._set_stopped(request, stopped=False)
 
     async def _set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
@@ -159,7 +159,7 @@ class ManagerApi:
         return changed
 
     async def days(self, request: Request) -> schema.ProjectDays:
-        """Tell what was counted on the last days."""
+        """Return what was counted on the last days."""
         since = day_of(self._ctx.clock()) + 1 - read_query(request, schema.DaysQuery).days
 
         def read(db: Database) -> schema.ProjectDays:
@@ -187,17 +187,17 @@ class ManagerApi:
         return people.NewsList(news=[_news(each) for each in found])
 
     async def publish(self, request: Request) -> people.News:
-        """Publish a piece of news."""
+        """Publish a news item."""
         new = read_json(await read_bounded(request, SMALL_BODY), people.NewNews)
         title, text, now = new.title.strip(), new.text.strip(), self._ctx.clock()
         if not title or not text or len(text) > operation.MAX_TEXT:
-            message = f"News need a title, and a text of up to {operation.MAX_TEXT} characters."
+            message = f"A news item needs a title and a text of up to {operation.MAX_TEXT} characters."
             raise ApiProblem(422, "bad_body", message)
         number = await self._ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
         return people.News(id=number, title=title, text=text, time=now)
 
     async def withdraw(self, request: Request) -> people.News:
-        """Take a piece of news away; what it was."""
+        """Withdraw a news item; return what it was."""
         number = _number(request, "news")
         return _news(await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number)))
 
@@ -243,19 +243,17 @@ METRICS: Mapping[str, MetricInfo] = {
     **COMMON_METRICS,
     **DATABASE_METRICS,
     "accounts": MetricInfo("gauge", "People."),
-    "computers": MetricInfo("gauge", "Computers: known, and active (called within a day).", "state"),
+    "computers": MetricInfo("gauge", "Computers: known, and active (in contact within a day).", "state"),
     "projects": MetricInfo("gauge", "Projects: usable, unusable, stopped.", "state"),
-    "projects_asked": MetricInfo(
-        "gauge", "Projects that are asked what they granted: answering, failing.", "state"
-    ),
-    "mails_waiting": MetricInfo("gauge", "Mails that are still to be sent."),
-    "project_accounts_waiting": MetricInfo("gauge", "Accounts at projects that are still to be made."),
+    "projects_asked": MetricInfo("gauge", "Projects asked for granted credit: answering, failing.", "state"),
+    "mails_waiting": MetricInfo("gauge", "Mails waiting to be sent."),
+    "project_accounts_waiting": MetricInfo("gauge", "Accounts at projects waiting to be created."),
     "counted_credit": MetricInfo("gauge", "Estimated credit in the ledger."),
 }
 
 
 class ManagerMonitoring(monitoring.Monitoring):
-    """Answers those who watch an account manager."""
+    """Answers monitoring requests about an account manager."""
 
     described = METRICS
 
@@ -265,7 +263,7 @@ class ManagerMonitoring(monitoring.Monitoring):
         self._figures = CachedRead[ManagerFigures](ctx, lambda db: figures(db, now=ctx.clock()))
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values of what only an account manager has."""
+        """Return values that only an account manager has."""
         found = await self._figures.get()
         return {
             "write_backlog": self._ctx.store.backlog(),

@@ -1,4 +1,4 @@
-"""Asks projects what they granted, politely: each one question at a time, with back-off; and books what they answer."""
+"""Asks projects for granted credit: one question at a time per project, with back-off; and books the answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class CreditCollector:
-    """Asks the projects that gave a token."""
+    """Asks the projects that have given a token."""
 
     name = COLLECTOR
 
@@ -53,7 +53,7 @@ class CreditCollector:
         self._client = client
 
     async def step(self) -> int:
-        """Ask the projects that are due; returns how many."""
+        """Ask the projects that are due; return how many."""
         ctx = self._ctx
         if ctx.settings.accounting.policy == "estimate":
             return 0
@@ -95,14 +95,14 @@ class CreditCollector:
         await ctx.store.awrite(lambda tx: _keep(tx, state))
 
     async def _all_of(self, there: ProjectCredit, state: ProjectAccounting) -> int:
-        """Ask everything that there is to ask.  Raises ProjectUnreachable, also where that takes too long."""
+        """Ask a project everything needed.  Raises ProjectUnreachable, also if that takes too long."""
         try:
             async with asyncio.timeout(MAX_SECONDS):
                 await self._enrol(there, state.project_id)
                 return await self._collect(there, state)
         except TimeoutError:
             raise ProjectUnreachable(
-                f"Asked about credit, it was not done after {MAX_SECONDS:g} s; what it said was booked."
+                f"The questions about credit took longer than {MAX_SECONDS:g} s; the answers so far were booked."
             ) from None
 
     async def _enrol(self, there: ProjectCredit, project_id: int) -> None:
@@ -120,7 +120,7 @@ class CreditCollector:
                 log.warning("project_account_is_anothers", project=there.url, accounts=refused)
 
     async def _collect(self, there: ProjectCredit, state: ProjectAccounting) -> int:
-        """Ask in the way of the settings; returns the first day that is not known whole."""
+        """Ask in the configured way; return the first day that is not complete."""
         accounts = await self._ctx.store.aread(lambda db: granted.told_names(db, state.project_id))
         match self._ctx.settings.accounting.policy:
             case "totals":
@@ -146,7 +146,7 @@ class CreditCollector:
             )
 
     async def _sums(self, there: ProjectCredit, state: ProjectAccounting, accounts: Mapping[str, int]) -> int:
-        """Ask for all days that are not known whole, the oldest first; each page is booked at once."""
+        """Ask for all days that are not complete, oldest first; each page is booked at once."""
         today = day_of(self._ctx.clock())
         first = state.next_day if today - FIRST_DAYS <= state.next_day <= today else today - FIRST_DAYS
         known_until = first
@@ -190,7 +190,7 @@ class CreditCollector:
             )
 
     async def _jobs(self, there: ProjectCredit, project_id: int, accounts: Mapping[str, int]) -> None:
-        """Ask about jobs of all accounts together; what an account is pending follows from all of its jobs."""
+        """Ask about jobs of all accounts together; an account's pending credit follows from all of its jobs."""
         listed = await self._ctx.store.aread(lambda db: granted.open_jobs(db, project_id))
         asked = [(name, job) for name, number in accounts.items() for job in listed.get(number, {})]
         found: dict[int, list[JobAnswer]] = {}
@@ -221,12 +221,12 @@ class CreditCollector:
 
 
 def _keep(tx: Transaction, state: ProjectAccounting) -> None:
-    """Store how asking went, unless the operator has changed the token meanwhile."""
+    """Store the outcome, unless the operator has changed the token meanwhile."""
     if granted.project_accounting(tx, state.project_id).token == state.token:
         granted.put_project_accounting(tx, state)
 
 
 def batched(items: Iterable[T]) -> list[list[T]]:
-    """Divide into parts that fit into a question."""
+    """Split into parts that fit into a question."""
     found = list(items)
     return [found[place : place + MAX_BATCH] for place in range(0, len(found), MAX_BATCH)]

@@ -1,4 +1,4 @@
-"""One contact of a computer: what it reports is counted, projects are chosen for it, and it is told.
+"""One contact of a computer: its report is counted, projects are chosen for it, and the reply is made.
 
 All of it is one transaction; the rules are those of `cobblestone.policy.account_manager`.
 """
@@ -68,12 +68,12 @@ TELLS_SUMS_FROM = 80_000
 
 
 class ContactRefused(CobblestoneError):
-    """A computer is not looked after; the text is for its owner."""
+    """A computer is not accepted; the text is for its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contact:
-    """Who calls, from where, when."""
+    """Sender, address and time of a contact."""
 
     account: ManagerAccount
     request: ReceivedRequest
@@ -84,7 +84,7 @@ class Contact:
 def answer_contact(
     tx: Transaction, ctx: ManagerContext, contact: Contact, rng: random.Random
 ) -> ManagerReply:
-    """Carry out one contact; the answer is for the client.
+    """Carry out one contact; return the answer for the client.
 
     Raises:
         ContactRefused: the account has too many computers.
@@ -131,7 +131,7 @@ def answer_contact(
 
 
 def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
-    """Return what a computer says of itself; of several GPUs the kind that is fastest together."""
+    """Return a computer's description of itself; of several GPUs the kind that is fastest in total."""
     info = request.host
     gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
     return ComputerFacts(
@@ -152,7 +152,7 @@ def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
 
 
 def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost:
-    """Return the computer: by what we gave it to keep, else by the client's own id, else a new one."""
+    """Return the computer: by the value that we gave it, else by the client's own id, else a new one."""
     facts = host_facts(contact.request, contact.address_block)
     account_id, opaque = contact.account.id, contact.request.opaque
     number = opaque.get("host_id", "")
@@ -177,7 +177,7 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost
 
 
 def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, ReportedProject]:
-    """Return what is reported of projects that we know, whatever the spelling of their addresses; the first of several."""
+    """Return the reports about known projects, regardless of the spelling of their addresses; the first of several."""
     found: dict[int, ReportedProject] = {}
     for reported in request.projects:
         try:
@@ -190,7 +190,7 @@ def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, 
 
 
 def _known_jobs(ctx: ManagerContext, request: ReceivedRequest) -> list[tuple[int, str]]:
-    """Return the jobs that a client listed, of projects that are asked what they granted."""
+    """Return the jobs listed by a client, of projects that are asked for granted credit."""
     found: list[tuple[int, str]] = []
     for url, name in request.jobs:
         try:
@@ -238,7 +238,7 @@ def _count(
 
 
 def _credited(tx: Transaction, contact: Contact, counted: ContactAccounting) -> dict[int, ProjectAccount]:
-    """Add what is counted to the person's sums; return the accounts at projects as they are then."""
+    """Add what is counted to the person's sums; return the accounts at projects after that."""
     at_projects = accounts.project_accounts(tx, contact.account.id)
     changed = [
         accounts.with_credit(
@@ -259,7 +259,7 @@ def _records(
     reported: Mapping[int, ReportedProject],
     expected: Mapping[int, float],
 ) -> dict[int, HostProject]:
-    """Return what is to be kept of the computer at each project."""
+    """Return the records of the computer at each project."""
     return {
         id_: HostProject(
             project_id=id_,
@@ -309,16 +309,16 @@ def _candidates(
 
 
 def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason | None:
-    """Say why nobody, or not this person, can be sent to a project now."""
+    """Return why no one, or not this person, can be sent to a project now."""
     if project.stopped:
-        return reason("stopped", "The operator of this account manager has stopped it.")
+        return reason("stopped", "The operator of this account manager has disabled this project.")
     if project.problem:
         return reason("problem", "It cannot be used at the moment: {problem}", problem=project.problem)
     if project.shared_key or (account is not None and account.weak_key):
         return None
     if account is not None and account.problem:
         return reason("no_account", "You have no account there yet: {problem}", problem=account.problem)
-    return reason("account_soon", "Your account there is being made.")
+    return reason("account_soon", "Your account there is being created.")
 
 
 def _computer(
@@ -354,7 +354,7 @@ def _select(
 
 
 def _rates(request: ReceivedRequest) -> dict[str, float]:
-    """Return estimated credit a second, by device."""
+    """Return estimated credit per second, by device."""
     rates = {"CPU": min(request.host.p_ncpus, MAX_CPUS) * request.host.p_fpops * CREDIT_PER_FLOP}
     for each in request.coprocs:
         rates[each.type] = min(each.count, MAX_GPUS) * each.peak_flops * CREDIT_PER_FLOP
@@ -437,7 +437,7 @@ def _orders(
 def _with_sums(
     order: ManagedAccount, account: ProjectAccount, record: HostProject | None, now: float
 ) -> ManagedAccount:
-    """Add what the person has there, and the totals that a client which attaches anew goes on from."""
+    """Add the person's totals there, from which a newly attached client continues."""
     totals = record.record.reported if record else Amounts()
     return replace(
         order,
@@ -479,7 +479,7 @@ def _reply(
 
 @lru_cache(maxsize=4096)
 def _preferences(preset: str, venues: tuple[tuple[str, str], ...], changed: int, source: str) -> str:
-    """Return the preferences of a preset, and of others for single venues, as clients have them."""
+    """Return the preferences of a preset, and of others for single venues, in the form for clients."""
     return write_global_preferences(
         {"source_project": source, "mod_time": float(changed), **PRESETS[preset]},
         venues={venue: PRESETS[own] for venue, own in venues},

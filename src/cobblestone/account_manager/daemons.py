@@ -1,4 +1,4 @@
-"""What an account manager does by itself: looks at projects, makes accounts there, stores balances, adds up days."""
+"""Daemons of an account manager: check projects, create accounts there, store balances, add up days."""
 
 from __future__ import annotations
 
@@ -49,15 +49,16 @@ FOR_THE_PERSON = frozenset(
 )
 """Refusals that no second attempt changes."""
 PASSWORD_CHANGED = N_(
-    "The account there has a password of your own: say there what statistics sites may show."
+    "You set the password of that account yourself, so choose there what statistics sites may show."
 )
 TAKES_NOTHING = N_(
-    "Cannot be told from here what statistics sites may show: log in there, by a link in a mail."
+    "What statistics sites may show cannot be set from here. Log in at the project with a link sent "
+    "by mail and set it there."
 )
 
 
 class ProjectChecker:
-    """Looks at what projects say of themselves; one that does not answer is left alone for longer and longer."""
+    """Reads projects' descriptions of themselves; one that does not answer is retried less and less often."""
 
     name = CHECKER
 
@@ -67,7 +68,7 @@ class ProjectChecker:
         self._mails = AccountMails(ctx, ctx.settings.manager.name)
 
     async def step(self) -> int:
-        """Look at the projects that are due; returns how many."""
+        """Check the projects that are due; return how many."""
         ctx = self._ctx
         known = await ctx.store.aread(projects.all_projects)
         due = [each for each in known if each.next_check <= ctx.clock() and not each.stopped]
@@ -77,7 +78,7 @@ class ProjectChecker:
         return len(due)
 
     def _keep(self, tx: Transaction, checked: ManagedProject) -> None:
-        """Store what was seen; operators get a mail about a project that has been of no use several times in turn."""
+        """Store the result; operators get a mail about a project that has failed several times in a row."""
         projects.put_project(tx, checked)
         if checked.failures == FAILURES_OF_MAIL:
             for operator in accounts.operators(tx):
@@ -107,11 +108,11 @@ class ProjectChecker:
 
 
 def _failed(project: ManagedProject) -> Callable[[], tuple[str, str]]:
-    """Return what writes subject and text of a mail about a project, in the language of who gets it."""
+    """Return a function that writes subject and text of a mail about a project, in the recipient's language."""
     values = {"project": project.name or project.url, "problem": project.problem}
     return lambda: (
         _("%(project)s cannot be used") % values,
-        _("Computers are not sent to %(project)s until it answers well again: %(problem)s") % values,
+        _("Computers are not sent to %(project)s until it works again: %(problem)s") % values,
     )
 
 
@@ -119,14 +120,14 @@ def _objection(config: ProjectConfig) -> str:
     if config.account_manager:
         return "It is an account manager, not a project."
     if config.sched_stopped:
-        return "It gives out no work: its scheduler is stopped."
+        return "It sends no work: its scheduler is stopped."
     if not config.platforms:
         return "It has no versions of any app."
     return ""
 
 
 class AccountMaker:
-    """Makes accounts at projects, through the projects' own RPCs."""
+    """Creates accounts at projects, through the projects' own RPCs."""
 
     name = MAKER
 
@@ -135,7 +136,7 @@ class AccountMaker:
         self._client = client
 
     async def step(self) -> int:
-        """Make those that are wanted now; returns how many were tried."""
+        """Create those that are due; return how many were tried."""
         ctx = self._ctx
         now = ctx.clock()
         confirmed = ctx.settings.accounts.confirmed_email == "required"
@@ -166,7 +167,7 @@ class AccountMaker:
             )
 
     async def _tell(self, project: ManagedProject, account: ManagerAccount, key: str) -> tuple[str, bool]:
-        """Return what a project did not take of what it was told, and whether it took the rest."""
+        """Return what a project did not accept, and whether it accepted the rest."""
         try:
             return await tell_of_account(self._client, project.url, key, account), True
         except (NoSuchPage, WebRpcRefused):
@@ -178,12 +179,12 @@ def _refusal(error: CobblestoneError, wanted: WantedAccount) -> str:
         return PASSWORD_CHANGED
     if isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON:
         said = ERROR_MESSAGES[WebRpcError(error.number)]
-        return f"{said}. Make an account there yourself, and give its weak key here."
+        return f"{said}. Create an account there yourself, and give its weak key here."
     return str(error)
 
 
 class ProjectFollower:
-    """Reads the projects again when they changed, by whomever: each process for itself."""
+    """Reads the projects again after any change: each process for itself."""
 
     name = "project_list"
 
@@ -197,7 +198,7 @@ class ProjectFollower:
 
 
 class BalanceKeeper:
-    """Shares how much was done for projects, and forgets what is expected of computers that have gone."""
+    """Shares the balances of projects, and forgets what is expected of computers that have gone."""
 
     name = "balances"
 
@@ -206,7 +207,7 @@ class BalanceKeeper:
         self._looked = float("-inf")
 
     async def step(self) -> int:
-        """Share what was booked."""
+        """Share the booked changes."""
         ctx = self._ctx
         if ctx.clock() - self._looked >= DAY:
             self._looked = ctx.clock()
@@ -222,7 +223,7 @@ class BalanceKeeper:
 
 
 class DayKeeper:
-    """Adds up the ledger by day: yesterday and today again and again, earlier days once."""
+    """Adds up the ledger by day: yesterday and today repeatedly, earlier days once."""
 
     name = DAYS
 

@@ -1,4 +1,4 @@
-"""What an account manager knows: people, projects, computers."""
+"""The data model of an account manager: people, projects, computers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Preset = Literal["standard", "low_power", "maximum"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountChoices:
-    """What somebody chose."""
+    """The choices of an account."""
 
     mode: Mode = "science"  #: by what shall be supported; or classic: each project by hand
     preset: Preset = "standard"
@@ -35,7 +35,7 @@ class AccountChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerAccount:
-    """Somebody's account."""
+    """An account."""
 
     id: int
     email_addr: str
@@ -52,14 +52,14 @@ class ManagerAccount:
 
     @property
     def cross_project_id(self) -> str:
-        """What makes the accounts at projects one person to statistics sites; each project mixes it with the address."""
+        """Return the id that joins the accounts at projects for statistics sites; each project combines it with the address."""
         return hashlib.blake2b(
             b"cross-project id", key=self.project_secret.encode(), digest_size=16
         ).hexdigest()
 
     @property
     def erased(self) -> bool:
-        """An account that was deleted has no row at all."""
+        """Return False: a deleted account has no row."""
         return False
 
 
@@ -74,7 +74,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedProject:
-    """A project that computers may be sent to."""
+    """A project that computers can be sent to."""
 
     id: int
     url: str
@@ -99,7 +99,7 @@ class ManagedProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectAccount:
-    """Somebody's account at a project."""
+    """An account at a project."""
 
     project_id: int
     weak_key: str = ""
@@ -113,7 +113,7 @@ class ProjectAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputerFacts:
-    """What a computer says of itself."""
+    """A computer's description of itself."""
 
     host_cpid: str = ""
     domain_name: str = ""
@@ -132,7 +132,7 @@ class ComputerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectWhy:
-    """Why a project was or was not chosen for a computer, as it is stored."""
+    """The stored reason why a project was or was not chosen for a computer."""
 
     project_id: int
     chosen: bool

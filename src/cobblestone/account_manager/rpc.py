@@ -1,4 +1,4 @@
-"""The endpoint that clients call: ``rpc.php``; and what tells them that this is an account manager."""
+"""The endpoint for clients, ``rpc.php``, and the page that identifies this as an account manager."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Refused(Exception):
 
 
 class ManagerRpc:
-    """Answers clients, as a bare ASGI application: it is the busy endpoint."""
+    """Answers clients, as a plain ASGI application, because it is the busy endpoint."""
 
     def __init__(self, ctx: ManagerContext, passwords: Passwords) -> None:
         self._ctx = ctx
@@ -53,7 +53,7 @@ class ManagerRpc:
         self._rng = random.Random()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one contact; what goes wrong is an answer too, with status 200, as clients want it."""
+        """Answer one contact; errors are answers too, with status 200, as clients expect."""
         try:
             request = parse_manager_request(await read_all(scope, receive, MAX_REQUEST))
             reply = await self._answer(request, limit_key(client_address(scope)))
@@ -91,7 +91,7 @@ class ManagerRpc:
         return reply
 
     async def _by_password(self, request: ReceivedRequest, address: str) -> ManagerAccount:
-        """Return the account of a name and a password.  Raises _Refused."""
+        """Return the account for a name and a password.  Raises _Refused."""
         ctx, email, now = self._ctx, request.name.lower(), self._ctx.clock()
         _check_wait(ctx.limits.try_password(address, email, now=now))
         found = await ctx.store.aread(lambda db: accounts.account_by_email(db, email))
@@ -104,7 +104,7 @@ class ManagerRpc:
         return found[0]
 
     async def project_config(self, request: Request) -> Response:
-        """Tell a client that asks at this address what it is."""
+        """Tell a client at this address that it is an account manager."""
         settings = self._ctx.settings
         config = ProjectConfig(
             name=settings.manager.name,
@@ -118,7 +118,7 @@ class ManagerRpc:
 
 
 def _locks(known: ManagerAccount | None, key: str) -> Locks:
-    """Return what a contact will change, as far as that can be seen before: a weak key begins with the account's number."""
+    """Return the keys to lock for a contact, as far as known in advance: a weak key starts with the account's number."""
     number = key.partition("_")[0]
     return {ACCOUNTS: (known.id if known else int(number) if WEAK_KEY.fullmatch(key) else 0,)}
 
@@ -131,5 +131,5 @@ def _check_wait(seconds: float) -> None:
 
 
 def _block(address: str) -> str:
-    """Return the part of an address that neighbours have in common: the first three bytes, or the network of IPv6."""
+    """Return the part of an address shared by neighbours: the first three bytes, or the network of IPv6."""
     return address.rpartition(".")[0] if address.count(".") == 3 else address

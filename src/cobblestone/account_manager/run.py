@@ -44,7 +44,7 @@ from cobblestone.store.maintenance.upgrade import check_revision
 
 
 def create_app(ctx: ManagerContext) -> Starlette:
-    """Compose the application, below the path of its address."""
+    """Create the application, below the path of its address."""
     members, site = Members(ctx), ManagerSite(ctx)
     rpc = ManagerRpc(ctx, members.passwords)
     routes: list[BaseRoute] = [
@@ -137,7 +137,7 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
-    """Check that an account manager can be run by this program, beside the one that runs.  Raises ConfigError or StoreError.
+    """Check that this program can run an account manager, beside the running one.  Raises ConfigError or StoreError.
 
     ``replaces``: id of the process whose place the new one takes.
     """
@@ -154,7 +154,7 @@ def serve(
     port: int | None = None,
     ready: Callable[[ManagerContext], None] | None = None,
 ) -> None:
-    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
+    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP restarts it without losing a connection.
 
     Raises:
         ConfigError: settings, folder or port are wrong.
@@ -171,7 +171,7 @@ def serve(
 async def _serve(
     ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
 ) -> bool:
-    """Serve until the end; return whether to begin anew."""
+    """Serve until the end; return whether to restart."""
     folder = str(ctx.folder.root)
     started = announcing(ctx, ready, "manager_running", folder=folder)
     app = create_app(ctx)

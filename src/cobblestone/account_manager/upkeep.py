@@ -1,4 +1,4 @@
-"""Care of an account manager: backups, the move to PostgreSQL, and ``cobblestone manager doctor``."""
+"""Maintenance of an account manager: backups, the move to PostgreSQL, and ``cobblestone manager doctor``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_backup(
     keys: KeysInBackup = KeysInBackup.ALL,
     report: Report = ignore_report,
 ) -> BackupManifest:
-    """Write a backup of an account manager, running or not, and check the copy.
+    """Write a backup of an account manager, running or stopped, and verify the copy.
 
     Raises:
         ConfigError: it is none, or the target exists.
@@ -73,7 +73,7 @@ def make_backup(
 def restore_backup(
     source: Path, target: Path, *, database: str = "", report: Report = ignore_report
 ) -> BackupManifest:
-    """Make an account manager's folder from a backup, once all of it is found sound.
+    """Restore an account manager's folder from a backup, after verifying all of it.
 
     ``database``: address of an empty PostgreSQL database for one that was on PostgreSQL; without it, the one that the settings in
     the backup name must be empty.
@@ -96,12 +96,12 @@ def restore_backup(
 
 
 def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Check a backup without restoring it.  Raises ConfigError: it is none; StoreError: it is damaged."""
+    """Check a backup without restoring it.  Raises ConfigError if it is not a backup, StoreError if it is damaged."""
     return backup.verify_backup(source, KIND, report=report)
 
 
 def move_manager(root: Path, address: str, *, progress: Progress) -> Moved:
-    """Move a stopped account manager; see `move_service`, also for what is raised."""
+    """Move a stopped account manager; see `move_service`, also for errors."""
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     manager = Movable(
@@ -117,7 +117,7 @@ def move_manager(root: Path, address: str, *, progress: Progress) -> Moved:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An account manager that is looked at, running or not."""
+    """An account manager under examination, running or stopped."""
 
     folder: ManagerFolder
     store: Store
@@ -159,7 +159,7 @@ def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
             yield Finding("unreadable_key", "signing key", None, str(error))
             return
         if not same_key(encode_public_key(private.public_key()), public):
-            text = "the private key in the folder is not that of the public key, which clients keep"
+            text = "the private key in the folder does not match the public key, which clients keep"
             yield Finding("other_key", "signing key", None, text)
 
 
@@ -170,7 +170,7 @@ def _signatures(opened: Opened, db: Database) -> Iterator[Finding]:
         return
     for project in projects.all_projects(db):
         if not verify_bytes(public, project.url.encode(), project.url_signature):
-            text = f"the signature of {project.url} is not by this account manager's key: clients refuse it"
+            text = f"the signature of {project.url} was not made with this account manager's key: clients reject it"
             yield Finding("bad_signature", "project", project.id, text)
 
 
@@ -187,7 +187,9 @@ def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
         yield Finding("wrong_schema", "database", None, str(error))
         return
     for step in (*plan.steps, *plan.waiting):
-        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+        yield Finding(
+            "step_waits", "database", None, f"the step to schema {step.revision} has not been taken yet"
+        )
 
 
 def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
@@ -204,38 +206,38 @@ CHECKS: Mapping[str, Check] = {
     for each in (
         Check(
             name="days",
-            promise="The sums of days are those of the ledger.",
+            promise="The daily sums agree with the ledger.",
             find=_only_rows(figures.days_follow),
             repair=_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
-            repair_text="Makes the sums of these days again from the entries.",
-            advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
+            repair_text="Recomputes the sums of these days from the entries.",
+            advice="Sums that become wrong again are a bug in cobblestone: report it, with the days.",
         ),
         Check(
             name="totals",
-            promise="What a person has at a project is what the ledger holds.",
+            promise="People's totals at projects agree with the ledger.",
             find=_only_rows(figures.totals_follow),
             repair=_write(figures.settle_totals),
-            repair_text="Sets the totals to what the ledger holds.",
-            advice="Report it as a bug of cobblestone, with the rows.",
+            repair_text="Sets the totals from the ledger.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="rows",
-            promise="No row names one that is not there.",
+            promise="No row refers to a missing one.",
             find=_only_rows(figures.orphans),
-            advice="Report it as a bug of cobblestone, with the rows.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="people",
-            promise="Weak keys lead to their accounts, and somebody is the operator.",
+            promise="Weak keys match their accounts, and there is an operator.",
             find=_only_rows(figures.wrong_people),
-            advice="Restore a backup, or report it as a bug of cobblestone.",
+            advice="Restore a backup, or report it as a bug in cobblestone.",
         ),
         Check(
             name="keys",
-            promise="Secrets are there, fit together, and are for their owner alone.",
+            promise="Secrets exist, match each other, and can only be read by their owner.",
             find=_keys,
             repair=lambda opened: keep_from_others(_secrets(opened.folder)),
-            repair_text="Takes the permission to read secrets from others.",
+            repair_text="Removes the permission of others to read secrets.",
             advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
         ),
         Check(
@@ -248,20 +250,21 @@ CHECKS: Mapping[str, Check] = {
             name="projects",
             promise="Computers can be sent to every project.",
             find=_projects,
-            advice="The project says why; stop it with cobblestone manager edit DIR PROJECT --stop if it does not come back.",
+            advice="See the project's page for the reason; stop it with cobblestone manager edit DIR "
+            "PROJECT --stop if it does not come back.",
             only_warns=True,
         ),
         Check(
             name="schema",
             promise="The database has the schema of this program.",
             find=_schema,
-            advice="cobblestone manager upgrade says what it waits for.",
+            advice="cobblestone manager upgrade shows what it waits for.",
         ),
         Check(
             name="disk",
-            promise="There is room on the disk.",
+            promise="There is enough space on the disk.",
             find=_disk,
-            advice="Make room: nothing can be counted on a full disk.",
+            advice="Free some space: nothing can be counted on a full disk.",
             only_warns=True,
         ),
     )

@@ -1,4 +1,4 @@
-"""The vocabulary of the JSON API: what goes in and comes out, once, for the server, the Python package and OpenAPI.
+"""The vocabulary of the JSON API: requests and replies, defined once for the server, the Python package and OpenAPI.
 
 Only structs and their bounds, and the endpoints that take and return them.  A request
 (:class:`~cobblestone.api_schema.values.Body`, :class:`~cobblestone.api_schema.values.Query`) refuses members that it does

@@ -1,4 +1,4 @@
-"""What programs of an account manager's operator ask it, and what an account manager asks a project."""
+"""Requests of an account manager's operator to its API, and of an account manager to a project."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Daemon(Reply, frozen=True):
 
 
 class Collecting(Reply, frozen=True):
-    """How a project is asked what it granted."""
+    """How a project is asked for granted credit."""
 
     vouched: bool
     asked_time: float  #: Unix seconds; 0: never
@@ -31,7 +31,7 @@ class Collecting(Reply, frozen=True):
 
 
 class ManagerStatus(Reply, frozen=True):
-    """How an account manager is."""
+    """The state of an account manager."""
 
     name: str
     version: str
@@ -49,7 +49,7 @@ class ManagerStatus(Reply, frozen=True):
 
 
 class Project(Reply, frozen=True):
-    """A project, and why no computer is sent there."""
+    """A project, and why no computer is sent to it."""
 
     id: int
     url: str
@@ -72,13 +72,13 @@ class ProjectList(Reply, frozen=True):
 
 
 class DaysQuery(Query, frozen=True):
-    """Which days."""
+    """A range of days."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=MAX_DAYS)] = 30  #: with today
 
 
 class ProjectDay(Reply, frozen=True):
-    """What was counted for a project on a day."""
+    """What was counted for a project on one day."""
 
     project: int
     day: int  #: days since 1970, UTC
@@ -90,7 +90,7 @@ class ProjectDay(Reply, frozen=True):
 
 
 class ProjectDays(Reply, frozen=True):
-    """The days on which something was counted, by project and in order."""
+    """The days on which something was counted, by project and date."""
 
     days: list[ProjectDay]
 
@@ -103,13 +103,13 @@ Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class EnrolledKeys(Body, frozen=True):
-    """Weak keys of the accounts that an account manager looks after."""
+    """Weak keys of accounts that an account manager handles."""
 
     keys: Annotated[list[Key], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class EnrolledAccounts(Reply, frozen=True):
-    """The names under which their credit is told, in the order of the keys; empty: there is no such account."""
+    """The names under which their credit is reported, in the order of the keys; empty: no such account."""
 
     accounts: list[Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")]]
 
@@ -128,7 +128,7 @@ class JobQuestions(Body, frozen=True):
 
 
 class JobGrant(Reply, frozen=True):
-    """What became of a job."""
+    """What was granted for a job."""
 
     state: CountedJobState
     credit: float  #: granted; while it is not decided: what its estimated operations are worth
@@ -154,13 +154,13 @@ class TotalQuestions(Body, frozen=True):
 
 
 class Totals(Reply, frozen=True):
-    """Credit in the order of the questions; null: not an account that is told, or not a computer of it."""
+    """Credit in the order of the questions; null: the account is not reported, or the computer is not its own."""
 
     totals: list[float | None]
 
 
 class SumsQuery(Query, frozen=True):
-    """A day, and where to go on."""
+    """A day, and where to continue."""
 
     day: Day  #: since 1970, UTC
     after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = (
@@ -169,7 +169,7 @@ class SumsQuery(Query, frozen=True):
 
 
 class AccountSums(Reply, frozen=True, array_like=True):
-    """An account's day."""
+    """An account's sums for a day."""
 
     account: str
     final: float  #: granted for good on that day

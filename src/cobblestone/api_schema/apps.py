@@ -19,7 +19,7 @@ class StoredFile(Reply, frozen=True):
 
 
 class PutQuery(Query, frozen=True):
-    """How the file shall be called."""
+    """The name of the file."""
 
     name: Line = ""  #: empty: jf_<sha256>; else a readable name is made of it and the hash
 
@@ -31,7 +31,7 @@ class FileQuery(Body, frozen=True):
 
 
 class FileQueryReply(Reply, frozen=True):
-    """Which of the files are there.  Those stay for the grace period."""
+    """Which of the files exist.  They are kept for the grace period."""
 
     present: list[StoredFile]
     missing: list[str]
@@ -54,7 +54,7 @@ MaxJobs = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class LimitsBody(Body, frozen=True):
-    """Estimates and hard limits of a job; what is left out stays at its default."""
+    """Estimates and hard limits of a job; omitted ones keep their default."""
 
     rsc_fpops_est: Positive | None = None
     rsc_fpops_bound: Positive | None = None
@@ -65,7 +65,7 @@ class LimitsBody(Body, frozen=True):
 
 
 class RulesBody(Body, frozen=True):
-    """How many results of a job are made, needed and allowed; what is left out follows from ``min_quorum``."""
+    """How many results of a job are created, needed and allowed; omitted ones follow from ``min_quorum``."""
 
     min_quorum: Few = 1
     target_nresults: Few | None = None
@@ -103,7 +103,7 @@ class InputSlotBody(Body, frozen=True):
 
 
 class VersionFileBody(Body, frozen=True):
-    """A file of an app version; it must be stored already."""
+    """A file of an app version; it must already be stored."""
 
     file: FileName  #: physical name
     open_name: FileName
@@ -114,7 +114,7 @@ class VersionFileBody(Body, frozen=True):
 
 
 class DispatchBody(Body, frozen=True, kw_only=True):
-    """Who gets the jobs of an app, and how many; what is left out stays.  0: no rule of its own."""
+    """Who gets the jobs of an app, and how many; omitted members keep their value.  0: no rule of its own."""
 
     min_version: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = (
         None  #: version numbers below are not used
@@ -138,7 +138,7 @@ class DispatchBody(Body, frozen=True, kw_only=True):
 
 
 class CreditBody(Body, frozen=True, kw_only=True):
-    """How an app's results are credited; what is left out stays."""
+    """How an app's results are credited; omitted members keep their value."""
 
     system: Annotated[str, msgspec.Meta(max_length=60)] | None = None  #: see /credit/systems
     per_job: Amount | None = None  #: system "fixed": of a job that names no amount
@@ -151,7 +151,7 @@ class CreditBody(Body, frozen=True, kw_only=True):
 
 
 class AppChanges(Body, frozen=True):
-    """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
+    """Changes to an app; omitted members keep their value.  Existing jobs keep theirs."""
 
     title: Line | None = None
     deprecated: bool | None = None
@@ -196,7 +196,7 @@ class NewVersion(Body, frozen=True, kw_only=True):
 
 
 class VersionChanges(Body, frozen=True):
-    """What shall be different."""
+    """Changes to an app version."""
 
     deprecated: bool
 
@@ -208,7 +208,7 @@ class VersionQuery(Query, frozen=True):
 
 
 class NewApp(Body, frozen=True, kw_only=True):
-    """An app, if wanted with its first version."""
+    """A new app, optionally with its first version."""
 
     name: AppName
     title: Line = ""
@@ -243,7 +243,7 @@ class Limits(Reply, frozen=True):
 
 
 class Rules(Reply, frozen=True):
-    """How many results of a job are made, needed and allowed."""
+    """How many results of a job are created, needed and allowed."""
 
     min_quorum: int
     target_nresults: int
@@ -305,7 +305,7 @@ class Version(Reply, frozen=True):
 
     @property
     def number(self) -> str:
-        """The number as the family shows it, e.g. ``1.02``."""
+        """Return the number as BOINC shows it, e.g. ``1.02``."""
         return f"{self.version_num / 100:.2f}"
 
 
@@ -362,7 +362,7 @@ class App(Reply, frozen=True):
 
 
 class DeadlineProposal(Reply, frozen=True, kw_only=True):
-    """How much time the jobs of an app should get, by what its good results took; seconds."""
+    """A deadline for the jobs of an app, based on how long its good results took; seconds."""
 
     app: str
     n: int  #: results that it follows from, the newest ones

@@ -19,7 +19,7 @@ Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 
 
 class InputBody(Body, frozen=True, kw_only=True):
-    """An input file of a job; it must be stored already."""
+    """An input file of a job; it must already be stored."""
 
     file: FileName  #: physical name
     name: Annotated[str, msgspec.Meta(max_length=60)] = ""
@@ -28,7 +28,7 @@ class InputBody(Body, frozen=True, kw_only=True):
 
 
 class TargetBody(Body, frozen=True):
-    """Who alone shall get a job: a computer, the computers of a user, or those of a team's members."""
+    """Restricts a job to a computer, the computers of a user, or those of a team's members."""
 
     host: TargetId | None = None
     user: TargetId | None = None
@@ -71,7 +71,7 @@ class NewBatch(Body, frozen=True, kw_only=True):
 
 
 class MoreJobs(Body, frozen=True, kw_only=True):
-    """Further jobs of an open batch."""
+    """More jobs for an open batch."""
 
     first: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
     #: how many the batch has already: makes repeats harmless
@@ -81,7 +81,7 @@ class MoreJobs(Body, frozen=True, kw_only=True):
 
 
 class JobNames(Body, frozen=True, kw_only=True):
-    """Jobs of a batch, by the names of their workunits."""
+    """Jobs of a batch, by workunit name."""
 
     workunits: Annotated[
         list[Annotated[str, msgspec.Meta(min_length=1, max_length=200)]],
@@ -105,7 +105,7 @@ class ResultsQuery(Query, frozen=True):
 
 
 class BatchStatus(Reply, frozen=True):
-    """How far a batch is.
+    """The progress of a batch.
 
     Attributes:
         id: Number of the batch.
@@ -137,12 +137,12 @@ class BatchStatus(Reply, frozen=True):
 
     @property
     def fraction_done(self) -> float:
-        """Finished jobs, as a part of all; 1 for an empty batch."""
+        """Return the finished jobs as a part of all; 1 for an empty batch."""
         return (self.n_success + self.n_error) / self.njobs if self.njobs else 1.0
 
 
 class BatchList(Reply, frozen=True):
-    """Batches, the newest first."""
+    """Batches, newest first."""
 
     batches: list[BatchStatus]
 
@@ -200,7 +200,7 @@ class ResultsPage(Reply, frozen=True):
 
 
 class WorkunitsQuery(PageQuery, frozen=True):
-    """Which workunits; app and status are sought among the newest 20,000 before the place."""
+    """Which workunits; filters by app and status search the newest 20,000 before the place."""
 
     app: AppName | None = None
     batch: Id | None = None
@@ -221,7 +221,7 @@ class Workunit(Reply, frozen=True):
 
 
 class WorkunitList(Reply, frozen=True):
-    """Workunits, the newest first."""
+    """Workunits, newest first."""
 
     workunits: list[Workunit]
 
@@ -252,7 +252,7 @@ class WorkunitDetails(Workunit, frozen=True):
 
 
 class WorkunitChanges(Body, frozen=True):
-    """What is to be changed for results that are not sent yet; what is left out stays."""
+    """Changes to a workunit, for results not sent yet; omitted members keep their value."""
 
     priority: Priority | None = None
     limits: LimitsBody = LimitsBody()
@@ -279,7 +279,7 @@ class NewBrowser(Body, frozen=True, kw_only=True):
 
 
 class BrowserToken(Reply, frozen=True):
-    """What a browser keeps."""
+    """The credentials that a browser keeps."""
 
     token: str  #: shown once
     computer: int  #: its number among the computers of the project
@@ -305,7 +305,7 @@ class BrowserFile(Reply, frozen=True):
 
 
 class BrowserOutput(Reply, frozen=True):
-    """A file that a job shall write."""
+    """A file that a job must write."""
 
     open_name: str
     max_nbytes: int
@@ -315,7 +315,7 @@ class BrowserOutput(Reply, frozen=True):
 
 
 class BrowserJob(Reply, frozen=True, kw_only=True):
-    """A job, with all that is needed to compute it."""
+    """A job, with everything needed to compute it."""
 
     name: str
     workunit: str  #: seed of the random numbers
@@ -335,7 +335,7 @@ class BrowserJob(Reply, frozen=True, kw_only=True):
 
 
 class BrowserJobs(Reply, frozen=True):
-    """New jobs, and what else there is to know."""
+    """New jobs and further information."""
 
     jobs: list[BrowserJob]
     drop: list[str]  #: jobs that nobody needs any more
@@ -344,7 +344,7 @@ class BrowserJobs(Reply, frozen=True):
 
 
 class BrowserReport(Body, frozen=True, kw_only=True):
-    """How a job ended; its outputs are uploaded before."""
+    """How a job ended; its outputs are uploaded first."""
 
     name: JobName
     exit_status: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
@@ -356,7 +356,7 @@ class BrowserReport(Body, frozen=True, kw_only=True):
 
 
 class BrowserStanding(Reply, frozen=True):
-    """What a browser has done for the project."""
+    """A browser's contribution to the project."""
 
     computer: int
     total_credit: float

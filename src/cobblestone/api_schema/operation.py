@@ -1,4 +1,4 @@
-"""What operators do and ask: hosts, cancelling, roles, roll-out, checks, explanations, credit and its audit."""
+"""Requests of operators: hosts, cancelling, roles, roll-out, checks, explanations, credit and its audit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Host(Reply, frozen=True):
 
 
 class HostList(Reply, frozen=True):
-    """Computers, the newest first."""
+    """Computers, newest first."""
 
     hosts: list[Host]
 
 
 class HostDetails(Host, frozen=True):
-    """A computer with what its client says of it."""
+    """A computer with its client's description of it."""
 
     venue: str
     hidden: bool
@@ -59,7 +59,7 @@ class HostDetails(Host, frozen=True):
 
 
 class HostChanges(Body, frozen=True):
-    """What is to be changed; what is left out stays."""
+    """Changes to a computer; omitted members keep their value."""
 
     label: Annotated[str, msgspec.Meta(max_length=60, pattern=r"\A[^\x00-\x1f\x7f]*\Z")] | None = None
     venue: Literal["", "home", "work", "school"] | None = None
@@ -67,33 +67,33 @@ class HostChanges(Body, frozen=True):
 
 
 class Done(Reply, frozen=True):
-    """It is done."""
+    """Confirmation without further data."""
 
     target: str
     text: str = ""
 
 
 class RetriedWorkunit(Reply, frozen=True):
-    """What became of a workunit that is tried again."""
+    """The result of retrying a workunit."""
 
     target: str
     new_batch: int | None  #: None: it goes on itself
 
 
 class Reason(Body, frozen=True):
-    """Why, in words that the volunteer reads."""
+    """A reason, in words for the volunteer."""
 
     reason: Annotated[Line, msgspec.Meta(min_length=3)]
 
 
 class RoleBody(Body, frozen=True):
-    """What a user may do."""
+    """The role of a user."""
 
     role: Annotated[str, msgspec.Meta(max_length=20)]  #: operator, or empty: volunteer
 
 
 class NewPassword(Reply, frozen=True):
-    """A new password; it is shown only now."""
+    """A new password; it is shown only once."""
 
     target: str
     password: str
@@ -128,7 +128,7 @@ class RollBackBody(Body, frozen=True):
 
 
 class RolledBack(Reply, frozen=True):
-    """What withdrawing a version did."""
+    """The result of withdrawing a version."""
 
     target: str
     version_in_its_place: int | None
@@ -158,19 +158,19 @@ class AuditEntry(Reply, frozen=True):
 
 
 class AuditList(Reply, frozen=True):
-    """Actions, the newest first."""
+    """Actions, newest first."""
 
     entries: list[AuditEntry]
 
 
 class SearchQuery(Query, frozen=True):
-    """What to look for."""
+    """Search terms."""
 
     q: FilledLine
 
 
 class Found(Reply, frozen=True):
-    """Something that fits."""
+    """A match."""
 
     kind: str
     id: int
@@ -178,13 +178,13 @@ class Found(Reply, frozen=True):
 
 
 class FoundList(Reply, frozen=True):
-    """All that fits."""
+    """All matches."""
 
     found: list[Found]
 
 
 class Check(Reply, frozen=True):
-    """A promise that can be checked."""
+    """An integrity check."""
 
     name: str
     promise: str
@@ -194,13 +194,13 @@ class Check(Reply, frozen=True):
 
 
 class CheckList(Reply, frozen=True):
-    """All checks, in the order in which they are best carried out."""
+    """All checks, in the recommended order."""
 
     checks: list[Check]
 
 
 class Finding(Reply, frozen=True):
-    """Something that is not as it must be."""
+    """A fault that a check found."""
 
     code: str  #: what is wrong, for programs
     kind: str  #: of the row or thing: result, file, database
@@ -210,7 +210,7 @@ class Finding(Reply, frozen=True):
 
 
 class Diagnosis(Reply, frozen=True):
-    """What a check found."""
+    """The faults that a check found."""
 
     name: str
     findings: list[Finding]
@@ -219,7 +219,7 @@ class Diagnosis(Reply, frozen=True):
 
 
 class Repair(Reply, frozen=True):
-    """What a repair did."""
+    """The result of a repair."""
 
     name: str
     repaired: int
@@ -234,7 +234,7 @@ class Explanation(Reply, frozen=True):
 
 
 class VersionStatus(Reply, frozen=True):
-    """How a host stands with one app version."""
+    """The state of a host for one app version."""
 
     app: str
     version_num: int
@@ -251,7 +251,7 @@ class VersionStatus(Reply, frozen=True):
 
 
 class HostExplanation(Reply, frozen=True):
-    """What a host would get if it asked now, and why not more."""
+    """What a host would get if it asked for work now, and why not more."""
 
     id: int
     name: str
@@ -265,7 +265,7 @@ class HostExplanation(Reply, frozen=True):
 
 
 class WorkunitExplanation(Reply, frozen=True):
-    """What becomes of a workunit."""
+    """The state of a workunit and what it waits for."""
 
     id: int
     name: str
@@ -275,7 +275,7 @@ class WorkunitExplanation(Reply, frozen=True):
 
 
 class ResultExplanation(Reply, frozen=True):
-    """What became of a result."""
+    """What happened to a result."""
 
     id: int
     name: str
@@ -289,7 +289,7 @@ Scale = Annotated[float, msgspec.Meta(ge=SMALLEST_SCALE, le=LARGEST_SCALE)]
 
 
 class LedgerEntry(Reply, frozen=True):
-    """A ledger entry with what it was computed from."""
+    """A ledger entry with the values it was computed from."""
 
     id: int
     time: float
@@ -311,7 +311,7 @@ class LedgerEntry(Reply, frozen=True):
 
 
 class CreditExplanation(Reply, frozen=True):
-    """All that is known of the credit of a result."""
+    """All that is known about the credit of a result."""
 
     result_id: int
     name: str  #: empty: the result was purged, only its entries are left
@@ -323,7 +323,7 @@ class CreditExplanation(Reply, frozen=True):
 
 
 class NewCorrection(Body, frozen=True, kw_only=True):
-    """A correction of what a result was granted; the ledger is never changed, only continued."""
+    """A correction of a result's grant; the ledger is never changed, only appended to."""
 
     result: Line  #: id or name
     amount: Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]  #: negative: claw-back
@@ -331,7 +331,7 @@ class NewCorrection(Body, frozen=True, kw_only=True):
 
 
 class CreditDifference(Reply, frozen=True):
-    """A figure that is not what the ledger makes of it."""
+    """A figure that differs from what the ledger gives."""
 
     table: str
     id: int
@@ -342,7 +342,7 @@ class CreditDifference(Reply, frozen=True):
 
 
 class LedgerAudit(Reply, frozen=True):
-    """What a recomputation of the whole ledger found."""
+    """The result of recomputing the whole ledger."""
 
     agrees: bool
     entries: int
@@ -367,7 +367,7 @@ class CreditSystemList(Reply, frozen=True):
 
 
 class PublishedScales(Body, frozen=True):
-    """Scale by plan class."""
+    """Scales by plan class."""
 
     scales: Annotated[dict[Line, Scale], msgspec.Meta(max_length=MAX_CLASSES)]
     dry_run: bool = False  #: only say what would change
@@ -387,7 +387,7 @@ class VersionScaleChange(Reply, frozen=True):
 
 
 class AppliedScales(Reply, frozen=True):
-    """What was done, or would be."""
+    """What was changed, or would be."""
 
     versions: list[VersionScaleChange]
     n_other_versions: int  #: of apps with CPU versions

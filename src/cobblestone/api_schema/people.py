@@ -1,4 +1,4 @@
-"""Tokens, accounts, teams and news, for the operator; and what volunteers' own programs read of their account."""
+"""Tokens, accounts, teams and news, for the operator; and the account data that volunteers' own programs can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_TASKS = 500
 
 
 class NewToken(Body, frozen=True):
-    """A token to be made."""
+    """A new token."""
 
     name: FilledLine
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
@@ -36,19 +36,19 @@ class Token(Reply, frozen=True):
 
 
 class CreatedToken(Token, frozen=True):
-    """A new token; this is the only time that its text is shown."""
+    """A new token; its text is shown only once."""
 
     token: str
 
 
 class TokenList(Reply, frozen=True):
-    """All tokens, the newest first."""
+    """All tokens, newest first."""
 
     tokens: list[Token]
 
 
 class NewUser(Body, frozen=True):
-    """An account to be made."""
+    """A new account."""
 
     email: Annotated[str, msgspec.Meta(min_length=3, max_length=254)]
     name: FilledLine
@@ -74,7 +74,7 @@ class CreatedUser(User, frozen=True):
 
 
 class UserList(Reply, frozen=True):
-    """Accounts, the newest first."""
+    """Accounts, newest first."""
 
     users: list[User]
 
@@ -87,7 +87,7 @@ class UsersQuery(PageQuery, frozen=True):
 
 
 class UserDetails(User, frozen=True):
-    """An account with what operators may see of it."""
+    """An account as operators see it."""
 
     recent_average_credit: float
     country: str
@@ -105,7 +105,7 @@ class UserDetails(User, frozen=True):
 
 
 class UserChanges(Body, frozen=True):
-    """What is to be changed; what is left out stays."""
+    """Changes to an account; omitted members keep their value."""
 
     name: FilledLine | None = None
     country: Line | None = None
@@ -116,7 +116,7 @@ class UserChanges(Body, frozen=True):
 
 
 class NewTeam(Body, frozen=True):
-    """A team to be made."""
+    """A new team."""
 
     name: FilledLine
     founder: Id  #: user id
@@ -139,20 +139,20 @@ class TeamList(Reply, frozen=True):
 
 
 class TeamMember(Body, frozen=True):
-    """Who joins."""
+    """The user who joins."""
 
     user: Id
 
 
 class NewNews(Body, frozen=True):
-    """A piece of news."""
+    """A new news item."""
 
     title: FilledLine
     text: Text
 
 
 class News(Reply, frozen=True):
-    """A piece of news."""
+    """A news item."""
 
     id: int
     title: str
@@ -161,20 +161,20 @@ class News(Reply, frozen=True):
 
 
 class NewsList(Reply, frozen=True):
-    """News, the newest first."""
+    """News, newest first."""
 
     news: list[News]
 
 
 class NewsChanges(Body, frozen=True):
-    """What is to be changed; what is left out stays."""
+    """Changes to a news item; omitted members keep their value."""
 
     title: FilledLine | None = None
     text: Text | None = None
 
 
 class OwnAccount(Reply, frozen=True):
-    """The account of whoever made the token."""
+    """The account of the token's owner."""
 
     id: int
     name: str
@@ -202,7 +202,7 @@ class OwnComputer(Reply, frozen=True):
 
 
 class OwnComputers(Reply, frozen=True):
-    """Computers, the one that called last first."""
+    """Computers, latest contact first."""
 
     computers: list[OwnComputer]
 
@@ -227,7 +227,7 @@ class OwnTask(Reply, frozen=True):
 
 
 class OwnTasks(Reply, frozen=True):
-    """Tasks, the newest first; ``before`` for the next part of the list, if there is one."""
+    """Tasks, newest first; ``before`` for the next page, if there is one."""
 
     tasks: list[OwnTask]
     before: int | None

@@ -1,4 +1,4 @@
-"""How the project is doing, its plan classes, messages of running jobs, and its code signing keys."""
+"""The state of the project, its plan classes, messages of running jobs, and its code-signing keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cobblestone.api_schema.values import Body, FileName, FilledLine, Limit, Pos
 
 
 class Counts(Reply, frozen=True):
-    """Numbers of what is in the project and what waits in it."""
+    """Numbers of objects in the project and of waiting work."""
 
     users: int
     hosts: int
@@ -50,7 +50,7 @@ class ServerProcess(Reply, frozen=True):
 
 
 class ProjectWarning(Reply, frozen=True):
-    """Something to look at."""
+    """A condition that needs attention."""
 
     code: str
     text: str
@@ -59,7 +59,7 @@ class ProjectWarning(Reply, frozen=True):
 
 
 class ProjectStatus(Reply, frozen=True):
-    """The project and what is going on."""
+    """The project and its current state."""
 
     name: str
     url: str
@@ -79,7 +79,7 @@ class ProjectStatus(Reply, frozen=True):
 
 
 class PlanClass(Reply, frozen=True):
-    """A plan class and which of the known hosts it fits."""
+    """A plan class and which of the known hosts it matches."""
 
     name: str
     gpu_type: str
@@ -115,7 +115,7 @@ class Trickle(Reply, frozen=True):
 
 
 class TrickleList(Reply, frozen=True):
-    """Messages in the order of their arrival."""
+    """Messages in the order of arrival."""
 
     trickles: list[Trickle]
 
@@ -128,7 +128,7 @@ class NewTrickle(Body, frozen=True):
 
 
 class SentTrickle(Reply, frozen=True):
-    """A queued message: it goes out with the host's next request."""
+    """A queued message: it is sent with the reply to the host's next request."""
 
     id: int
 
@@ -158,7 +158,7 @@ class FileToSign(Reply, frozen=True):
 
 
 class Manifest(Reply, frozen=True):
-    """What the current key must sign."""
+    """The files that the current key must sign."""
 
     public_key: str  #: empty: the project has none yet
     files: list[FileToSign]
@@ -171,7 +171,7 @@ class Signatures(Body, frozen=True):
 
 
 class SigningReply(Reply, frozen=True):
-    """What an import changed."""
+    """The result of an import."""
 
     versions_changed: int
     still_unsigned: list[str]
@@ -188,13 +188,13 @@ class Key(Reply, frozen=True):
 
 
 class KeyList(Reply, frozen=True):
-    """Public keys, the newest first."""
+    """Public keys, newest first."""
 
     keys: list[Key]
 
 
 class NewKey(Body, frozen=True):
-    """A new current key, with what only holders of private keys can make."""
+    """A new current key, with signatures that only holders of private keys can make."""
 
     public_key: KeyText
     #: by the id of an older key: the new key's text, signed with that one

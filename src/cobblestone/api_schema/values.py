@@ -1,4 +1,4 @@
-"""What all requests and replies are made of: bounds of single values, the form of errors, and faults of a value in words.
+"""Common parts of requests and replies: bounds of single values, the form of errors, and descriptions of invalid values.
 
 What is wrong with a JSON value that a struct does not allow, in words: which member, its value, and what is allowed.
 
@@ -22,11 +22,11 @@ MAX_ID = 2**53
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A JSON object of a request: unknown members are refused."""
+    """A JSON object of a request: unknown members are rejected."""
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters behind the ``?`` of an address: unknown ones are refused."""
+    """The parameters after the ``?`` of an address: unknown ones are rejected."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -48,14 +48,14 @@ Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class PageQuery(Query, frozen=True):
-    """A part of a long list that begins with the newest."""
+    """A page of a long list, newest first."""
 
     before: Position | None = None  #: only smaller ids
     limit: Limit = 100
 
 
 class Problem(Reply, frozen=True, kw_only=True):
-    """What went wrong."""
+    """An error."""
 
     code: str  #: stable, for programs
     message: str  #: what and where, for people
@@ -78,7 +78,7 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
 class Fault(NamedTuple):
-    """What is wrong."""
+    """The fault in a value."""
 
     member: str  #: such as ``limits.delay_bound``; empty: the whole
     message: str  #: a sentence that names the member in backquotes
@@ -119,7 +119,7 @@ def find_fault(error: msgspec.ValidationError, given: object, kind: Any) -> Faul
 
 
 def find_json_fault(error: msgspec.ValidationError, text: bytes, kind: Any) -> Fault:
-    """Explain an error of msgspec about a JSON text, which may also be malformed after what the error is about."""
+    """Explain an error of msgspec about a JSON text, which may also be malformed after the place of the error."""
     try:
         given: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -169,7 +169,7 @@ def _below(node: inspect.Type | None, step: str | int) -> inspect.Type | None:
 
 
 def _choices(node: inspect.Type | None) -> list[inspect.Type]:
-    """Return the kinds that a value may have, but for null."""
+    """Return the allowed kinds of a value, without null."""
     if isinstance(node, inspect.Metadata):
         return _choices(node.type)
     if isinstance(node, inspect.UnionType):
@@ -243,7 +243,7 @@ def _length(least: int | None, most: int | None, what: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value as it stands in a sentence: short ones whole, of long texts and lists the length."""
+    """Return a value for use in a sentence: short ones whole, for long texts and lists the length."""
     if isinstance(value, str) and len(value) > SHOWN:
         return f"{value[:SHOWN]!r}… ({len(value)} characters)"
     if isinstance(value, list):

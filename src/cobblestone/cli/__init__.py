@@ -63,7 +63,7 @@ OPTIONAL = ("client", "demo", "lab")
 
 
 def build(first: str = "") -> Commands:
-    """All commands; or only the one that is called ``first``, so that a server need not hold the simulator."""
+    """Return all commands, or only the one named ``first``, so that a server does not load the simulator."""
     import typer
 
     from cobblestone.cli.options import Commands
@@ -85,10 +85,10 @@ def build(first: str = "") -> Commands:
     @root.callback()
     def _root(
         version: bool = typer.Option(  # Typer's way
-            False, "--version", callback=show_version, is_eager=True, help="Show the version and end."
+            False, "--version", callback=show_version, is_eager=True, help="Show the version and exit."
         ),
     ) -> None:
-        """Volunteer computing: from a program to the answers of many computers.
+        """Volunteer computing: from a program to results of many computers.
 
         Begin with: cobblestone project create DIR
         """
@@ -102,7 +102,7 @@ def build(first: str = "") -> Commands:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run a command; the exit status."""
+    """Run a command and return its exit status."""
     try:
         if arguments and arguments[0] == "simulate":
             # not the others' parser: to load it takes longer than a run

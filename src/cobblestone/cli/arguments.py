@@ -1,4 +1,4 @@
-"""What was typed: options that take several values in a row, and the flags that a refusal names."""
+"""Command-line arguments: options with several values in a row, and the flags that error messages name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spread_lists(arguments: Sequence[str]) -> list[str]:
 
 
 class LimitFlag(NamedTuple):
-    """An option, and the unit in which the project counts its values."""
+    """An option and the unit in which the project counts its values."""
 
     name: str
     unit: str = ""
@@ -91,7 +91,7 @@ _PLACE = re.compile(r"\[\d+\]")
 
 
 def error_text(error: CobblestoneError) -> str:
-    """Return the text of an error; what it calls by the member of a request is called by its flag."""
+    """Return the text of an error, with members of a request replaced by their flags."""
     member = getattr(error, "member", "")
     flag = FLAGS.get(_PLACE.sub("[]", _NESTED.sub("", member)))
     text = str(error)

@@ -1,4 +1,4 @@
-"""``cobblestone demo``: see everything work on this machine."""
+"""``cobblestone demo``: run everything on this machine."""
 
 from __future__ import annotations
 
@@ -18,43 +18,48 @@ def register_demo(root: typer.Typer) -> None:
 
 def demo(
     folder: Annotated[
-        Path, typer.Option(help="Where it happens; made anew each time.", show_default=True)
+        Path, typer.Option(help="Folder for the demonstration; emptied first.", show_default=True)
     ] = DEFAULT_FOLDER,
     jobs: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=100,
-            help="Jobs. Else 12, with a browser 4, or 40 for the whole family.",
+            help="Number of jobs. Default: 12, with a browser 4, with the whole family 40.",
         ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Less bootstrap, for a quick look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer bootstrap samples, for a quick look.")
+    ] = False,
     whole_family: Annotated[
         bool,
         typer.Option(
             "--whole-family",
-            help="Two projects, an account manager, a statistics site, and three clients (two of them BOINC's).",
+            help="Two projects, an account manager, a statistics site, and three clients (two of "
+            "them BOINC's).",
         ),
     ] = False,
     browser: Annotated[
         bool,
         typer.Option(
             "--browser",
-            help="Another computation: a tab of headless Chromium and BOINC's client confirm each other, bit by bit.",
+            help="Another computation: a headless Chromium tab and BOINC's client confirm each "
+            "other's results, bit by bit.",
         ),
     ] = False,
     own_client: Annotated[
         bool,
         typer.Option(
-            "--own-client", help="One volunteer has cobblestone's own client; both where BOINC's is missing."
+            "--own-client",
+            help="One volunteer uses cobblestone's own client; both do where BOINC's is missing.",
         ),
     ] = False,
 ) -> None:
-    """Run a project, two volunteers' clients and a real example on this machine, to the end."""
+    """Run a complete demonstration on this machine: a project, two volunteers' clients and a real example."""
     if sum((whole_family, browser, own_client)) > 1:
         raise typer.BadParameter(
-            "--whole-family, --browser and --own-client are demonstrations of their own."
+            "--whole-family, --browser and --own-client are separate demonstrations: give only one."
         )
     if browser:
         from cobblestone.demo.in_browser import run_browser_demo
@@ -72,14 +77,16 @@ def demo(
 
 
 def examples(
-    name: Annotated[str, typer.Argument(help="The example to copy; without it they are listed.")] = "",
-    to: Annotated[Path, typer.Option("--to", help="The folder to copy it into.", show_default=True)] = Path(),
+    name: Annotated[
+        str, typer.Argument(help="The example to copy; without a name, the examples are listed.")
+    ] = "",
+    to: Annotated[Path, typer.Option("--to", help="The folder to copy it to.", show_default=True)] = Path(),
 ) -> None:
-    """List the examples that came with cobblestone, or copy one to look at, change and run."""
+    """List the included examples, or copy one to read, change and run."""
     from cobblestone.demo.services import copy_example, example_names
 
     if not name:
         for each in example_names():
             typer.echo(each)
         return
-    typer.echo(f"{copy_example(name, to)}: begin with its README.md")
+    typer.echo(f"{copy_example(name, to)}: start with its README.md")

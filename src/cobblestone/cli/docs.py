@@ -1,4 +1,4 @@
-"""``cobblestone docs``: the documentation, in a browser."""
+"""``cobblestone docs``: the documentation in a browser."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def register_docs(root: typer.Typer) -> None:
 
 def docs(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any.")] = 8765,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open a browser, too.")] = False,
+    open_browser: Annotated[bool, typer.Option("--open", help="Also open a browser.")] = False,
 ) -> None:
-    """Show the documentation at an address of this machine, until you press Ctrl-C."""
+    """Serve the documentation on this machine until Ctrl-C."""
     import socket
     import webbrowser
 
@@ -35,8 +35,9 @@ def docs(
 
     if not (SITE / "index.html").is_file():
         raise ConfigError(
-            "The documentation is not built here. In a checkout build it with: make docs"
-            " (elsewhere: pip install 'cobblestone[docs]', then mkdocs build in the source folder)."
+            "The documentation is not built here. In a checkout, build it with: make docs "
+            "(elsewhere: pip install 'cobblestone[docs]', then mkdocs build in the source "
+            "folder)."
         )
     try:
         listener = socket.create_server(("127.0.0.1", port))
@@ -45,7 +46,7 @@ def docs(
             f"Port {port} cannot be used: {error.strerror}. Choose another one with --port"
         ) from error
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    typer.echo(f"The documentation: {address} (Ctrl-C ends this)")
+    typer.echo(f"The documentation: {address} (stop with Ctrl-C)")
     if open_browser:
         webbrowser.open(address)
     app = Starlette(routes=[Mount("/", StaticFiles(directory=SITE, html=True))])

@@ -1,4 +1,4 @@
-"""Options that many commands share, the connection that they lead to, and what the Tab key offers for them.
+"""Options shared by many commands, the connection made from them, and their shell completion.
 
 Options that many commands share, and the connection that they lead to.
 
@@ -33,7 +33,8 @@ ProjectOption = Annotated[
         "--project",
         "-p",
         metavar="DIR|URL",
-        help="The project: its folder or address. Else COBBLESTONE_PROJECT, the current folder, one above it, or one in it.",
+        help="The project: its folder or address. Default: COBBLESTONE_PROJECT, the current folder, "
+        "its parent, or a subfolder.",
         show_default=False,
     ),
 ]
@@ -42,7 +43,7 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help="Token for a project given by its address. Else COBBLESTONE_TOKEN.",
+        help="Token for a project given by its address. Default: COBBLESTONE_TOKEN.",
         show_default=False,
     ),
 ]
@@ -52,7 +53,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
-    """Connect to the project that the options mean."""
+    """Connect to the project given by the options."""
     from cobblestone.ops.logging import configure_logging
     from cobblestone.sdk import connect  # an HTTP client: not for commands that need none
 
@@ -62,13 +63,13 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
 
 
 def output(json: bool, quiet: bool) -> Output:
-    """Return the printer that the options mean."""
+    """Return the printer given by the options."""
     return Output(json=json, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """What most commands take: the project, and how to print."""
+    """Options of most commands: the project, and how to print."""
 
     project: ProjectOption = None
     token: TokenOption = None
@@ -81,25 +82,28 @@ class Common:
 
     @property
     def out(self) -> Output:
-        """The printer."""
+        """Return the printer."""
         return output(self.json, self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Which part of a long list."""
+    """The requested part of a long list."""
 
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50
     before: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="ID", help="Go on below this one, the last of the part before.", show_default=False
+            min=1,
+            metavar="ID",
+            help="Continue below this one, the last of the previous page.",
+            show_default=False,
         ),
     ] = None
 
 
 class Commands(typer.Typer):
-    """Commands whose parameters may be groups of options."""
+    """Commands whose parameters can be groups of options."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Add a command; the values are those of Typer, which knows their types."""
@@ -108,7 +112,7 @@ class Commands(typer.Typer):
 
 
 def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the fields of its groups of options as parameters of its own, as Typer wants to see them."""
+    """Return the function with the fields of its option groups as its own parameters, as Typer expects."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {}  # classes, which have no common type
     parameters: list[inspect.Parameter] = []
@@ -137,7 +141,7 @@ def _option(name: str, kind: Any, default: object) -> inspect.Parameter:
 
 
 def given(*groups: object) -> dict[str, Any]:
-    """Return the options that were given, by the names of their fields."""
+    """Return the options that were given, by field name."""
     return {
         each.name: value
         for group in groups
@@ -168,14 +172,14 @@ BATCHES = 50
 
 
 def app_names(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Names of apps, with their titles."""
+    """Return names of apps, with their titles."""
     with suppress(Exception), _project(ctx) as connected:
         return [(app.name, app.title) for app in connected.apps() if app.name.startswith(incomplete)]
     return []
 
 
 def batch_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Numbers of batches, the newest first, with names and states."""
+    """Return numbers of batches, newest first, with names and states."""
     with suppress(Exception), _project(ctx) as connected:
         found = connected.batches(limit=BATCHES)
         return [
@@ -188,7 +192,7 @@ def batch_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 @contextmanager
 def _project(ctx: typer.Context) -> Generator[Project]:
-    """Open the project that the options typed so far mean."""
+    """Open the project given by the options typed so far."""
     from cobblestone.ops.environment import connection_defaults
 
     connection_defaults()

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs, or only the essential values."""
+"""Output of commands: tables for people, JSON for programs, or only the essential values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Output:
             _console().print(table)
 
     def say(self, text: str) -> None:
-        """Print a sentence that only people need."""
+        """Print a sentence for people only."""
         if not (self.json or self.quiet):
             self._line(text)
 
@@ -81,7 +81,7 @@ def print_error(text: str) -> None:
 
 
 def error_console() -> Console:
-    """For progress bars."""
+    """Return a console for progress bars, on standard error."""
     return Console(stderr=True)
 
 
@@ -98,14 +98,14 @@ def _cell(value: object) -> str:
 
 
 def when(seconds: float | None) -> str:
-    """Return a time for people, in the machine's own zone."""
+    """Return a time for people, in the machine's time zone."""
     if seconds is None:
         return "-"
     return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def counted(numbers: Mapping[str, int]) -> str:
-    """Numbers by name for people, without those that are 0."""
+    """Return numbers by name for people, without zeros."""
     return (
         ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items() if number)
         or "none"

@@ -1,1 +1,1 @@
-"""The volunteer's side: a daemon that computes for any project of the family."""
+"""The volunteer's side: a daemon that computes for any BOINC project."""

@@ -300,5 +300,5 @@ def _latency(project: SampleProject, rng: random.Random) -> float:
 
 
 def answers_now(project: SampleProject, now: float, *, start: float) -> bool:
-    """Whether a project answers at all."""
+    """Return whether a project answers at all."""
     return project is not SampleProject.DOWN or not 10 * DAY <= now - start < 15 * DAY

@@ -89,7 +89,7 @@ def _columns(
                     column = _places(column, words[name], arrow)
                 values = column.cast(arrow.int64())
             except arrow.ArrowException as error:
-                raise ConfigError(f"{path}: {name}: give whole numbers ({error})") from error
+                raise ConfigError(f"{path}: {name}: whole numbers are required ({error})") from error
             if values.null_count:
                 raise ConfigError(f"{path}: {name}: {values.null_count} values are missing")
             columns[name] = values.to_numpy()

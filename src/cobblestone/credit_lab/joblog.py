@@ -135,7 +135,7 @@ def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> Jo
         )
         if smallest < 0 or largest >= len(OUTCOMES):
             raise ConfigError(
-                f"{origin}: outcome is one of {', '.join(OUTCOMES)}, or 0 … {len(OUTCOMES) - 1}"
+                f"{origin}: outcome must be one of {', '.join(OUTCOMES)}, or 0 … {len(OUTCOMES) - 1}"
             )
     return JobLog(columns, length)
 

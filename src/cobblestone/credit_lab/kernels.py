@@ -78,7 +78,7 @@ def benchmark_claim(rules: ReplayRules, line: Row, bound: float) -> float:
 
 @inlined
 def speed_unknown(rules: ReplayRules, line: Row) -> bool:
-    """Whether the benchmark failed."""
+    """Return whether the benchmark failed."""
     return line.peak_flops <= 0.0 or line.peak_flops == rules.failed_benchmark
 
 

@@ -59,15 +59,15 @@ class PopulationOptions:
 
     def __post_init__(self) -> None:
         if not 8 <= self.hosts <= LARGEST_POPULATION:
-            raise ConfigError(f"hosts is {self.hosts}; give 8 … {LARGEST_POPULATION}")
+            raise ConfigError(f"hosts is {self.hosts}; allowed: 8 … {LARGEST_POPULATION}")
         if not 100 <= self.jobs <= LARGEST_LOG:
-            raise ConfigError(f"jobs is {self.jobs}; give 100 … {LARGEST_LOG}")
+            raise ConfigError(f"jobs is {self.jobs}; allowed: 100 … {LARGEST_LOG}")
         if not 1 <= self.cheaters <= self.hosts - 4:
             raise ConfigError(
-                f"cheaters is {self.cheaters}; give 1 … hosts - 4, since jobs need honest hosts too"
+                f"cheaters is {self.cheaters}; allowed: 1 … hosts - 4, since jobs need honest hosts too"
             )
         if not 0.0 <= self.estimate_error <= 3.0:
-            raise ConfigError(f"estimate error is {self.estimate_error}; give 0 … 3 (of the logarithm)")
+            raise ConfigError(f"estimate error is {self.estimate_error}; allowed: 0 … 3 (of the logarithm)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -362,7 +362,7 @@ def replay_fast(log: JobLog, system: str, options: ReplayOptions | None = None) 
 def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple[Replay, str]:
     """Return a replay by the compiled twin, or by the policy, with the reason why the twin cannot do it (else empty)."""
     if CREDIT_SYSTEMS.get(system.name) is not system:
-        return replay(log, system, options), f"{system.name} is a system of your own"
+        return replay(log, system, options), f"{system.name} is a custom system"
     try:
         return replay_fast(log, system.name, options), ""
     except ConfigError as error:

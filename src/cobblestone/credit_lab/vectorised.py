@@ -171,7 +171,7 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
     elif isinstance(system, CountedSystem):
         code, combination = rows.COUNTED, _COMBINATIONS[system.combination]
     if code is None:
-        raise ConfigError(f"credit system {name!r} has no fast replay; replay it by the policy")
+        raise ConfigError(f"credit system {name!r} has no fast replay; replay it with the policy")
     host_rule = designed.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
     return ReplayRules(
         system=code,
@@ -386,7 +386,7 @@ def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
     """
     outcome = _whole(log, "outcome")
     if (outcome == TRICKLE).any():
-        raise ConfigError("the fast replay knows no trickle messages; replay the log by the policy")
+        raise ConfigError("the fast replay does not support trickle messages; replay the log with the policy")
     rules = rules_of(system, options)
     start, late, workunit, workunits = _grouped(log)
     world = _world(log, workunit, workunits)

@@ -1,4 +1,4 @@
-"""A volunteer's tab: headless Chromium on a project's page ``/compute``, led by Chromium's own debugging protocol.
+"""A volunteer's tab: headless Chromium on a project's page ``/compute``, controlled by the DevTools protocol.
 
 The protocol is https://chromedevtools.github.io/devtools-protocol/; of it two methods are needed, ``Page.navigate`` and
 ``Runtime.evaluate``.
@@ -61,12 +61,12 @@ def chromium() -> str:
 
 
 class Tab(LoggedClient):
-    """One browser with one tab; what `StockClient` can do as far as the demonstration needs it."""
+    """One browser with one tab; has the methods of `StockClient` that the demonstration needs."""
 
     kind = "a tab of headless Chromium, nothing installed"
 
     def __init__(self, folder: Path) -> None:
-        """Prepare ``folder``, where the browser keeps its profile.  Raises ConfigError: Chromium is not installed."""
+        """Prepare ``folder``, where the browser keeps its profile.  Raises ConfigError if Chromium is not installed."""
         self._program = chromium()
         super().__init__(folder)
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,16 +125,16 @@ class Tab(LoggedClient):
         self._evaluate(_PRESS)
 
     def tasks(self) -> list[ClientTask]:
-        """Return what the page says of its tasks.  Raises ClientError."""
+        """Return the tasks shown on the page.  Raises ClientError."""
         return parse_rows(str(self._evaluate(_ROWS)))
 
     def update(self, url: str) -> None:
-        """Make sure that the browser lives: the page asks for work by itself.  Raises ClientError."""
+        """Check that the browser is alive: the page asks for work automatically.  Raises ClientError."""
         if self._process is None or self._process.poll() is not None:
             raise ClientError(f"Chromium ended:\n{self.log()[-2000:]}")
 
     def stop(self) -> None:
-        """Close the tab, and the browser with all that it started."""
+        """Close the tab, and the browser with all its processes."""
         self._connection = None
         self._opened.close()
 
@@ -143,7 +143,7 @@ class Tab(LoggedClient):
         return self._call("Runtime.evaluate", expression=expression)["result"].get("value")
 
     def _call(self, method: str, **given: object) -> dict[str, Any]:
-        """Ask Chromium.  Raises ClientError: it does not answer, or refuses."""
+        """Call Chromium.  Raises ClientError if it does not answer, or refuses."""
         if self._connection is None:
             raise ClientError("Chromium does not run.")
         from websockets.exceptions import WebSocketException
@@ -161,7 +161,7 @@ class Tab(LoggedClient):
 
 
 def parse_rows(text: str) -> list[ClientTask]:
-    """Return tasks from what the page shows; a task that is being loaded says no progress yet."""
+    """Return tasks from the page's text; a loading task has no progress yet."""
     return [
         ClientTask(
             name=row["name"],

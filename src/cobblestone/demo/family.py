@@ -69,7 +69,7 @@ class DemoService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditHistory:
-    """What the statistics site knows of a volunteer."""
+    """The statistics site's data about a volunteer."""
 
     address: str  #: of the page
     totals: Mapping[str, float]  #: credit, by title of the project
@@ -77,7 +77,7 @@ class CreditHistory:
 
 
 def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Console | None = None) -> None:
-    """Run the whole family in ``folder``, which is made anew; ``jobs``: of the first project.
+    """Run the whole family in ``folder``, which is emptied first; ``jobs``: of the first project.
 
     On a terminal it keeps running at the end, elsewhere with ``keep``.
 
@@ -89,7 +89,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
     if missing := missing_programs():
         raise ConfigError(needs_the_client(missing))
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
-        raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
+        raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")
     begin = time.monotonic()
     places = _places(folder)
     sunspots, primes, manager, statistics = places
@@ -103,7 +103,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         )
         clients = {"Alice's first computer": _alone(stack, folder, (sunspots, primes))}
         console.print(
-            "[bold]4[/]  Then she joins the account manager, and so does Bob, who lets it do the rest …"
+            "[bold]4[/]  Then she joins the account manager, and so does Bob, who leaves the rest to it …"
         )
         _join(manager, (sunspots, primes))
         console.print("[bold]5[/]  A statistics site, which collects what both projects export …")
@@ -119,12 +119,12 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
             begin,
             keep=keep or console.is_terminal,
             addresses={**{place.title: place.url for place in places}, "Alice's curves": curve.address},
-            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).",),
+            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob only at the account manager).",),
         )
 
 
 def _places(folder: Path) -> tuple[DemoService, DemoService, DemoService, DemoService]:
-    """Return where everything will be."""
+    """Return the paths of everything."""
 
     def place(name: str, title: str, command: str) -> DemoService:
         url = f"http://127.0.0.1:{free_port()}/"
@@ -230,7 +230,7 @@ def _start(stack: contextlib.ExitStack, client: StockClient | OwnClient) -> Stoc
 
 
 def _join(manager: DemoService, projects: Sequence[DemoService]) -> None:
-    """Let Alice give the account manager the weak keys of her accounts; Bob lets it make his."""
+    """Let Alice give the account manager the weak keys of her accounts; Bob lets it create his."""
     keys: list[str] = []
     for place in projects:
         with Browser(visitor(place.url)) as alice:
@@ -248,7 +248,7 @@ def _join(manager: DemoService, projects: Sequence[DemoService]) -> None:
             alice.send("choices.php", fields, to="project_key.php")
         for each in (alice, bob):
             each.send("choices.php", {"mode": "classic", "preset": "maximum", **shares})
-        wait_for(lambda: "being made" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
+        wait_for(lambda: "being created" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
 
 
 def _statistics(
@@ -274,7 +274,7 @@ def _clients(
     manager: DemoService,
     clients: dict[str, StockClient | OwnClient],
 ) -> None:
-    """Start the others, and attach all to the account manager; it adopts the projects of the first."""
+    """Start the other clients, and attach all to the account manager; it takes over the projects of the first."""
     clients["Alice's second computer"] = _start(stack, OwnClient(folder / "alices-second-computer", ncpus=1))
     clients["Bob's computer"] = _start(stack, StockClient(folder / "bobs-computer", ncpus=1))
     for name, client in clients.items():
@@ -289,7 +289,7 @@ def _follow(
     projects: Sequence[DemoService],
     statistics: DemoService,
 ) -> CreditHistory:
-    """Show progress until all jobs are done and the statistics site has read what was exported after; return Alice's curve."""
+    """Show progress until all jobs are done and the statistics site has read the later exports; return Alice's credit history."""
     n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
     end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
     site = stack.enter_context(visitor(statistics.url))
@@ -326,7 +326,7 @@ def _follow(
 
 
 def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> CreditHistory | None:
-    """Return what a statistics site says of a volunteer, from exports after ``since`` (Unix seconds); None: not yet."""
+    """Return the statistics site's history of a volunteer, from exports after ``since`` (Unix seconds); None: not yet."""
 
     def ask(page: str) -> list[dict[str, object]]:
         answer = http.get(page, params={"format": "json"})
@@ -356,4 +356,4 @@ def _report(console: Console, curve: CreditHistory) -> None:
     table.add_row("all", f"{sum(curve.totals.values()):.2f}", style="bold")
     console.print(table)
     console.print(f"The statistics site has {curve.n_steps} steps of her history.")
-    console.print("Bob is not on the statistics site: nobody asked him whether he wants to be shown there.")
+    console.print("Bob is not on the statistics site: he was not asked whether he wants to be shown there.")

@@ -49,7 +49,7 @@ class DemoComputer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserAnswer:
-    """What one computer sent for one job."""
+    """One computer's answer for one job."""
 
     computer: int
     seconds: float  #: that it took
@@ -62,7 +62,7 @@ class BrowserAnswer:
 def run_browser_demo(
     folder: Path, *, jobs: int = 4, keep: bool = False, console: Console | None = None
 ) -> None:
-    """Run the demonstration with a browser in ``folder``, which is made anew.
+    """Run the demonstration with a browser in ``folder``, which is emptied first.
 
     Raises:
         ConfigError: something that it needs is missing; the text says how to get it.
@@ -73,7 +73,7 @@ def run_browser_demo(
         raise ConfigError(needs_the_client(missing))
     chromium()
     if importlib.util.find_spec("websockets") is None:
-        raise ConfigError("To lead Chromium a further library is needed: pip install 'cobblestone[client]'")
+        raise ConfigError("Controlling Chromium needs one more library: pip install 'cobblestone[client]'")
     begin = time.monotonic()
     project_folder = folder / "project"
     with stage(console, folder, {project_folder: "run"}) as stack:
@@ -100,7 +100,7 @@ def run_browser_demo(
 
 
 def _create(project_folder: Path, program: Path) -> str:
-    """Make the project with its app, for this kind of computer and for browsers; return its address."""
+    """Create the project with its app, for this kind of computer and for browsers; return its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     run_command(
@@ -118,7 +118,7 @@ def _create(project_folder: Path, program: Path) -> str:
 
 
 def native_platform(machine: str) -> str:
-    """Return what clients on a processor call themselves.  Raises ConfigError: the launcher is not made for it."""
+    """Return BOINC's platform name of a processor.  Raises ConfigError if the launcher does not support it."""
     if machine not in _PLATFORMS:
         raise ConfigError(
             f"WebAssembly apps run on Linux on {' and '.join(_PLATFORMS)}, and this is {machine}."
@@ -135,7 +135,7 @@ def _submit(project: Project, inputs: Path, jobs: int) -> Batch:
 
 
 def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[BrowserAnswer]]:
-    """Return what was sent for each job, by its name; the bytes are told by the server's own count and MD5 of them."""
+    """Return the answers for each job, by its name; the bytes are identified by the server's own size and MD5 of them."""
     tasks = {
         job.name: [
             task
@@ -166,7 +166,7 @@ def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[s
 
 
 def read_computers(project: Project, answers: dict[str, list[BrowserAnswer]]) -> dict[int, DemoComputer]:
-    """Return the computers that sent something, by number."""
+    """Return the computers that sent answers, by number."""
     found: dict[int, DemoComputer] = {}
     for number in sorted({answer.computer for each in answers.values() for answer in each}):
         host = project.operation.host(number)
@@ -177,7 +177,7 @@ def read_computers(project: Project, answers: dict[str, list[BrowserAnswer]]) ->
 
 
 def disagreements(answers: dict[str, list[BrowserAnswer]], computers: dict[int, DemoComputer]) -> list[str]:
-    """Say of which jobs the promise does not hold: valid answers of a browser and of a client, with the same bytes."""
+    """Return the jobs for which a browser's and a client's valid answers differ."""
     found: list[str] = []
     for name, each in answers.items():
         valid = [answer for answer in each if answer.valid]

@@ -1,4 +1,4 @@
-"""Run cobblestone's own client in a folder of its own, and control it through its JSON interface."""
+"""Runs cobblestone's own client in a separate folder, and controls it through its JSON interface."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 75.0
 
 
 class OwnClient(LoggedClient):
-    """One client process in one data directory; what `StockClient` can do as far as the demonstration needs it."""
+    """One client process in one data directory; has the methods of `StockClient` that the demonstration needs."""
 
     kind = "cobblestone's own client"
 
@@ -57,7 +57,7 @@ class OwnClient(LoggedClient):
         return False
 
     def stop(self) -> None:
-        """Have the jobs save their work, and the client end; it takes everything that it started with it."""
+        """Stop the client, whose jobs save their work, with all its child processes."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -73,16 +73,16 @@ class OwnClient(LoggedClient):
         self._ask("attach", url=url, key=authenticator)
 
     def attach_manager(self, url: str, email: str, password: str) -> None:
-        """Join an account manager, which says which projects to attach to."""
+        """Attach to an account manager, which chooses the projects."""
         self._ask("manager", url=url, login=email, password=password)
 
     def update(self, url: str) -> None:
-        """Ask for a contact soon."""
+        """Request a contact soon."""
         with contextlib.suppress(CobblestoneError):
             self._ask("update", project=url)
 
     def tasks(self) -> list[ClientTask]:
-        """All tasks, as the demonstration shows them.
+        """Return all tasks, as the demonstration shows them.
 
         Raises:
             ClientError: the client does not answer.
@@ -106,7 +106,7 @@ class OwnClient(LoggedClient):
         ]
 
     def project_status(self) -> dict[str, str]:
-        """Credit at the first project, by the family's names."""
+        """Credit at the first project, by BOINC's names."""
         (row, *_) = self._ask("projects")
         return {
             f"{whose}_{wire}": str(row[f"{whose}_{ours}"])

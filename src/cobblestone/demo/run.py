@@ -38,7 +38,7 @@ class Volunteer:
 
 
 class BatchDisplay:
-    """Shows the progress of a batch; plain lines where there is no terminal."""
+    """Shows the progress of a batch; plain lines without a terminal."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -64,7 +64,7 @@ class BatchDisplay:
             self._live.stop()
 
     def update(self, done: int, volunteers: Sequence[Volunteer], note: str = "") -> None:
-        """Show a new state; ``note`` is a line of its own."""
+        """Show a new state; ``note`` is a separate line."""
         self._progress.update(self._task, completed=done)
         if self._live is not None:
             self._live.update(Group(self._progress, *([note] if note else []), *self._tables(volunteers)))
@@ -107,21 +107,21 @@ VOLUNTEERS = ("Alice", "Bob")
 
 @dataclass(slots=True)
 class DemoVolunteer:
-    """A volunteer with what computes for it."""
+    """A volunteer with a computing client."""
 
     name: str
     client: StockClient | OwnClient
 
 
 class Followed(Protocol):
-    """What computes, as far as `follow` needs it."""
+    """A computing client, as far as `follow` needs it."""
 
     def tasks(self) -> list[ClientTask]:
-        """All tasks.  Raises ClientError: it is too busy to answer."""
+        """Return all tasks.  Raises ClientError if it is too busy to answer."""
         ...
 
     def update(self, url: str) -> None:
-        """Ask the project soon."""
+        """Contact the project soon."""
         ...
 
 
@@ -134,7 +134,7 @@ def run_demo(
     own_client: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Run the demonstration in ``folder``, which is made anew.
+    """Run the demonstration in ``folder``, which is emptied first.
 
     With ``own_client`` the last volunteer has cobblestone's own client, and all have it where BOINC's is not installed.
 
@@ -175,7 +175,7 @@ def run_demo(
 
 
 def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
-    """Say how to get the BOINC client."""
+    """Return how to get the BOINC client."""
     return (
         f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
         f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}"
@@ -183,7 +183,7 @@ def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
 
 
 def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
-    """Return what each volunteer runs."""
+    """Return which client each volunteer runs."""
     if not own_client:
         return (StockClient, StockClient)
     return (StockClient if stock_client else OwnClient, OwnClient)
@@ -232,7 +232,7 @@ def submit_sunspots(
 
 
 def account_key(url: str, name: str, email: str) -> str:
-    """Return the key of a volunteer's account at a project, as a client gets it; makes the account if there is none."""
+    """Return the key of a volunteer's account at a project, as a client gets it; creates the account if there is none."""
     reply = httpx.get(
         f"{url}create_account.php",
         params={"email_addr": email, "passwd_hash": passwd_hash(PASSWORD, email), "user_name": name},
@@ -241,7 +241,7 @@ def account_key(url: str, name: str, email: str) -> str:
     _, _, rest = reply.partition("<authenticator>")
     authenticator = rest.partition("</authenticator>")[0].strip()
     if len(authenticator) != 32:
-        raise CobblestoneError(f"The account of {name} could not be made: {reply}")
+        raise CobblestoneError(f"The account of {name} could not be created: {reply}")
     return authenticator
 
 
@@ -290,7 +290,7 @@ def tasks_of(client: Followed) -> list[ClientTask]:
 
 
 def _report(console: Console, project_folder: Path, members: list[DemoVolunteer], url: str) -> None:
-    """Print the scientific answer, and everybody's credit."""
+    """Print the scientific answer, and the credit of all volunteers."""
     (batch,) = (project_folder / "results" / APP).glob("batch-*")
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
     console.print("\n[bold]The answer[/]")

@@ -1,4 +1,4 @@
-"""What the demonstrations share: how they begin and end, services and commands, the examples, a volunteer on pages."""
+"""Common parts of the demonstrations: start and end, services and commands, the examples, a volunteer's page visits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prepare(folder: Path) -> None:
 def stage(
     console: Console, folder: Path, commands: Mapping[Path, str]
 ) -> Generator[contextlib.ExitStack, None, None]:
-    """Make the folder anew, and yield what ends whatever was started; say then what there is to look at.
+    """Empty the folder, and yield an exit stack that ends everything started; then print what there is to look at.
 
     ``commands`` are those of ours that run the services, by folder.  SIGTERM ends the demonstration as Ctrl-C does; while it
     ends, neither keeps it from ending the rest.
@@ -71,8 +71,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, str]) -> None:
-    """Name what can be looked at once nothing runs any more."""
-    console.print("\nNothing of the demonstration runs any more. What is left of it:")
+    """Print what can be looked at after everything has stopped."""
+    console.print("\nThe demonstration has stopped. What is left:")
     console.print(f"  files and logs: {folder}", highlight=False, soft_wrap=True)
     # `make demo` has it beside the interpreter, not on PATH
     program = (
@@ -87,10 +87,10 @@ def _say_what_is_left(console: Console, folder: Path, commands: Mapping[Path, st
 def finish(
     console: Console, begin: float, *, keep: bool, addresses: Mapping[str, str], notes: Sequence[str] = ()
 ) -> None:
-    """Say that it is done, begun at ``begin`` (monotonic).  With ``keep`` say where everything is, and stay until Ctrl-C."""
+    """Print that it is done, started at ``begin`` (monotonic).  With ``keep``, print where everything is, and wait for Ctrl-C."""
     console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
     if not keep:
-        console.print("Everything is being stopped; --keep (make demo ARGS=--keep) leaves it running.")
+        console.print("Everything is being stopped; with --keep (make demo ARGS=--keep) it keeps running.")
         return
     for title, address in addresses.items():
         console.print(f"{title + ':':18} [link={address}]{address}[/]", highlight=False, soft_wrap=True)
@@ -102,7 +102,7 @@ def finish(
 
 
 def run_command(*arguments: str) -> str:
-    """Run one of our own commands, as a user would; return what it prints.  Raises CobblestoneError."""
+    """Run one of our own commands, as a user would; return its output.  Raises CobblestoneError."""
     done = subprocess.run(
         [sys.executable, "-m", "cobblestone", *arguments], capture_output=True, text=True, check=False
     )
@@ -115,7 +115,7 @@ def run_command(*arguments: str) -> str:
 def service(
     *command: str, folder: Path, url: str, environment: Mapping[str, str] | None = None
 ) -> Generator[None, None, None]:
-    """Run a service of ours on its folder, from when it answers until the block ends; its log is beside the folder.
+    """Run one of our services on its folder while the block runs, once it answers; its log is beside the folder.
 
     Raises:
         CobblestoneError: it does not come up.
@@ -154,7 +154,7 @@ def _answers(url: str, process: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Poll until ``condition`` holds.  Raises CobblestoneError: it does not."""
+    """Poll until ``condition`` holds.  Raises CobblestoneError after the time limit."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -210,7 +210,7 @@ def visitor(url: str) -> httpx.Client:
 
 
 class Browser:
-    """A person at the pages of one service."""
+    """A person using the pages of one service."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -226,7 +226,7 @@ class Browser:
         return self._text(self._http.get(page))
 
     def send(self, page: str, fields: dict[str, str], *, to: str = "") -> str:
-        """Fill in the form of a page and send it (``to`` another page's address); return the page that comes.
+        """Fill in the form of a page and send it (``to`` another page's address); return the resulting page.
 
         Raises:
             CobblestoneError: there is no form, or it is refused.
@@ -237,7 +237,7 @@ class Browser:
         return self._text(self._http.post(to or page, data={"form_token": found[1], **fields}))
 
     def join(self, name: str, email: str, **choices: str) -> str:
-        """Make an account; return the page that comes.  Raises CobblestoneError."""
+        """Create an account; return the resulting page.  Raises CobblestoneError."""
         return self.send("join.php", {"user_name": name, "email_addr": email, "passwd": PASSWORD, **choices})
 
     def _text(self, answer: httpx.Response) -> str:

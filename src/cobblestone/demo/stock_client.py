@@ -1,4 +1,4 @@
-"""Run Debian's unmodified BOINC client in a folder of its own, and control it with ``boinccmd``.
+"""Runs Debian's unmodified BOINC client in a separate folder, and controls it with ``boinccmd``.
 
 Nothing of the system's own client is touched: other data directory, other port, and no service.
 """
@@ -62,7 +62,7 @@ _PREFERENCES = """<global_preferences>
 
 
 def write_wishes(folder: Path, *, ncpus: int, buffer_days: float = 0.01) -> None:
-    """Write the settings and preferences of a client that computes at once, whatever else goes on."""
+    """Write the settings and preferences of a client that computes at once, regardless of other activity."""
     (folder / "cc_config.xml").write_text(_CC_CONFIG.format(ncpus=ncpus), encoding="ascii")
     (folder / "global_prefs_override.xml").write_text(
         _PREFERENCES.format(buffer_days=buffer_days), encoding="ascii"
@@ -70,7 +70,7 @@ def write_wishes(folder: Path, *, ncpus: int, buffer_days: float = 0.01) -> None
 
 
 class ClientError(CobblestoneError):
-    """The client did not do what it was asked to do."""
+    """The client did not do what it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class ClientTask:
 
 
 def missing_programs() -> list[str]:
-    """Programs of Debian's client that are not installed."""
+    """Return the programs of Debian's client that are not installed."""
     return [name for name in PROGRAMS if shutil.which(name) is None]
 
 
 def free_port() -> int:
-    """Return a port on loopback that nobody listens on at this moment."""
+    """Return a port on loopback that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -107,7 +107,7 @@ class LoggedClient:
         folder.mkdir(parents=True, exist_ok=True)
 
     def log(self) -> str:
-        """Everything that the client has written."""
+        """Return everything that the client has written."""
         return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
 
     def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
@@ -132,7 +132,7 @@ class StockClient(LoggedClient):
     def __init__(
         self, folder: Path, *, ncpus: int = 1, buffer_days: float = 0.01, arguments: Sequence[str] = ()
     ) -> None:
-        """Prepare ``folder``; it must be this client's alone, for two clients in one folder destroy each other's state.
+        """Prepare ``folder``; no other client may use it, since two clients in one folder destroy each other's state.
 
         Raises:
             ConfigError: the client is not installed.
@@ -193,21 +193,21 @@ class StockClient(LoggedClient):
         return self._run("--client_version").returncode == 0
 
     def stop(self) -> None:
-        """Ask the client to stop, and make sure that nothing of it is left."""
+        """Stop the client, and make sure that no process of it is left."""
         process, self.process = self.process, None
         if process is None:
             return
         end_tree(process)
 
     def kill(self) -> None:
-        """Kill the client alone, as a crash would."""
+        """Kill only the client, as a crash would."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Return whether the process is alive."""
         return self.process is not None and self.process.poll() is None
 
     # ------------------------------------------------------------------ control
@@ -239,29 +239,29 @@ class StockClient(LoggedClient):
         self.command("--project_attach", url, authenticator)
 
     def attach_manager(self, url: str, email: str, password: str) -> None:
-        """Join an account manager, which says which projects to attach to."""
+        """Attach to an account manager, which chooses the projects."""
         self.command("--acct_mgr", "attach", url, email, password)
 
     def update(self, url: str) -> None:
-        """Ask for a scheduler request soon; is lost when one is under way."""
+        """Request a scheduler RPC soon; the request is lost if one is in progress."""
         with contextlib.suppress(ClientError):
             self.command("--project", url, "update")
 
     def tasks(self) -> list[ClientTask]:
-        """All tasks."""
+        """Return all tasks."""
         return parse_tasks(self.command("--get_tasks"))
 
     def project_status(self) -> dict[str, str]:
-        """Return what ``--get_project_status`` says of the first project."""
+        """Return the first project in ``--get_project_status``."""
         return parse_fields(self.command("--get_project_status"))
 
     def unparsed_xml(self) -> list[str]:
-        """Lines in which the client says that it did not understand something of a reply."""
+        """Return lines in which the client says that it did not understand part of a reply."""
         return [line for line in self.log().splitlines() if "[unparsed_xml]" in line]
 
 
 def end_tree(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, then end whatever is left of it and of what it started."""
+    """Ask a process to end, then kill what is left of it and its children."""
     tree = _tree(process.pid)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -298,7 +298,7 @@ def parse_fields(text: str) -> dict[str, str]:
 
 
 def parse_tasks(text: str) -> list[ClientTask]:
-    """Tasks from the output of ``boinccmd --get_tasks``."""
+    """Return tasks from the output of ``boinccmd --get_tasks``."""
     tasks: list[ClientTask] = []
     for block in re.split(r"^\d+\) -+\s*$", text, flags=re.MULTILINE)[1:]:
         values = parse_fields(block)

@@ -1,1 +1,1 @@
-"""What exists: frozen values, ids, enums with the field's numbers, errors.  Pure."""
+"""The vocabulary of the domain: frozen values, ids, enums with BOINC's numbers, errors.  Pure."""

@@ -30,7 +30,7 @@ _KINDS = {"CPU": 2, "NVIDIA": 3, "ATI": 4, "intel_gpu": 5, "apple_gpu": 6}
 
 
 def generalised_version_id(app_id: AppId, processor: str) -> AppVersionId:
-    """Return the id under which statistics of a volunteer's own versions are kept: app id x 1 000 000 + kind.
+    """Return the id for statistics of a volunteer's own versions: app id x 1 000 000 + kind.
 
     ``processor`` is ``CPU`` or a GPU type.  Source: BOINC's ``host_app_version`` (anonymous platform).
     """
@@ -38,12 +38,12 @@ def generalised_version_id(app_id: AppId, processor: str) -> AppVersionId:
 
 
 def is_generalised(version_id: AppVersionId) -> bool:
-    """Whether the id stands for a volunteer's own versions (anonymous platform)."""
+    """Return whether the id stands for a volunteer's own versions (anonymous platform)."""
     return version_id >= GENERALISED
 
 
 def generalised_on_gpu(version_id: AppVersionId) -> bool:
-    """Whether a generalised id stands for a kind of GPU."""
+    """Return whether a generalised id stands for a kind of GPU."""
     return version_id % GENERALISED > _KINDS["CPU"]
 
 
@@ -86,7 +86,7 @@ class AppDispatch:
 
     @property
     def scored(self) -> bool:
-        """Whether some jobs of the app suit a host better than others."""
+        """Return whether some jobs of the app suit a host better than others."""
         return self.locality or bool(self.size_classes)
 
 
@@ -118,12 +118,12 @@ class App:
 
     @property
     def title(self) -> str:
-        """What volunteers call it."""
+        """Return the name shown to volunteers."""
         return self.user_friendly_name or self.name
 
     @property
     def rules_of_jobs(self) -> ReplicationRules:
-        """Replication rules that new jobs begin with: adaptive replication raises the quorum when a job is sent."""
+        """Return the replication rules of new jobs: adaptive replication raises the quorum when a job is sent."""
         return replace(self.rules, min_quorum=1, target_nresults=1) if self.dispatch.adaptive else self.rules
 
 
@@ -162,7 +162,7 @@ class AppVersion:
 
     @property
     def signed(self) -> bool:
-        """Whether every file carries a signature, so that clients accept it."""
+        """Return whether every file has a signature, so that clients accept it."""
         return all(file.signature for file in self.files)
 
 
@@ -209,7 +209,7 @@ POSIX = (*LINUX, *APPLE, "x86_64-pc-freebsd")
 
 
 def starts_scripts(platform: str) -> bool:
-    """Whether clients of a platform start a script by its first line, as they must to run the launcher of commands.
+    """Return whether clients of a platform start a script by its first line, as needed for the launcher of commands.
 
     Unknown platforms are given the chance; Windows' clients start executables only.
     """
@@ -236,7 +236,7 @@ _MOST_ARCHITECTURES = 20  # a Java class begins like a fat binary, with a versio
 
 
 def platforms_of_program(head: bytes) -> tuple[str, ...] | None:
-    """Return the platforms that can start a file with these first bytes; None: it is no program.
+    """Return the platforms that can start a file with these first bytes; None if it is not a program.
 
     An empty tuple: a program for something else.
     """
@@ -287,7 +287,7 @@ _UNIX = (*_SHELLS, "env", "nice", "timeout", "cat", "cp", "awk", "sed", "grep", 
 def platforms_of_command(
     words: Sequence[str], programs: Mapping[str, tuple[str, ...] | None]
 ) -> tuple[tuple[str, ...] | None, str]:
-    """Return the platforms that can start a command, and names of the files that decide it; None: nothing does.
+    """Return the platforms that can start a command, and the names of the deciding files; None if there are none.
 
     ``programs``: its files by name, and what `platforms_of_program` says of each.  A program that the command itself starts
     decides, but for a script, which may start the programs among the files; else these decide, which may be one for each

@@ -14,7 +14,7 @@ from cobblestone.domain.values import value
 
 
 class Mode(IntEnum):
-    """What the volunteer has chosen for computing, GPUs or the network; the numbers of GUI RPC."""
+    """The volunteer's choice for computing, GPUs or the network; the numbers of GUI RPC."""
 
     ALWAYS = 1
     AUTO = 2  #: by preferences
@@ -96,7 +96,7 @@ class ExcludedGpu:
 
 @value(kw_only=True)
 class Proxy:
-    """Through what the network is reached."""
+    """The proxy for network access."""
 
     kind: str  #: ``http`` or ``socks5``
     host: str
@@ -108,7 +108,7 @@ class Proxy:
 
 @value(kw_only=True)
 class ClientConfig:
-    """``cc_config.xml``: options, with the family's defaults; what is not in the file has its default."""
+    """``cc_config.xml``: options, with BOINC's defaults for missing ones."""
 
     log_flags: frozenset[str] = frozenset({"file_xfer", "sched_ops", "task"})
     abort_jobs_on_exit: bool = False
@@ -180,7 +180,7 @@ class VersionOverride:
 
 @value(kw_only=True)
 class AppConfig:
-    """``app_config.xml`` of one project; an absent file is an empty one."""
+    """``app_config.xml`` of one project; a missing file is an empty one."""
 
     apps: Mapping[str, AppLimits] = field(default_factory=dict[str, AppLimits])
     versions: tuple[VersionOverride, ...] = ()
@@ -193,7 +193,7 @@ class AppConfig:
 
 @value(kw_only=True)
 class VersionUsage:
-    """What an app version uses, and its own arguments."""
+    """The resources of an app version, and its own arguments."""
 
     app_name: str
     plan_class: str = ""

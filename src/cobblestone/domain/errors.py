@@ -53,7 +53,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class PolicyViolation(CobblestoneError):
-    """A rule was asked to do what it forbids."""
+    """A rule was asked to do something that it forbids."""
 
 
 class IllegalTransition(PolicyViolation):
@@ -61,15 +61,15 @@ class IllegalTransition(PolicyViolation):
 
 
 class StoreError(CobblestoneError):
-    """The database or the file store refused."""
+    """The database or the file store reported an error."""
 
 
 class NotFound(StoreError):
-    """There is no such thing."""
+    """The object does not exist."""
 
 
 class Conflict(StoreError):
-    """The thing exists already, or changed meanwhile."""
+    """The object already exists, or has changed meanwhile."""
 
 
 class Busy(StoreError):

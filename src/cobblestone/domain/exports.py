@@ -1,4 +1,4 @@
-"""What leaves a project: rows for statistics sites, version scales, states of jobs for account managers, backups."""
+"""Data that leaves a project: rows for statistics sites, version scales, job states for account managers, backups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Enumeration:
 
     @property
     def stem(self) -> str:
-        """The name of its files without number and ending."""
+        """Return the name of its files without number and extension."""
         return f"{self.table}_{self.order}" if self.records_per_file else self.table.value
 
     def part_name(self, part: int) -> str:
@@ -106,7 +106,7 @@ class ExportedHardware:
 
 @value(kw_only=True)
 class ExportedHost:
-    """A computer that such a user shows."""
+    """A computer shown by such a user."""
 
     id: HostId
     user_id: UserId
@@ -135,7 +135,7 @@ class ExportedTeam:
 
 @value()
 class Deletion:
-    """Something that was exported once, and that statistics sites shall forget."""
+    """A deletion of exported data that statistics sites must follow."""
 
     id: int
     cpid: str  #: of the user (external) or host
@@ -143,7 +143,7 @@ class Deletion:
 
 @value()
 class BadgeHolder:
-    """Who has a badge, and since when."""
+    """An owner of a badge, and since when."""
 
     owner_id: int
     badge_id: int
@@ -162,7 +162,7 @@ class ExportedBadge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSummary:
-    """What an export holds as a whole."""
+    """Summary of an export."""
 
     update_time: float  #: when the rows were read
     n_users: int = 0
@@ -207,7 +207,7 @@ class VersionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectScales:
-    """What one project exports."""
+    """The exported scales of one project."""
 
     name: str = ""
     master_url: str = ""
@@ -218,7 +218,7 @@ class ProjectScales:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedScale:
-    """What the projects of a list found together for one plan class."""
+    """The scale that a list of projects found together for one plan class."""
 
     plan_class: str
     scale: float
@@ -233,7 +233,7 @@ MAX_BATCH = 500
 
 
 class CountedJobState(StrEnum):
-    """What a project says of a job of an account."""
+    """A project's report on a job of an account."""
 
     UNKNOWN = "unknown"  #: no job of this account, or one that was forgotten
     IN_PROGRESS = "in_progress"
@@ -243,7 +243,7 @@ class CountedJobState(StrEnum):
 
 
 class KeysInBackup(StrEnum):
-    """Which secrets a backup holds."""
+    """Secrets included in a backup."""
 
     ALL = "all"
     NO_SIGNING_KEY = "no-signing-key"  #: all but the private key that signs programs

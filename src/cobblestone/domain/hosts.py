@@ -1,4 +1,4 @@
-"""Hosts, what they say of themselves, and the networks that their addresses belong to."""
+"""Hosts, their descriptions of themselves, and the networks of their addresses."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ IPV6_PREFIX = 48
 
 
 def network_of(address: str) -> str:
-    """Return the network of an address: ``192.0.2.0/24`` or ``2001:db8::/48``; of what is no address, itself."""
+    """Return the network of an address: ``192.0.2.0/24`` or ``2001:db8::/48``; anything else is returned unchanged."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the jobs of an app look like: the command with its placeholders, or the files of a native program.
+"""The form of an app's jobs: the command with its placeholders, or the files of a native program.
 
 The placeholders are those of the launcher: ``{input}``, ``{input:NAME}``, ``{inputs}``, ``{output}``,
 ``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``; ``{{`` and ``}}`` stand for braces.
@@ -42,7 +42,7 @@ class InputSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobForm:
-    """What a job of the app consists of."""
+    """The parts of an app's job."""
 
     command: tuple[str, ...] = ()  #: words with placeholders; empty: a native program
     stdout: str = ""  #: name of the output that receives what the command prints
@@ -51,13 +51,13 @@ class JobForm:
 
     @property
     def takes_any_inputs(self) -> bool:
-        """Whether a job may have further inputs of any name."""
+        """Return whether a job may have further inputs of any name."""
         return "{inputs}" in self.command or not (self.command or self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholders:
-    """What a command refers to, each name once, in order."""
+    """The placeholders of a command, each name once, in order."""
 
     inputs: tuple[str, ...] = ()  #: ``{input}`` counts as :data:`DEFAULT_INPUT`
     all_inputs: bool = False  #: ``{inputs}`` occurs
@@ -67,7 +67,7 @@ class Placeholders:
 
 
 def legal_name(name: str) -> bool:
-    """Whether inputs, outputs and arguments may be called so: they also become names of files."""
+    """Return whether the name is allowed for inputs, outputs and arguments, and so for files."""
     return len(name) <= MAX_NAME and _NAME.fullmatch(name) is not None and ".." not in name
 
 
@@ -82,7 +82,7 @@ def find_placeholders(words: Sequence[str]) -> Placeholders:
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_COMMAND_LENGTH:
         raise JobError(
             f"The command is longer than {MAX_WORDS} words or {MAX_COMMAND_LENGTH} characters."
-            " Put long lists into a file and send it along with --files."
+            " Put long lists into a file and include it with --files."
         )
     names: dict[str, dict[str, None]] = {kind: {} for kind in _NAMED}  # dict: a set that keeps the order
     all_inputs = nameless_output = False
@@ -136,12 +136,12 @@ def _unknown(word: str, inside: str) -> str:
     known = ", ".join(f"{{{name}}}" for name in _KNOWN)
     return (
         f"In {word!r}: unknown placeholder {{{inside}}}. {hint}Known: {known}."
-        " For a brace that the program shall see, write it twice."
+        " For a literal brace, write it twice."
     )
 
 
 def output_names(found: Placeholders, declared: Sequence[str], *, stdout: str = "") -> tuple[str, ...]:
-    """Names of the outputs of a command's jobs: the declared ones, then those that only the command names.
+    """Return the names of the outputs of a command's jobs: the declared ones, then those only in the command.
 
     A nameless ``{output}`` stands for the first one.
 
@@ -202,7 +202,7 @@ def _may_become(slot: InputSlot, name: str) -> bool:
 
 
 def open_name_for(slot: InputSlot, file_name: str) -> str:
-    """Name under which the program finds a file given for a slot.
+    """Return the name under which the program finds a file given for a slot.
 
     Unless the slot fixes it, that is the slot's name with the suffix of the given file: many programs look at
     the suffix.

@@ -1,4 +1,4 @@
-"""Users, teams, and what the holder of a token may do."""
+"""Users, teams, and the scopes of tokens."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class User:
 
     @property
     def is_operator(self) -> bool:
-        """Whether this user may run the project."""
+        """Return whether this user may run the project."""
         return self.role == OPERATOR
 
 
 @value(kw_only=True)
 class ProjectPreferences:
-    """What the volunteer chose on the project's preferences page, for one venue."""
+    """The volunteer's choices on the project's preferences page, for one venue."""
 
     selected_apps: frozenset[AppId] = frozenset()  #: empty = all
     allow_non_preferred: bool = False  #: other apps too when the selected ones have no work
@@ -76,14 +76,14 @@ class Team:
 
 
 class ConsentKind(StrEnum):
-    """What people are asked to agree to."""
+    """Kinds of consent."""
 
     TERMS = "terms"  #: the project's terms of use
     STATISTICS = "statistics"  #: that statistics sites get the account's name and credit
 
 
 class Scope(StrEnum):
-    """What the holder of a token may do."""
+    """The permission of a token."""
 
     READ = "read"  #: look at apps, batches and outputs
     SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches

@@ -1,4 +1,4 @@
-"""Reasons as data: why something happened or did not, what exit statuses mean, and what a check found wrong.
+"""Reasons as data: why something happened or did not, the meaning of exit statuses, and the faults found by a check.
 
 Reasons as data: why something happened or did not.
 
@@ -38,11 +38,11 @@ class Reason:
         return self.sentence.format_map(dict(self.values))
 
     def __str__(self) -> str:
-        """Say it as a part of another sentence."""
+        """Return it as part of another sentence."""
         return self.text()
 
     def as_json(self) -> dict[str, object]:
-        """Return a form for JSON: code, values, the finished sentence, and the sentence as it can be said in another language."""
+        """Return a form for JSON: code, values, the finished sentence, and the sentence as translatable parts."""
         return {
             "code": self.code,
             "text": self.text(),
@@ -66,24 +66,24 @@ def reason(code: str, sentence: str, **values: Value) -> Reason:
 
 
 def phrase(sentence: str, **values: Value) -> Reason:
-    """Make a part of a sentence, to be a value of a reason or of another part."""
+    """Make a part of a sentence, to be used as a value of a reason or of another part."""
     return Reason("", sentence, values)
 
 
 def joined(parts: Sequence[Reason]) -> Reason:
-    """Put several together, with semicolons between them."""
+    """Join several reasons with semicolons."""
     names = [f"part{number}" for number in range(len(parts))]
     sentence = "; ".join(f"{{{name}}}" for name in names)
     return phrase(sentence, **dict(zip(names, parts, strict=True)))
 
 
 def sayable(text: str) -> str:
-    """Return a text of somebody's program as databases and pages take it: halves of characters and zero bytes spelled out."""
+    """Return an untrusted program's text for databases and pages, with surrogates and NUL spelled out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
 
 
 def sayable_reason(given: Reason) -> Reason:
-    """Return a reason of somebody's program as databases and pages take it.
+    """Return an untrusted program's reason for databases and pages.
 
     Raises whatever it raises when it is put into words, for example because its sentence names a value that it lacks.
     """
@@ -102,7 +102,7 @@ def _sayable_value(given: object) -> Value:
 
 
 def restored(code: str, sentence: str, values: Mapping[str, Any]) -> Reason:  # as JSON has them
-    """Make a reason of what was stored of it (`Reason.plain_values`)."""
+    """Rebuild a reason from its stored form (`Reason.plain_values`)."""
     return Reason(code, sentence, {name: _restored_value(each) for name, each in values.items()})
 
 
@@ -115,48 +115,51 @@ def _restored_value(stored: object) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class ExitMeaning:
-    """What an exit status says."""
+    """The meaning of an exit status."""
 
     meaning: Reason
     remedy: Reason
 
 
 _OUTPUT = phrase("The end of the task's error output says more.")
-_NONE_NEEDED = phrase("Nothing needs to be done.")
+_NONE_NEEDED = phrase("Nothing to do.")
 _MEMORY = phrase(
-    "The app's memory limit (--memory) must fit what its jobs need, or the computer needs more free memory."
+    "The app's memory limit (--memory) must cover what its jobs need, or the computer needs more free memory."
 )
 _DISK = phrase(
-    "The app's disk limit (--disk) must fit what its jobs write; on the computer, look for free disk space."
+    "The app's disk limit (--disk) must cover what its jobs write; on the computer, check the free "
+    "disk space."
 )
 _BUG = phrase(
-    "If it happens on many computers, the program has a mistake; if on one only, look at its memory and overclocking."
+    "If it happens on many computers, the program has a bug. If it happens on one computer only, "
+    "check its memory and overclocking."
 )
-_AGAIN = phrase("If it happens again on this computer, look at its disk and its network.")
+_AGAIN = phrase("If it happens again on this computer, check its disk and network.")
 _LIBRARY = phrase(
-    "Build the program so that it brings all its libraries, or install the missing one on the computer."
+    "Build the program with all its libraries included, or install the missing one on the computer."
 )
-_PLATFORM = phrase("The version is for another kind of computer: check the platform that it was added for.")
-_SECURITY = phrase("A virus scanner may hold the file back: allow the client's folder.")
-_START = phrase("Check that the main program runs on such computers, and that scanners let it start.")
-_EXITS = phrase("Computers that are switched off meanwhile do this; the work goes to another one.")
-_SLOW = phrase("The estimate (--flops-est) and its bound (--flops-bound) must fit what the jobs need.")
-_SIZE = phrase("The app's largest size of an output (--max-output) must fit what its jobs write.")
+_PLATFORM = phrase("The version is for another kind of computer: check its platform.")
+_SECURITY = phrase("A virus scanner may be blocking the file: exclude the client's folder.")
+_START = phrase("Check that the main program runs on such computers and that virus scanners let it start.")
+_EXITS = phrase("Computers that are switched off then do it; the work goes to another computer.")
+_SLOW = phrase("The estimate (--flops-est) and its bound (--flops-bound) must match what the jobs need.")
+_SIZE = phrase("The app's limit for the size of an output (--max-output) must cover what its jobs write.")
 _NAMES = phrase(
     "The program must write all outputs that are not optional, under the names that the app declares."
 )
 _DOWNLOADS = phrase(
-    "`cobblestone doctor` says whether they lie on the server whole; else look at the computer's network."
+    "`cobblestone doctor` checks that they are intact on the server; if they are, look at the "
+    "computer's network."
 )
-_APP_INFO = phrase("An app_info.xml must name app, version, platform and plan class as the project does.")
-_STACK = phrase("Give the program a larger stack, or less recursion.")
+_APP_INFO = phrase("An app_info.xml must use the project's names for app, version, platform and plan class.")
+_STACK = phrase("Give the program a larger stack, or use less recursion.")
 
-_CRASHED = phrase("The program crashed: it touched memory that is not its own.")
+_CRASHED = phrase("The program crashed: it accessed memory that is not its own.")
 _STOPPED = phrase("The program was ended from outside, or the computer was shut down.")
 _ILLEGAL = phrase("The program uses an instruction that this processor does not have.")
 _DIVIDED = phrase("The program crashed: an impossible calculation, such as a division by zero.")
-_ABORTED = phrase("The program gave up: it found a mistake in itself.")
-_KILLED = phrase("The program was killed, by the system when memory was short or by somebody.")
+_ABORTED = phrase("The program stopped: it detected an internal error.")
+_KILLED = phrase("The program was killed, either by the system because memory was short or by a person.")
 _START_FAILED = phrase("The program could not be started.")
 _NO_MEMORY = phrase("The program ran out of memory.")
 _TOO_MUCH_MEMORY = phrase("The task used more memory than allowed.")
@@ -165,7 +168,7 @@ _TOO_LONG = phrase("The task ran longer than allowed.")
 _BY_USER = phrase("The task was aborted on the computer by its user.")
 _BY_PROJECT = phrase("The project did not need the task any more and cancelled it.")
 _LIBRARY_MISSING = phrase("The program could not start: a library is missing.")
-_ISA = phrase("Build the program for older processors too, or give that version a plan class.")
+_ISA = phrase("Build the program for older processors too, or give this version a plan class.")
 
 _CLIENT: Mapping[int, tuple[Reason, Reason]] = {
     192: (phrase("The program could not write its checkpoint."), _DISK),
@@ -176,40 +179,42 @@ _CLIENT: Mapping[int, tuple[Reason, Reason]] = {
     197: (_TOO_LONG, _SLOW),
     198: (_TOO_MUCH_MEMORY, _MEMORY),
     199: (phrase("The client was stopping."), _NONE_NEEDED),
-    200: (phrase("The task had not started by its deadline, and was not begun."), _EXITS),
+    200: (phrase("The task had not been started by its deadline."), _EXITS),
     201: (
         phrase("The graphics processor that the task needs is missing."),
-        phrase("On the computer, look whether its driver works; a client that runs as a service may not see it."),
+        phrase("Check whether the computer's driver works; a client that runs as a service may not have "
+            "access to it."),
     ),
     202: (_BY_PROJECT, _NONE_NEEDED),
     203: (_BY_USER, _NONE_NEEDED),
     204: (phrase("The program failed without saying why."), _OUTPUT),
     205: (_NO_MEMORY, _MEMORY),
     206: (_START_FAILED, _START),
-    207: (phrase("The program found no task that it could run."), _OUTPUT),
+    207: (phrase("The program found no task to run."), _OUTPUT),
     208: (phrase("A part of the task failed."), _OUTPUT),
     -1: (phrase("The client did not say how the program ended."), _OUTPUT),
     -108: (phrase("A file could not be opened."), _SECURITY),
-    -112: (phrase("A file of the task could not be read as XML."), _OUTPUT),
-    -114: (phrase("A file of the task could not be downloaded for a long time."), _AGAIN),
-    -115: (phrase("An output could not be uploaded for a long time."), _AGAIN),
+    -112: (phrase("A file of the task is not valid XML."), _OUTPUT),
+    -114: (phrase("A file of the task could not be downloaded for too long."), _AGAIN),
+    -115: (phrase("An output could not be uploaded for too long."), _AGAIN),
     -119: (phrase("A file arrived damaged: its checksum is wrong."), _AGAIN),
     -120: (
         phrase("The signature of a program file is wrong."),
-        phrase("On the project's side: `cobblestone doctor` compares files and signatures; sign the version anew."),
+        phrase("On the project's side: `cobblestone doctor` compares files and signatures. Sign the "
+            "version again."),
     ),
     -131: (phrase("An output is larger than allowed."), _SIZE),
     -148: (_START_FAILED, _START),
     -161: (phrase("An output is missing: the program did not write it."), _NAMES),
-    -163: (phrase("A file of the task is gone from the computer."), _SECURITY),
-    -177: (phrase("The task went beyond one of its limits of time, memory or disk."), _OUTPUT),
-    -178: (phrase("The program was started with an argument that it does not know."), _OUTPUT),
+    -163: (phrase("A file of the task is missing on the computer."), _SECURITY),
+    -177: (phrase("The task exceeded one of its limits of time, memory or disk."), _OUTPUT),
+    -178: (phrase("The program was started with an unknown argument."), _OUTPUT),
     -185: (_START_FAILED, _START),
     -186: (phrase("The files of the task could not be downloaded."), _DOWNLOADS),
     -187: (phrase("The outputs of the task could not be uploaded."), _AGAIN),
     -195: (phrase("The client has no version of the app for this task."), _APP_INFO),
     -197: (_BY_USER, _NONE_NEEDED),
-    -198: (phrase("The computer has not enough memory, disk or processors for the task."), _MEMORY),
+    -198: (phrase("The computer does not have enough memory, disk space or processors for the task."), _MEMORY),
     -226: (phrase("The program ended too often without having finished."), _OUTPUT),
 }  # fmt: skip
 
@@ -223,8 +228,8 @@ _SIGNALS: Mapping[int, tuple[Reason, Reason]] = {
     11: (_CRASHED, _BUG),
     15: (_STOPPED, _EXITS),
     24: (_TOO_LONG, _SLOW),
-    25: (phrase("The program wrote a file that is larger than the system allows."), _DISK),
-    31: (phrase("The program did what the computer's sandbox forbids."), _OUTPUT),
+    25: (phrase("The program wrote a file larger than the system allows."), _DISK),
+    31: (phrase("The program did something that the computer's sandbox forbids."), _OUTPUT),
 }
 
 _WINDOWS: Mapping[int, tuple[Reason, Reason]] = {
@@ -240,17 +245,17 @@ _WINDOWS: Mapping[int, tuple[Reason, Reason]] = {
     0xC0000096: (_ILLEGAL, _BUG),
     0xC00000FD: (phrase("The program crashed: its stack was too small."), _STACK),
     0xC0000135: (_LIBRARY_MISSING, _LIBRARY),
-    0xC0000139: (phrase("The program could not start: a library is of another version."), _LIBRARY),
+    0xC0000139: (phrase("The program could not start: a library has the wrong version."), _LIBRARY),
     0xC000013A: (_STOPPED, _EXITS),
     0xC0000142: (phrase("The program could not start: a library failed when it was loaded."), _LIBRARY),
-    0xC0000374: (phrase("The program crashed: it damaged its own memory."), _BUG),
+    0xC0000374: (phrase("The program crashed: it corrupted its own memory."), _BUG),
     0xC0000409: (_ABORTED, _BUG),
-    0xE06D7363: (phrase("The program ended by a C++ exception that it does not handle."), _OUTPUT),
+    0xE06D7363: (phrase("The program ended with an unhandled C++ exception."), _OUTPUT),
 }  # fmt: skip
 
 
 def meaning_of(status: int) -> ExitMeaning | None:
-    """Return what an exit status says; None: it is the program's own, or 0."""
+    """Return the meaning of an exit status; None if it is the program's own, or 0."""
     found = _CLIENT.get(status) or _WINDOWS.get(status & 0xFFFFFFFF)
     if found is None and 128 < status < 160:
         found = _SIGNALS.get(status - 128)
@@ -258,12 +263,12 @@ def meaning_of(status: int) -> ExitMeaning | None:
 
 
 def written(status: int) -> str:
-    """Return an exit status as people look it up: also in hexadecimal, as Windows shows it."""
+    """Return an exit status in the forms that people look up: also in hexadecimal, as Windows shows it."""
     return f"{status} (0x{status & 0xFFFFFFFF:x})" if status else "0"
 
 
 def exit_cause(status: int) -> Reason:
-    """Return an exit status with what it means."""
+    """Return an exit status with its meaning."""
     found = meaning_of(status)
     if found is None:
         return reason("exit_status", "Exit status {status}.", status=written(status))
@@ -273,7 +278,7 @@ def exit_cause(status: int) -> Reason:
 
 
 def exit_advice(status: int) -> Reason:
-    """Return an exit status with what it means and what to do."""
+    """Return an exit status with its meaning and a remedy."""
     found = meaning_of(status)
     return reason(
         "exit_status",
@@ -285,7 +290,7 @@ def exit_advice(status: int) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it must be."""
+    """A fault found by a check."""
 
     code: str  #: what is wrong, for programs: stays when the sentence changes
     kind: str  #: table of the row, or what else it is: ``result``, ``file``, ``database``
@@ -294,5 +299,5 @@ class Finding:
 
     @property
     def target(self) -> str:
-        """Kind and id for people: ``result 12``."""
+        """Return kind and id for people: ``result 12``."""
         return self.kind if self.id is None else f"{self.kind} {self.id}"

@@ -96,7 +96,7 @@ class RunningAverage:
         return average
 
     def merged(self, other: RunningAverage) -> RunningAverage:
-        """Mean and variance of two sets of samples that have none in common, weighted by their numbers.
+        """Return mean and variance of two disjoint sets of samples, weighted by their numbers.
 
         For records that turn out to be of one thing (two rows of one host).  Exact while both means are
         straight; source: Chan, Golub and LeVeque, *Updating formulae and a pairwise algorithm* (1979).

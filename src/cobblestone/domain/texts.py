@@ -1,4 +1,4 @@
-"""Texts from outside: names made fit for any disk, and what clients of the family keep of a text.
+"""Texts from outside: names safe for any disk, and the text that BOINC clients keep.
 
 Texts that clients of the family keep, and what they lose of them.
 
@@ -21,7 +21,7 @@ _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 
 
 def folder_name(name: str, otherwise: str) -> str:
-    """Return a name for one folder, on Windows too; ``otherwise`` where nothing of ``name`` can be used.
+    """Return a name for one folder, on Windows too; ``otherwise`` if nothing of ``name`` can be used.
 
     Names that had to be cut end in a part of ``otherwise``, so that two long names do not become one.
     """
@@ -35,16 +35,16 @@ def folder_name(name: str, otherwise: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return why a file in a program's folder cannot have a name on every system, as the end of a sentence; empty: it can."""
+    """Return why a name is not allowed for a file on every system, as the end of a sentence; empty if it is."""
     if name.endswith("."):
-        return "ends with a dot, which Windows drops"
+        return "ends with a dot, which Windows removes"
     if _DEVICES.fullmatch(name):
-        return "is that of a device on Windows"
+        return "is a device name on Windows"
     return ""
 
 
 def same_file(name: str) -> str:
-    """Return what two names have in common that are one file where a system does not tell capital letters from small ones."""
+    """Return a key that is equal for two names of one file on a case-insensitive system."""
     return name.casefold()
 
 
@@ -55,7 +55,7 @@ _LOST = re.compile("<|&(?=#?[0-9A-Za-z]{1,31};)")
 
 
 def markup_in(text: str) -> str:
-    """Return the first piece of a text that clients would not keep; the empty text: they keep it."""
+    """Return the first piece of a text that clients would not keep; empty if they keep it."""
     found = _LOST.search(text)
     return text[found.start() : found.start() + 12] if found else ""
 
@@ -68,7 +68,7 @@ def check_kept(text: str, what: str, *, advice: str, max_bytes: int = 0) -> None
     """
     if piece := markup_in(text):
         raise JobError(
-            f"{what} holds {piece!r}: BOINC clients would write it into their state as it is, and lose all their jobs of this"
+            f"{what} contains {piece!r}: BOINC clients would write it into their state as it is, and lose all their jobs of this"
             f" project at the next start. {advice}"
         )
     if max_bytes and len(text.encode()) > max_bytes:

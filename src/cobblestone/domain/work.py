@@ -1,4 +1,4 @@
-"""Workunits, results, their files, limits and states, with the numbers that the family uses.
+"""Workunits, results, their files, limits and states, with BOINC's numbers.
 
 States of workunits and results, with the numbers that the family uses.
 
@@ -25,7 +25,7 @@ from cobblestone.domain.values import (
 
 
 class ServerState(IntEnum):
-    """Where a result stands on the server."""
+    """The state of a result on the server."""
 
     INACTIVE = 1  #: exists, not released
     UNSENT = 2  #: may be sent to a host
@@ -47,7 +47,7 @@ class Outcome(IntEnum):
 
 
 class ValidateState(IntEnum):
-    """What validation said about a result."""
+    """The verdict of validation on a result."""
 
     INIT = 0  #: not looked at
     VALID = 1
@@ -58,7 +58,7 @@ class ValidateState(IntEnum):
 
 
 class ResultClientState(IntEnum):
-    """Where a result stands on the client (reported by it)."""
+    """The state of a result on the client (reported by it)."""
 
     NEW = 0
     FILES_DOWNLOADING = 1
@@ -71,7 +71,7 @@ class ResultClientState(IntEnum):
 
 
 class AssimilateState(IntEnum):
-    """Whether the answer was handed to the project."""
+    """Whether the answer was passed to the project."""
 
     INIT = 0
     READY = 1
@@ -79,7 +79,7 @@ class AssimilateState(IntEnum):
 
 
 class FileDeleteState(IntEnum):
-    """Whether files may go (READY) or are gone (DONE)."""
+    """Whether files can be deleted (READY) or are deleted (DONE)."""
 
     INIT = 0
     READY = 1
@@ -100,7 +100,7 @@ class WorkunitError(IntFlag):
 
 
 class BatchState(IntEnum):
-    """Where a batch stands."""
+    """The state of a batch."""
 
     INIT = 0  #: jobs are still being added
     IN_PROGRESS = 1
@@ -110,7 +110,7 @@ class BatchState(IntEnum):
 
 
 class HomogeneousRedundancy(IntEnum):
-    """How alike the hosts of one workunit must compute (the family's numbers)."""
+    """How similar the hosts of one workunit must be (BOINC's numbers)."""
 
     NONE = 0
     FINE = 1  #: same operating system and processor family
@@ -118,7 +118,7 @@ class HomogeneousRedundancy(IntEnum):
 
 
 class ExitStatus(IntEnum):
-    """Exit statuses that a rule looks at (the client's numbers)."""
+    """Exit statuses that rules use (the client's numbers)."""
 
     SUCCESS = 0
     ABORTED_BY_PROJECT = 202
@@ -127,7 +127,7 @@ class ExitStatus(IntEnum):
 
 
 class JobState(StrEnum):
-    """Where a job stands, as its submitter sees it."""
+    """The state of a job, as its submitter sees it."""
 
     WAITING = "waiting"
     RUNNING = "running"  #: a result of it is on a host
@@ -137,7 +137,7 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """How volunteers sort their tasks."""
+    """States by which volunteers' tasks are grouped."""
 
     IN_PROGRESS = "in_progress"
     WAITING = "waiting"  #: reported, not validated yet
@@ -166,7 +166,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """An output that a result must (or, when optional, may) produce."""
+    """An output that a result must (or, if optional, may) produce."""
 
     open_name: str
     max_nbytes: int = 50_000_000
@@ -189,7 +189,7 @@ class JobLimits:
 
 @value(kw_only=True)
 class ReplicationRules:
-    """How many results of a workunit are made, needed and allowed."""
+    """How many results of a workunit are created, needed and allowed."""
 
     min_quorum: int = 1
     target_nresults: int = 1
@@ -200,7 +200,7 @@ class ReplicationRules:
 
 @value(kw_only=True)
 class Recipients:
-    """Who alone may get a job: a host, a user's hosts, or the hosts of a team's members.  Several must all fit."""
+    """Restriction of a job to a host, a user's hosts, or the hosts of a team's members.  All given ones must match."""
 
     host_id: HostId | None = None
     user_id: UserId | None = None
@@ -208,13 +208,13 @@ class Recipients:
 
     @property
     def one_person(self) -> bool:
-        """Whether all that may get it belongs to one user, so that nobody could check the answer."""
+        """Return whether all recipients belong to one user, so that no other person could check the answer."""
         return self.host_id is not None or self.user_id is not None
 
 
 @value(kw_only=True)
 class Workunit:
-    """One job: what to compute, how often, and where it stands.
+    """One job: what to compute, how often, and its state.
 
     A workunit has no single state; canonical result, errors, assimilation and file deletion together are its state.
     """
@@ -281,7 +281,7 @@ class Result:
 
 @value(kw_only=True)
 class CreditOfRows:
-    """What rows shall say of credit that the ledger has."""
+    """The credit that rows should show according to the ledger."""
 
     results: Mapping[ResultId, tuple[float, float]]  #: what each claimed, and what it is granted in addition
     workunits: Mapping[WorkunitId, float]  #: what later results of each will get
@@ -291,10 +291,10 @@ NO_CREDIT = CreditOfRows(results={}, workunits={})
 
 
 def output_file_name(result_name: str, index: int) -> str:
-    """Physical name of the ``index``-th output of a result; unique, since result names are."""
+    """Return the physical name of the ``index``-th output of a result; unique, since result names are."""
     return f"{result_name}_{index}"
 
 
 def result_name(workunit_name: str, number: int) -> str:
-    """Name of the ``number``-th result of a workunit, as the family builds it."""
+    """Return the name of the ``number``-th result of a workunit, as BOINC builds it."""
     return f"{workunit_name}_{number}"

@@ -1,4 +1,4 @@
-"""The launcher that is sent with an app version, and what the server must send along with it.
+"""The launcher that is sent with an app version, and the files that the server must send with it.
 
 ``cobblestone_runtime.py`` beside this module runs on volunteers' computers; its head describes the app
 description and the job's options that the functions below write.
@@ -48,7 +48,7 @@ RESERVED_OPEN_NAMES = frozenset(
 
 @functools.cache
 def launcher_bytes() -> bytes:
-    """Return the launcher file as it is to be sent."""
+    """Return the launcher file as it is sent."""
     return (Path(__file__).parent / cobblestone_runtime.RUNTIME_FILE).read_bytes()
 
 
@@ -113,7 +113,7 @@ def job_command_line(
 
 
 def job_arguments(command_line: str) -> dict[str, str]:
-    """Return the arguments that :func:`job_command_line` wrote; those of native programs have none of this form."""
+    """Return the arguments written by :func:`job_command_line`; those of native programs do not have this form."""
     words = command_line.split()
     pairs = [word.partition("=") for option, word in pairwise(words) if option == "--arg"]
     return {name: urllib.parse.unquote(value) for name, _, value in pairs}

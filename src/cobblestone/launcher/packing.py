@@ -1,4 +1,4 @@
-"""What the launcher starts beside Python: WebAssembly modules with their native launcher, and images of containers.
+"""Runtimes that the launcher starts besides Python: WebAssembly modules with their native launcher, and container images.
 
 The native launcher, which runs WebAssembly modules and unpacks bundles: its sources, and the description for it.
 
@@ -108,7 +108,7 @@ def bundle_description(
     stdout: str = "",
     optional_outputs: Sequence[str] = (),
 ) -> bytes:
-    """Return the description of a command that runs in the Python of an archive, whose open name and SHA-256 are given.
+    """Return the description of a command that runs in a bundled Python, whose open name and SHA-256 are given.
 
     The first of the words is Python.  Raises JobError for a placeholder that no job could fill.
     """
@@ -166,17 +166,17 @@ class Image:
 
     @property
     def file_name(self) -> str:
-        """Name for the archive; the launcher knows by it whether an image is still needed."""
+        """Return the name of the archive, by which the launcher knows whether an image is still needed."""
         return f"{IMAGE_FILE}_{self.name.rpartition(':')[2]}.tar"
 
     @property
     def description(self) -> dict[str, str]:
-        """What the launcher must know."""
+        """Return the description for the launcher."""
         return {"image": self.name, "sha256": self.sha256}
 
 
 def pack_image(source: Path, folder: Path) -> Image:
-    """Check an image and pack it into a folder; the same image gives the same bytes.
+    """Check an image and pack it into a folder; equal images give equal bytes.
 
     Raises:
         JobError: it is no image, not one for 64-bit Linux, damaged, or too large; the text says what would be right.
@@ -197,7 +197,7 @@ def pack_image(source: Path, folder: Path) -> Image:
 
 
 def pack_layers(layers: Sequence[Path], architecture: str, folder: Path) -> Image:
-    """Return an image of layers (tar files), for which nothing else is said."""
+    """Return an image of layers (tar files) with default configuration."""
     digests = [f"sha256:{_sha256(path)}" for path in layers]
     config = {
         "architecture": architecture,
@@ -262,7 +262,7 @@ def _find(archive: tarfile.TarFile, source: Path) -> tuple[bytes, list[str]]:
 
 
 def _oci_manifest(archive: tarfile.TarFile, name: str, source: Path) -> dict[str, Any]:
-    """Return the manifest of the only image that an index leads to."""
+    """Return the manifest of the only image in an index."""
     for _depth in range(3):
         about = _parsed(_text(archive, name, source), dict, source)
         if "layers" in about:
@@ -305,7 +305,7 @@ def _check_config(config: bytes, n_layers: int, source: Path) -> str:
 def _unpack_layers(
     archive: tarfile.TarFile, layers: Sequence[str], config: dict[str, Any], folder: Path, source: Path
 ) -> list[Path]:
-    """Write the layers as plain tar files; each must be the one that the configuration names."""
+    """Write the layers as plain tar files; each must match the configuration."""
     paths: list[Path] = []
     left = MAX_IMAGE_BYTES
     for number, (name, wanted) in enumerate(zip(layers, config["rootfs"]["diff_ids"], strict=True)):

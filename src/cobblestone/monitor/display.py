@@ -25,7 +25,7 @@ LEAST_BEHIND = 600.0
 
 
 def draw_timeline(timeline: Mapping[str, Any], width: int) -> list[Text]:
-    """Return the lines of a timeline as the client tells it; lanes that do not fit are counted."""
+    """Return the lines of a timeline as the client reports it; lanes that do not fit are counted."""
     now, runs = float(timeline["now"]), timeline["runs"]
     begin = min([now - LEAST_BEHIND, *(run["begin"] for run in runs)])
     end = max([now + LEAST_AHEAD, *(run["end"] for run in runs)])
@@ -47,7 +47,7 @@ def draw_timeline(timeline: Mapping[str, Any], width: int) -> list[Text]:
         lines.append(Text.assemble(*cells))
     if lanes > MAX_LANES:
         lines.append(Text(f"… and {lanes - MAX_LANES} more at once", "dim"))
-    return lines or [Text("Nothing ran, and nothing will.", "dim")]
+    return lines or [Text("No runs, past or planned.", "dim")]
 
 
 REFRESH_SECONDS = 2.0
@@ -65,7 +65,7 @@ _TABLES = {
 
 
 class MonitorDisplay(App[None]):
-    """One client, until q is pressed."""
+    """The display of one client, until q is pressed."""
 
     CSS = """
     #status { height: auto; padding: 0 1; }
@@ -87,7 +87,7 @@ class MonitorDisplay(App[None]):
         self._stopped_tasks: dict[str, bool] = {}  # tasks by their names
 
     def compose(self) -> ComposeResult:
-        """Put the parts on the screen."""
+        """Lay out the widgets."""
         yield Static("Connecting …", id="status", markup=False)
         yield Static(id="timeline")
         with TabbedContent():
@@ -99,7 +99,7 @@ class MonitorDisplay(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Start polling."""
         self.query_one("#tasks", DataTable).focus()
         self.set_interval(REFRESH_SECONDS, self.refresh_figures)
         self.call_later(self.refresh_figures)
@@ -108,7 +108,7 @@ class MonitorDisplay(App[None]):
         return await asyncio.to_thread(ask, self._client_address, command, self._certificate, **given)
 
     async def refresh_figures(self) -> None:
-        """Ask for everything, and show it."""
+        """Fetch everything and show it."""
         try:
             self._show_status(await self._ask_client("status"))
             self._fill("tasks", [self._task_cells(row) for row in await self._ask_client("tasks")])
@@ -126,7 +126,7 @@ class MonitorDisplay(App[None]):
         counts, cpus = found["tasks"], found["cpus"]
         first = (
             f"{found['host_name'] or self._client_address.name}: {counts['running']} running, {counts['waiting']} waiting,"
-            f" {counts['ready_to_report']} to be reported; {cpus['allowed']} of {cpus['of_computer']} CPUs;"
+            f" {counts['ready_to_report']} to report; {cpus['allowed']} of {cpus['of_computer']} CPUs;"
             f" policy {found['policy']}"
         )
         self.query_one("#status", Static).update("\n".join((first, *found["because"])))
@@ -162,7 +162,7 @@ class MonitorDisplay(App[None]):
     # -- keys -----------------------------------------------------------------------------------------------
 
     async def action_suspend(self) -> None:
-        """Suspend the chosen task, or let it go on."""
+        """Suspend or resume the chosen task."""
         table = self._rows_of("tasks")
         if table.row_count:
             name = table.get_row_at(table.cursor_row)[0].plain
@@ -173,7 +173,7 @@ class MonitorDisplay(App[None]):
         await self._act("mode", which="run", mode="never", seconds=HOUR)
 
     async def action_compute(self) -> None:
-        """Compute as the preferences say."""
+        """Compute according to preferences."""
         await self._act("mode", which="run", mode="auto")
 
     async def _act(self, command: str, **given: Any) -> None:

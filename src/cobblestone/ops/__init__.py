@@ -1,1 +1,1 @@
-"""Settings, clock, logging: what every shell needs."""
+"""Settings, clock, logging: needed by every shell."""

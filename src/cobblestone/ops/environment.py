@@ -1,4 +1,4 @@
-"""What surrounds a process: clock, environment variables and the project they name, typed line, service manager."""
+"""The environment of a process: clock, environment variables and the project they name, command line, service manager."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_prox
 
 
 def environment_without_proxies() -> dict[str, str]:
-    """Our environment for a program that must talk to loopback directly."""
+    """Return our environment for a program that must talk to loopback directly."""
     return {key: value for key, value in os.environ.items() if key.lower() not in _PROXY_VARIABLES}
 
 
 def cache_folder() -> Path:
-    """Return the user's folder for files that can be made or fetched again."""
+    """Return the user's folder for files that can be made or downloaded again."""
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".cache") / "cobblestone"
 
 
 def launchers_folder() -> Path | None:
-    """Return where a distribution keeps native launchers of its own making; None: nowhere."""
+    """Return the folder with native launchers built by the distribution; None if there is none."""
     given = os.environ.get("COBBLESTONE_LAUNCHERS", "")
     return Path(given) if given else None
 
 
 def environment_with(**values: str) -> dict[str, str]:
-    """Our environment with other values, for a program that takes its options from there."""
+    """Return our environment with other values, for a program that takes its options from it."""
     return {**os.environ, **values}
 
 
 def person() -> str:
-    """Return the log-in name of whoever runs this program, for records; ``unknown`` where there is none."""
+    """Return the log-in name of the user running this program, for records; ``unknown`` if there is none."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):  # no environment and no entry in the list of users
@@ -61,7 +61,7 @@ TOKEN_VARIABLE = "COBBLESTONE_TOKEN"  # noqa: S105  # the name of a variable
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDefaults:
-    """What holds where no argument says otherwise; empty: nothing."""
+    """Values used where no argument is given; empty: none."""
 
     project: str  #: address or folder
     token: str
@@ -69,7 +69,7 @@ class ConnectionDefaults:
 
 @cache
 def connection_defaults() -> ConnectionDefaults:
-    """Read the variables once, and take them out of the environment.
+    """Read the variables once, and remove them from the environment.
 
     Settings are overridden by variables of the same prefix, so COBBLESTONE_PROJECT would else be taken for the
     settings' section ``[project]``; and no program that we start needs the token.
@@ -85,7 +85,7 @@ VARIABLES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 
 
 def typed_noun() -> str:
-    """Return the command that stands there whole; empty: none yet, or no shell asks."""
+    """Return the command already typed completely; empty if there is none, or no shell is asking for completion."""
     typed = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
     try:
         words = shlex.split(typed)
@@ -98,7 +98,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 def inherited_listener() -> socket.socket | None:
-    """Return the listening socket that the service manager, or this very process before its restart, opened for us.
+    """Return the listening socket opened by the service manager, or by this process before its restart.
 
     Source: sd_listen_fds(3).
     """
@@ -111,7 +111,7 @@ def inherited_listener() -> socket.socket | None:
 
 
 def notify(text: str) -> None:
-    """Tell the service manager how we are, such as ``READY=1``; nobody listens: nothing happens.  Source: sd_notify(3)."""
+    """Notify the service manager of our state, such as ``READY=1``; does nothing without one.  Source: sd_notify(3)."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -121,7 +121,7 @@ def notify(text: str) -> None:
 
 
 def replace_process(listener: socket.socket) -> None:
-    """Begin this program again in this process, with the same arguments, and give it the listening socket.
+    """Restart this program in the same process, with the same arguments, and pass it the listening socket.
 
     The process id stays, connections that arrive meanwhile wait in the socket.  Does not return.
     """
@@ -137,6 +137,6 @@ def replace_process(listener: socket.socket) -> None:
 
 
 def quoted_word(word: str) -> str:
-    """Return a word of a unit file (systemd.service(5), command lines)."""
+    """Return a word quoted for a unit file (systemd.service(5), command lines)."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s'\"\\;]", word) else escaped

@@ -1,4 +1,4 @@
-"""Files: written so that they survive a power cut, and read in pieces of bounded size where strangers made them."""
+"""Files: written so that they survive a power loss, and read in pieces of bounded size when untrusted."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ GZIP = b"\x1f\x8b"
 
 
 class Unpacker(Protocol):
-    """What unpacks a stream."""
+    """Decompresses a stream."""
 
     @property
     def eof(self) -> bool:
-        """Whether the end was reached."""
+        """Return whether the end was reached."""
         ...
 
     @property
     def unconsumed_tail(self) -> bytes:
-        """What of the data was not looked at yet."""
+        """Return the data that was not consumed yet."""
         ...
 
     def decompress(self, data: bytes, max_length: int = ..., /) -> bytes:
-        """Return what some data holds, at most so much of it."""
+        """Return the decompressed data, at most this many bytes of it."""
         ...
 
 
@@ -40,30 +40,30 @@ class Codec(Protocol):
 
     @property
     def error(self) -> type[Exception]:
-        """Raised for what cannot be unpacked."""
+        """Return the exception raised for data that cannot be decompressed."""
         ...
 
     def decompressobj(self, wbits: int = ...) -> Unpacker:
-        """Return what unpacks one stream."""
+        """Return a decompressor for one stream."""
         ...
 
 
 def pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
-    """Yield the content of a file, unpacked if it is packed.  Raises RemoteProtocolError, OSError."""
+    """Yield the content of a file, decompressed if it is compressed.  Raises RemoteProtocolError, OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     return unpacked_pieces(path, codec) if packed else plain_pieces(path)
 
 
 def plain_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the content of a file as it is."""
+    """Yield the content of a file unchanged."""
     with path.open("rb") as file:
         while data := file.read(CHUNK):
             yield data
 
 
 def unpacked_pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
-    """Yield the content of a packed file.
+    """Yield the decompressed content of a file.
 
     Raises:
         RemoteProtocolError: it is cut, damaged, or unpacks to more than any honest file does.
@@ -79,19 +79,19 @@ def unpacked_pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
                 most -= len(data)
                 if most < 0:
                     raise RemoteProtocolError(
-                        f"it unpacks to more than {LARGEST_RATIO} times its size: refused"
+                        f"it decompresses to more than {LARGEST_RATIO} times its size: refused"
                     )
                 yield data
         while not packed.eof and (data := packed.decompress(packed.unconsumed_tail, CHUNK)):
             yield data
     except codec.error as error:
-        raise RemoteProtocolError(f"the packed file is damaged: {error}") from error
+        raise RemoteProtocolError(f"the compressed file is damaged: {error}") from error
     if not packed.eof:
-        raise RemoteProtocolError("the packed file is cut")
+        raise RemoteProtocolError("the compressed file is cut off")
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a secret that only the owner may read, durably and all or nothing."""
+    """Write a secret that only the owner may read, durably and atomically."""
     write_durably(path, data, mode=0o600)
 
 

@@ -1,4 +1,4 @@
-"""How this copy of cobblestone was installed, and so how more of it is."""
+"""How this copy of cobblestone was installed, and how to install extras."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def how_to_install(extra: str) -> str:
 
 
 def where_from() -> str:
-    """Return where this copy came from, for people."""
+    """Return the origin of this copy, for people."""
     return str(_origin().get("url", "")) or "the package index"
 
 

@@ -11,7 +11,7 @@ import structlog
 
 
 class _StandardError:
-    """Standard error as it is at the moment of writing: tests and shells replace it.
+    """Standard error at the moment of writing: tests and shells replace it.
 
     A log that cannot be written, on a full disk or to a reader that has gone, must not stop who logs: lines are lost, and
     counted for the first one that can be written again.
@@ -37,13 +37,13 @@ class _StandardError:
 
 
 class _Threshold:
-    """The least level that is written."""
+    """The lowest level that is written."""
 
     level = logging.NOTSET  # until somebody configures it, structlog writes everything
 
 
 def writes_debug_lines() -> bool:
-    """Whether debug lines are written.  For busy places: structlog builds a logger before it finds out that nobody wants one."""
+    """Return whether debug lines are written.  For busy code: structlog builds a logger before it checks the level."""
     return _Threshold.level <= logging.DEBUG
 
 

@@ -1,4 +1,4 @@
-"""Figures for monitoring, in the form that Prometheus reads.
+"""Metrics for monitoring, in the format of Prometheus.
 
 Every metric is described once in :data:`METRICS`; the table in ``docs/operations.md`` has the same names (a test compares
 them).  What a process counts itself stands in :class:`Metrics`; what the database or the disk knows is asked for when
@@ -22,7 +22,7 @@ SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """A metric that is read when somebody looks."""
+    """A metric that is computed when it is read."""
 
     kind: Literal["gauge", "counter"]
     text: str
@@ -32,21 +32,21 @@ class MetricInfo:
 #: What every service is asked for; the names without ``cobblestone_``.
 COMMON_METRICS: Mapping[str, MetricInfo] = {
     "up_seconds": MetricInfo("gauge", "Seconds since the server started."),
-    "draining": MetricInfo("gauge", "1 while the server finishes its requests before it ends."),
-    "http_requests_in_progress": MetricInfo("gauge", "Requests being answered now."),
+    "draining": MetricInfo("gauge", "1 while the server finishes its requests before it stops."),
+    "http_requests_in_progress": MetricInfo("gauge", "Requests in progress."),
     "disk_free_bytes": MetricInfo("gauge", "Free bytes on the disk of the service's folder."),
     "daemon_up": MetricInfo(
-        "gauge", "1: the daemon does its rounds without an error; 0: it does not.", "daemon"
+        "gauge", "1: the daemon makes its rounds without errors; 0: it does not.", "daemon"
     ),
     "daemon_last_beat_seconds": MetricInfo("gauge", "Unix time of the daemon's last round.", "daemon"),
-    "daemon_steps": MetricInfo("counter", "Steps that the daemon has done.", "daemon"),
+    "daemon_steps": MetricInfo("counter", "Steps done by the daemon.", "daemon"),
     "daemon_errors": MetricInfo("counter", "Steps that ended with an error.", "daemon"),
-    "warning": MetricInfo("gauge", "1 for each warning that holds now.", "code"),
+    "warning": MetricInfo("gauge", "1 for each current warning.", "code"),
 }
 
 #: What services with a database are asked for too.
 DATABASE_METRICS: Mapping[str, MetricInfo] = {
-    "write_backlog": MetricInfo("gauge", "Writes that wait for the database."),
+    "write_backlog": MetricInfo("gauge", "Writes waiting for the database."),
     "database_bytes": MetricInfo("gauge", "Size of the database with its log."),
 }
 
@@ -60,25 +60,27 @@ METRICS: Mapping[str, MetricInfo] = {
         "Workunits by what waits for them: transition, validation, assimilation, deletion.",
         "waiting_for",
     ),
-    "oldest_unsent_seconds": MetricInfo("gauge", "Age of the result that is sent next."),
+    "oldest_unsent_seconds": MetricInfo("gauge", "Age of the result that will be sent next."),
     "transitioner_backlog_seconds": MetricInfo(
-        "gauge", "For how long the workunit that is due first has not been looked at."
+        "gauge", "How long the workunit that is due first has been waiting for the transitioner."
     ),
-    "results_created": MetricInfo("counter", "Results made since the project began."),
-    "results_sent": MetricInfo("counter", "Results handed to hosts by this process."),
-    "results_reported": MetricInfo("counter", "Results that hosts reported to this process."),
+    "results_created": MetricInfo("counter", "Results created since the project began."),
+    "results_sent": MetricInfo("counter", "Results sent to hosts by this process."),
+    "results_reported": MetricInfo("counter", "Results reported by hosts to this process."),
     "credit_entries": MetricInfo("counter", "Entries of the credit ledger since the project began."),
     "users": MetricInfo("gauge", "Accounts."),
-    "hosts": MetricInfo("gauge", "Computers: known, and active (called within a day).", "state"),
+    "hosts": MetricInfo("gauge", "Computers: known, and active (in contact within a day).", "state"),
     "batches_open": MetricInfo("gauge", "Batches that are not finished."),
     "results_last_day": MetricInfo(
         "gauge", "Results that ended within a day: good, error, no_reply, invalid.", "outcome"
     ),
-    "disk_limit_bytes": MetricInfo("gauge", "Below so many free bytes uploads and submissions are put off."),
+    "disk_limit_bytes": MetricInfo(
+        "gauge", "Below this number of free bytes, uploads and submissions are deferred."
+    ),
     "export_last_seconds": MetricInfo(
         "gauge", "Unix time of the rows in the export for statistics sites; 0: there is none."
     ),
-    "export_duration_seconds": MetricInfo("gauge", "How long that export took."),
+    "export_duration_seconds": MetricInfo("gauge", "Duration of that export."),
     "export_records": MetricInfo("gauge", "Records in it by table: user, host, team and so on.", "table"),
 }
 
@@ -87,7 +89,7 @@ Figures = Mapping[str, float | Mapping[str, float]]
 
 
 class ProcessMetrics:
-    """What one process counts.  Each has a registry of its own, so that several projects can live in one process."""
+    """The counters of one process.  Each has its own registry, so that several projects can run in one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -125,7 +127,7 @@ class ProcessMetrics:
         self.n_errors += status >= 500
 
     def exposition(self, figures: Figures, described: Mapping[str, MetricInfo] = METRICS) -> bytes:
-        """Return the text that Prometheus reads: what was counted, and ``figures``, which ``described`` explains."""
+        """Return the text for Prometheus: the counters, and ``figures``, described by ``described``."""
         registry = CollectorRegistry()
         registry.register(_Figures(figures, described))
         return generate_latest(self.registry) + generate_latest(registry)

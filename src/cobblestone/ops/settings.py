@@ -34,7 +34,7 @@ class Section(BaseModel):
 
 
 class ServiceSection(Section):
-    """What people see of a service."""
+    """The public presentation of a service."""
 
     name: str = Field("My project", min_length=1, max_length=100, description="Shown to volunteers.")
     description: str = Field(
@@ -43,8 +43,8 @@ class ServiceSection(Section):
     url: str = Field(
         "http://127.0.0.1:8080/",
         description=(
-            "Master URL, exactly as volunteers attach to it. Clients keep it for ever; "
-            "the host part needs a dot (127.0.0.1, not localhost)."
+            "Master URL, exactly as volunteers attach to it. Clients keep it permanently; the "
+            "host part needs a dot (127.0.0.1, not localhost)."
         ),
     )
 
@@ -52,16 +52,17 @@ class ServiceSection(Section):
         0,
         ge=0,
         le=10**9,
-        description="Number of the project in the list of projects that clients fetch; 0: it is not in there.",
+        description="Number of the project in the list of projects that clients download; 0: not in the "
+        "list.",
     )
 
     @field_validator("name")
     @classmethod
     def _check_name(cls, value: str) -> str:
         if piece := markup_in(value):
-            raise ValueError(f"clients would lose their jobs over {piece!r} in it: leave it out")
+            raise ValueError(f"clients would lose their jobs over {piece!r} in it: remove it")
         if not value.isprintable() or len(value.encode()) > MAX_BYTES:
-            raise ValueError(f"must be of characters that can be shown, {MAX_BYTES} bytes at most")
+            raise ValueError(f"must consist of printable characters, at most {MAX_BYTES} bytes")
         return value
 
     @field_validator("url")
@@ -70,7 +71,7 @@ class ServiceSection(Section):
         url = TypeAdapter(HttpUrl).validate_python(value)
         if "." not in (url.host or "") and ":" not in (url.host or ""):
             raise ValueError(
-                f"BOINC clients refuse a host without a dot ({url.host!r}): write 127.0.0.1 or a full name"
+                f"BOINC clients reject a host without a dot ({url.host!r}): write 127.0.0.1 or a full name"
             )
         if url.query or url.fragment or len(value) > 120 or any(c in "<>&\"' " for c in value):
             raise ValueError(
@@ -80,7 +81,7 @@ class ServiceSection(Section):
 
 
 class ProjectSection(ServiceSection):
-    """What volunteers see of the project."""
+    """The public presentation of the project."""
 
     forum_url: str = Field(
         "",
@@ -89,7 +90,7 @@ class ProjectSection(ServiceSection):
         description="The project's forum; empty: none.",
     )
     forum_embedded: bool = Field(
-        False, description="Show the forum inside of a page of the project; its server must allow that."
+        False, description="Show the forum inside a page of the project; its server must allow that."
     )
 
 
@@ -99,30 +100,33 @@ class ServerSection(Section):
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
     max_connections: int = Field(
-        2000, ge=16, le=100_000, description="Of more, the one that has been silent longest is closed."
+        2000,
+        ge=16,
+        le=100_000,
+        description="If there are more, the one that has been silent longest is closed.",
     )
     idle_seconds: Seconds = Field(
-        60.0, ge=1, description="A connection whose sender is silent for so long is closed."
+        60.0, ge=1, description="A connection whose sender is silent for this long is closed."
     )
     max_request_bytes: Bytes = Field(
-        8_000_000, ge=10_000, description="Largest scheduler request that is read."
+        8_000_000, ge=10_000, description="Largest scheduler request that is accepted."
     )
     max_upload_bytes: Bytes = Field(
-        2_000_000_000, description="Largest output file, whatever the job allows."
+        2_000_000_000, description="Largest output file, regardless of the job's limit."
     )
     min_free_disk_bytes: Bytes = Field(
-        500_000_000, description="Uploads and submissions are put off when less than this is free."
+        500_000_000, description="Uploads and submissions are deferred when less than this is free."
     )
     drain_seconds: Seconds = Field(
         10,
         le=600,
-        description="Seconds that running requests have to finish when the server stops or restarts.",
+        description="Seconds for running requests to finish when the server stops or restarts.",
     )
     trusted_proxies: str = Field(
         "127.0.0.1",
         description=(
-            "Addresses of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are believed;"
-            " empty: none."
+            "Addresses of proxies, separated by commas, whose X-Forwarded-For and "
+            "X-Forwarded-Proto are trusted; empty: none."
         ),
     )
     small_upload_bytes: Bytes = Field(
@@ -133,7 +137,7 @@ class ServerSection(Section):
 
 
 class DatabaseSection(Section):
-    """Where the rows are."""
+    """Where the rows are stored."""
 
     url: str = Field(
         "",
@@ -148,8 +152,8 @@ class DatabaseSection(Section):
         4,
         ge=1,
         le=100,
-        description="Connections of each process that read. It has one more that writes, and on PostgreSQL two that share the"
-        " work with other processes.",
+        description="Read connections of each process. It has one more for writing, and on PostgreSQL two "
+        "that share the work with other processes.",
     )
 
     backup_before_upgrade: bool = Field(
@@ -174,47 +178,48 @@ class AccountsSection(Section):
     creation: Literal["open", "closed", "invitation"] = Field(
         "open", description="open, closed, or invitation (then invitation_code is asked for)."
     )
-    invitation_code: str = Field("", max_length=100, description="Code that newcomers must give.")
+    invitation_code: str = Field("", max_length=100, description="Code that new users must give.")
     min_password_length: int = Field(6, ge=6, le=100, description="Shortest password.")
     consent_by_clients: bool = Field(
         False,
-        description="Whether a program that makes an account must say that the terms of use were agreed to; old clients cannot.",
+        description="Whether a program that creates an account must say that the terms of use were "
+        "accepted; old clients cannot.",
     )
     confirmed_email: Literal["off", "asked", "required"] = Field(
         "asked",
-        description="Confirmed e-mail addresses: asked (newcomers get a mail with a link), required (without it nobody founds"
-        " or joins a team) or off (no mail to newcomers).",
+        description="Confirmed e-mail addresses: asked (new users get a mail with a link), required "
+        "(without it no one can create or join a team) or off (no mail to new users).",
     )
     computers: Literal["asked", "hidden", "shown"] = Field(
         "asked",
-        description="Whether others see the computers and tasks of new accounts: asked (who joins says so; hidden until"
-        " then), hidden or shown. Everybody can change it for their own account.",
+        description="Whether others see the computers and tasks of new accounts: asked (new users choose; "
+        "hidden until then), hidden or shown. Users can change it for their own account.",
     )
     erase_after_days: float = Field(
         7,
         ge=0,
         le=365,
         allow_inf_nan=False,
-        description="Days between the wish to delete an account and its deletion; until then it can be taken back.",
+        description="Days between the request to delete an account and its deletion; until then it can be "
+        "cancelled.",
     )
 
 
 class LimitsSection(Section):
-    """How often strangers may try. Counts are per hour; 0: no limit."""
+    """Limits on attempts from outside. Counts are per hour; 0: no limit."""
 
     creations_per_address: Count = Field(100, description="New accounts from one address.")
     failures_per_address: Count = Field(100, description="Wrong passwords and codes from one address.")
     failures_per_account: Count = Field(20, description="Wrong passwords and codes for one account.")
-    lookups_per_address: Count = Field(
-        600, description="Questions of clients for an account, from one address."
-    )
-    mails_per_address: Count = Field(20, description="Mails that one address can cause.")
-    mails_per_account: Count = Field(5, description="Mails about one account that somebody can cause.")
-    browsers_per_address: Count = Field(20, description="New browsers that compute, from one address.")
-    requests_per_browser: Count = Field(1200, description="Questions and reports of one such browser.")
+    lookups_per_address: Count = Field(600, description="Account look-ups of clients, from one address.")
+    mails_per_address: Count = Field(20, description="Mails requested from one address.")
+    mails_per_account: Count = Field(5, description="Mails requested about one account.")
+    browsers_per_address: Count = Field(20, description="New computing browsers, from one address.")
+    requests_per_browser: Count = Field(1200, description="Requests and reports of one such browser.")
     accounting_per_token: Count = Field(
         3600,
-        description="Questions of one account manager about credit; at an account manager: of one token to its API.",
+        description="Questions of one account manager about credit; at an account manager: of one token to "
+        "its API.",
     )
 
 
@@ -228,44 +233,44 @@ Origins = Annotated[
 
 
 class BrowsersSection(Section):
-    """Who may compute on the project's page /compute; which apps is said with --browser, see docs/browsers.md."""
+    """Who may compute on the project's page /compute; apps are enabled with --browser, see docs/browsers.md."""
 
     visitors: bool = Field(
-        True, description="Visitors without an account too; their credit goes to nobody in particular."
+        True, description="Also visitors without an account; their credit goes to a shared account."
     )
     origins: Origins = Field(
         (),
         description="Other sites that may show the button in a frame, such as https://lab.example.org.",
     )
-    jobs_per_day: Count = Field(200, ge=1, description="Most jobs of one browser in a day, for each thread.")
+    jobs_per_day: Count = Field(200, ge=1, description="Most jobs of one browser per day, for each thread.")
 
 
 class MailSection(Section):
-    """How mails are sent. Without a host they are written into the folder outbox/ of the project."""
+    """How mails are sent. Without a host they are written to the folder outbox/ of the project."""
 
     host: str = Field("", max_length=253, description="Mail server (SMTP); empty: write mails into outbox/.")
     port: int = Field(
         587, ge=1, le=65535, description="Its port: 587 with starttls, 465 with tls, 25 with none."
     )
     security: Literal["starttls", "tls", "none"] = Field("starttls", description="starttls, tls or none.")
-    user: str = Field("", max_length=254, description="User name at the mail server; empty: no log-in.")
+    user: str = Field("", max_length=254, description="User name for the mail server; empty: no log-in.")
     password: str = Field(
-        "", max_length=200, description="Password there; better given as COBBLESTONE_MAIL__PASSWORD."
+        "", max_length=200, description="Its password; better given as COBBLESTONE_MAIL__PASSWORD."
     )
     sender: str = Field(
-        "", max_length=254, description="Address that mails come from; empty: noreply@ the project's host."
+        "", max_length=254, description="Sender address of mails; empty: noreply@ the project's host."
     )
-    timeout: Seconds = Field(30, gt=0, description="Seconds that the mail server may take to answer.")
+    timeout: Seconds = Field(30, gt=0, description="Time limit for the mail server, in seconds.")
 
 
 class SchedulerSection(Section):
-    """How work is given out."""
+    """How work is sent to hosts."""
 
     min_sendwork_interval: Seconds = Field(
-        0, description="Seconds that must lie between two requests of a host that get work."
+        0, description="Minimum seconds between two requests of a host that get work."
     )
     next_rpc_delay: Seconds = Field(
-        0, description="Ask clients to call at least this often, in seconds; 0: when they like."
+        0, description="Ask clients to contact at least this often, in seconds; 0: as they like."
     )
     max_jobs_per_rpc: Count = Field(
         50, description="Most jobs in one reply, per CPU of the host; 0: no limit."
@@ -277,15 +282,17 @@ class SchedulerSection(Section):
     max_gpu_jobs_in_progress: Count = Field(
         0, description="Most jobs for GPUs on a host at a time, per GPU; 0: no limit."
     )
-    max_ncpus: int = Field(256, ge=1, le=100_000, description="CPUs that count, whatever a host claims.")
+    max_ncpus: int = Field(
+        256, ge=1, le=100_000, description="Most CPUs that are counted, regardless of a host's claim."
+    )
     daily_result_quota: int = Field(
         500, ge=1, le=1_000_000, description="Jobs per day, CPU and app version for a host in good standing."
     )
     max_jobs_per_day_init: Count = Field(
         0,
         description=(
-            "The same for a host that has returned nothing yet, and the most that it may hold: what a broken host can waste."
-            " 0: a 25th of daily_result_quota."
+            "The same for a host that has returned nothing yet, and the most that it may hold: "
+            "the number of jobs that a broken host can waste. 0: a 25th of daily_result_quota."
         ),
     )
     gpu_multiplier: float = Field(
@@ -296,13 +303,13 @@ class SchedulerSection(Section):
         description="CPUs that one GPU counts for in daily quotas and max_jobs_per_rpc.",
     )
     workload_sim: bool = Field(
-        True, description="Check deadlines against all jobs that the client says it holds, of all projects."
+        True, description="Check deadlines against all jobs that the client reports, of all projects."
     )
     retries_to_reliable_hosts: Seconds = Field(
         0,
         description=(
-            "Keep jobs that a host lost for reliable hosts, for so many seconds (10 valid results in a row, full quota);"
-            " 0: anybody gets them at once."
+            "Reserve jobs that a host lost for reliable hosts, for this many seconds (10 valid "
+            "results in a row, full quota); 0: any host gets them at once."
         ),
     )
     reliable_max_turnaround: Seconds = Field(
@@ -313,21 +320,23 @@ class SchedulerSection(Section):
         gt=0,
         le=1,
         allow_inf_nan=False,
-        description="Reliable hosts get this part of the time for a job that another host lost.",
+        description="Reliable hosts get this part of the deadline for a job that another host lost.",
     )
     one_result_per_user: bool = Field(
         True,
-        description="Never give two results of a workunit to the same user, so that nobody checks himself.",
+        description="Never give two results of a workunit to the same user, so that all results are checked "
+        "by others.",
     )
-    resend_lost_results: bool = Field(True, description="Send a job again that its host has lost.")
+    resend_lost_results: bool = Field(True, description="Send a job again if its host has lost it.")
     longest_deadline: float = Field(
         3.0,
         ge=1,
         le=100,
-        description="A job that makes progress but will be late gets up to so many times its delay bound; 1: never more.",
+        description="A job that makes progress but will be late gets up to this many times its delay bound; "
+        "1: never more.",
     )
     grace_period: Seconds = Field(
-        0, description="Seconds after the deadline before a job is given to another host."
+        0, description="Seconds after the deadline before a job is sent to another host."
     )
 
 
@@ -353,7 +362,7 @@ Addresses = Annotated[
 
 
 class StorageSection(Section):
-    """Where files are kept when the machines share no folder, and who else sends them; see docs/postgresql.md."""
+    """Where files are kept if the machines share no folder, and who else serves them; see docs/postgresql.md."""
 
     bucket: str = Field(
         "",
@@ -365,7 +374,7 @@ class StorageSection(Section):
         "",
         max_length=200,
         pattern=r"^[\w./-]*$",
-        description="Path in the bucket that everything lies below.",
+        description="Path in the bucket under which everything is stored.",
     )
     endpoint: str = Field(
         "",
@@ -374,27 +383,27 @@ class StorageSection(Section):
         description="Address of the storage, such as https://s3.example.org; empty: Amazon's.",
     )
     region: str = Field("us-east-1", max_length=50, description="Its region.")
-    access_key: str = Field("", max_length=200, description="Id of the access key.")
+    access_key: str = Field("", max_length=200, description="ID of the access key.")
     secret_key: str = Field(
         "", max_length=200, description="The key; better given as COBBLESTONE_STORAGE__SECRET_KEY."
     )
     timeout: Seconds = Field(
-        20, ge=1, le=600, description="Seconds that one request to the storage may take."
+        20, ge=1, le=600, description="Time limit for one request to the storage, in seconds."
     )
     link_seconds: Seconds = Field(
-        3600, ge=60, le=604800, description="Seconds for which a signed address of a file is good."
+        3600, ge=60, le=604800, description="Seconds for which a signed URL of a file is valid."
     )
     mirrors: Addresses = Field(
         (),
-        description="Addresses of other servers that have the folder download/, each with a slash at its end; clients try them"
-        " first, then this server.",
+        description="URLs of other servers with the folder download/, each ending with a slash; clients try "
+        "them first, then this server.",
     )
     accel: str = Field(
         "",
         max_length=100,
         pattern=r"^(/[\w.-]+)*(/[\w.-]+/)?$",
-        description="Path below which the proxy itself sends the folder download/ (X-Accel-Redirect), such as"
-        " /protected-download/; empty: the server sends files.",
+        description="Path under which the proxy itself serves the folder download/ (X-Accel-Redirect), such "
+        "as /protected-download/; empty: the server sends files.",
     )
 
 
@@ -405,14 +414,15 @@ class ChecksSection(Section):
         1,
         ge=1,
         le=64,
-        description="Processes that run validators and assimilators; as many again for calls that take long.",
+        description="Processes that run validators and assimilators; the same number again for calls that "
+        "take long.",
     )
-    timeout: Seconds = Field(60, gt=0, description="Seconds that one call may take.")
+    timeout: Seconds = Field(60, gt=0, description="Time limit for one call, in seconds.")
     memory_bytes: Bytes = Field(
         1_000_000_000, ge=50_000_000, description="Memory that a worker process may use."
     )
     max_attempts: int = Field(
-        5, ge=1, le=1000, description="Calls of a failing function before the job waits for you."
+        5, ge=1, le=1000, description="Calls of a failing function before the job waits for the operator."
     )
 
 
@@ -424,7 +434,7 @@ class CreditSection(Section):
         gt=0,
         le=1e6,
         allow_inf_nan=False,
-        description="Credit for a day of one GFLOPS (the family: 200).",
+        description="Credit for a day of one GFLOPS (BOINC: 200).",
     )
     max_granted: float = Field(
         73_000_000, gt=0, le=1e12, allow_inf_nan=False, description="Most credit that one job can earn."
@@ -432,7 +442,7 @@ class CreditSection(Section):
 
 
 class ContributionsSection(Section):
-    """What is counted beside computing; see docs/contributions.md."""
+    """Contributions other than computing; see docs/contributions.md."""
 
     storage: bool = Field(
         False,
@@ -452,15 +462,15 @@ Percents = Annotated[
 
 
 class BadgesSection(Section):
-    """Badges of volunteers, computers and teams; an empty list: none of that kind."""
+    """Badges of volunteers, computers and teams; an empty list: none of this kind."""
 
     total: Levels = Field(
         (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000),
-        description="Total credit that brings a badge.",
+        description="Total credit for each badge.",
     )
-    recent: Levels = Field((100, 1_000, 10_000, 100_000), description="Recent average credit a day.")
+    recent: Levels = Field((100, 1_000, 10_000, 100_000), description="Recent average credit per day.")
     rank_percent: Percents = Field(
-        (1, 5, 25), description="The best so many percent by recent average credit, of those above 1 a day."
+        (1, 5, 25), description="The best in per cent by recent average credit, of those above 1 per day."
     )
 
 
@@ -474,43 +484,39 @@ class WatchSection(Section):
         10_000,
         description="Warn when more workunits than this wait for validation, assimilation or deletion.",
     )
-    max_backlog_seconds: Seconds = Field(
-        600, description="Warn when a workunit that is due has not been looked at for so long."
-    )
-    max_write_backlog: Count = Field(1000, description="Warn when so many writes wait for the database.")
+    max_backlog_seconds: Seconds = Field(600, description="Warn when a workunit has been due for this long.")
+    max_write_backlog: Count = Field(1000, description="Warn when this many writes wait for the database.")
     min_unsent: Count = Field(
         0, description="Warn when fewer results than this are ready to be sent; 0: never."
     )
     max_unsent: Count = Field(
-        0, description="Take no more jobs while more results than this wait to be sent; 0: no limit."
+        0, description="Accept no more jobs while more results than this are unsent; 0: no limit."
     )
     max_error_rate: float = Field(
-        0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
+        0.3, ge=0, le=1, description="Warn when more than this part of a day's results failed."
     )
     max_silent_seconds: Seconds = Field(
-        300, description="Warn when no process with one of the roles has been heard of for so long."
+        300, description="Warn when no process with one of the roles has reported for this long."
     )
     mail_to: str = Field(
         "",
         max_length=1000,
-        description="Addresses, separated by commas, that warnings are mailed to; empty: nobody.",
+        description="Addresses, separated by commas, to which warnings are mailed; empty: none.",
     )
     sample_seconds: Seconds = Field(
         300,
         ge=10,
-        description="Seconds between two samples of the state for the drawings of the operator's page.",
+        description="Seconds between two samples of the state for the charts of the operator's page.",
     )
-    keep_samples: Seconds = Field(30 * 86400, description="Keep those samples for so many seconds.")
+    keep_samples: Seconds = Field(30 * 86400, description="Keep those samples for this many seconds.")
 
 
 class ExportSection(Section):
-    """What statistics sites get of people who agreed to it: files below /stats/, see docs/exports.md."""
+    """What statistics sites get about users who agreed: files below /stats/, see docs/exports.md."""
 
-    every_seconds: Seconds = Field(
-        86400, description="Seconds between two exports that the server makes by itself; 0: none."
-    )
+    every_seconds: Seconds = Field(86400, description="Seconds between two automatic exports; 0: none.")
     formats: Literal["gzip", "plain", "both"] = Field(
-        "gzip", description="XML packed with gzip (what statistics sites read), plain, or both."
+        "gzip", description="XML compressed with gzip (for statistics sites), plain, or both."
     )
     parquet: bool = Field(False, description="Also write columns for researchers; needs the extra `lab`.")
     split: Literal["no", "id", "total_credit", "expavg_credit"] = Field(
@@ -532,7 +538,7 @@ class LogSection(Section):
 
 
 class FileSettings(BaseSettings):
-    """All settings of a service, in a file of its own; a subclass has a section per field."""
+    """All settings of a service, in its own file; a subclass has one section per field."""
 
     model_config = SettingsConfigDict(
         extra="forbid", frozen=True, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__"
@@ -549,7 +555,7 @@ class FileSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file (which arrives as init arguments)."""
+        """Let the environment override the file (which arrives as init arguments)."""
         return env_settings, init_settings
 
 
@@ -607,12 +613,12 @@ def load_settings(folder: Path, kind: type[F] = Settings) -> F:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line and try again.") from error
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line and try again.") from error
     return parse_settings(values, source=str(path), kind=kind)
 
 
 def parse_settings(values: dict[str, Any], *, source: str, kind: type[F] = Settings) -> F:
-    """Check settings that were read from somewhere.
+    """Validate settings from any source.
 
     Raises:
         ConfigError: see :func:`load_settings`.
@@ -642,7 +648,7 @@ def _explain(
 def settings_template(kind: type[FileSettings] = Settings, /, **overrides: dict[str, object]) -> str:
     """Return the text of a new settings file: every key with its description and default; ``overrides`` by section."""
     lines = [
-        f"# Settings of this {kind.what}. Every key is optional; what stands here is the default unless you change it.",
+        f"# Settings of this {kind.what}. Every key is optional; the values below are the defaults unless you change them.",
         "",
     ]
     for name, section in sections(kind).items():

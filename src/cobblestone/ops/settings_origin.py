@@ -1,4 +1,4 @@
-"""Where the value of each setting comes from."""
+"""The origin of the value of each setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SettingWithOrigin:
 
 
 def settings_with_origin(folder: Path) -> list[SettingWithOrigin]:
-    """All settings of a project with their origin.
+    """Return all settings of a project with their origin.
 
     Raises:
         ConfigError: the settings are wrong.

@@ -1,4 +1,4 @@
-"""Collects the exports of a list of projects, again and again: bounded and without redirects, kept over a restart."""
+"""Collects the exports of listed projects repeatedly: bounded, without redirects, and stored over a restart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cobblestone.wire.project.scales import MAX_BYTES, parse_project_scales
 
 @dataclass(slots=True)
 class ListedProject:
-    """A project of the list, and how it went."""
+    """A listed project, and its status."""
 
     url: str
     last: CollectedScales | None = None  #: its last good export
@@ -79,16 +79,16 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> bytes:
-    """Return the body at an address.  Raises FetchFailed: unreachable, too slow, too large, or not answered with 200."""
+    """Return the body at an address.  Raises FetchFailed if it is unreachable, too slow, too large, or not answered with 200."""
     try:
         async with asyncio.timeout(timeout_seconds), client.stream("GET", url) as answer:
             if answer.is_redirect:
                 target = answer.headers.get("location", "")[:200]
-                raise DocumentUnreadable(f"{url} has moved to {target!r}; write that address into the list")
+                raise DocumentUnreadable(f"{url} has moved to {target!r}; put that address in the list")
             if answer.status_code != 200:
                 raise DocumentUnreadable(f"{url} answered with status {answer.status_code}")
             if answer.headers.get("content-encoding", "identity") != "identity":
-                raise DocumentUnreadable(f"{url} answered with a compressed body that nobody asked for")
+                raise DocumentUnreadable(f"{url} answered with a compressed body, which was not requested")
             body = bytearray()
             async for piece in answer.aiter_raw():
                 body += piece
@@ -122,7 +122,7 @@ MAX_STATE_BYTES = 1_000_000_000
 
 
 class KeptSource(msgspec.Struct, frozen=True):
-    """A project of the list, and how it went."""
+    """A listed project, and its status."""
 
     url: str
     last: CollectedScales | None
@@ -139,13 +139,13 @@ class ScalesFile(msgspec.Struct, frozen=True):
 
 
 def write_state(path: Path, sources: Sequence[ListedProject]) -> None:
-    """Keep what is known.  Raises OSError."""
+    """Store the state.  Raises OSError."""
     kept = [KeptSource(each.url, each.last, each.n_refused, each.problem, each.tried) for each in sources]
     write_durably(path, msgspec.json.encode(ScalesFile(FORMAT, kept)))
 
 
 def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
-    """Fill in what was known of projects that are still on the list; how many.  Nothing, if there is no file yet.
+    """Fill in the stored state of projects still listed; return how many.  Does nothing without a file.
 
     Raises:
         ConfigError: the file cannot be read, or is none of this service's.
@@ -160,7 +160,7 @@ def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
             raise ValueError(f"format {state.format}, not {FORMAT}")
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(
-            f"{path} is not what this service keeps ({error}). Give another --state, or remove it to begin anew."
+            f"{path} is not a state file of this service ({error}). Give another --state, or remove it to start again."
         ) from error
     known = {each.url: each for each in state.sources}
     n_found = 0
@@ -183,7 +183,7 @@ AT_ONCE = 16
 
 
 def read_sources(places: Iterable[str]) -> list[str]:
-    """Addresses of exports, each once, from addresses and from files with one address to a line (``#``: comment).
+    """Return addresses of exports, each once, from addresses and from files with one address per line (``#``: comment).
 
     Raises ConfigError: a file cannot be read, an address is none, or there are none or too many.
     """
@@ -192,9 +192,7 @@ def read_sources(places: Iterable[str]) -> list[str]:
         for text in [place] if "://" in place else _lines(Path(place)):
             found[checked_url(text)] = None
     if not found:
-        raise ConfigError(
-            "There are no projects to collect from: give addresses, or files with one to a line."
-        )
+        raise ConfigError("There are no projects to collect from: give URLs, or files with one per line.")
     if len(found) > MAX_SOURCES:
         raise ConfigError(f"{len(found)} projects are too many: at most {MAX_SOURCES}.")
     return list(found)
@@ -206,14 +204,14 @@ def _lines(path: Path) -> list[str]:
             text = handle.read(MAX_LIST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}. Give addresses, or a file with one to a line."
+            f"{path} cannot be read: {error}. Give URLs, or a file with one per line."
         ) from error
     cut = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in cut if line]
 
 
 class ScalesCollector:
-    """Knows what the projects of a list said last, and what follows from it."""
+    """Keeps the last reports of the listed projects, and the resulting scales."""
 
     def __init__(
         self,
@@ -224,7 +222,7 @@ class ScalesCollector:
         timeout_seconds: float = TIMEOUT_SECONDS,
         state: Path | None = None,
     ) -> None:
-        """``state``: a file that keeps what projects said; raises ConfigError when it holds something else."""
+        """``state``: a file with the projects' reports; raises ConfigError if it contains something else."""
         self.sources = [ListedProject(url) for url in urls]
         self._clock = clock
         self._min_projects = min_projects
@@ -235,7 +233,7 @@ class ScalesCollector:
             self._publication = self._publish()
 
     async def collect(self) -> None:
-        """Ask every project once.  Whatever a project answers, or does not, the others are not held up by it."""
+        """Ask every project once.  No project's answer, or lack of one, delays the others."""
         slots = asyncio.Semaphore(AT_ONCE)
         async with new_client(self._timeout) as client, asyncio.TaskGroup() as group:
             for source in self.sources:
@@ -256,7 +254,7 @@ class ScalesCollector:
                 log.warning("scales_source_failed", url=source.url, problem=source.problem)
                 return
             except Exception:  # the last resort: a mistake of ours with one answer must not end the round
-                source.problem = "its answer cannot be read by a mistake of this service; see its log"
+                source.problem = "its answer cannot be read because of a bug in this service; see its log"
                 log.exception("scales_source_failed", url=source.url)
                 return
             source.problem = ""
@@ -264,15 +262,15 @@ class ScalesCollector:
             source.last = CollectedScales(scales=parsed.scales, time=self._clock())
 
     def in_use(self, source: ListedProject) -> bool:
-        """Whether a project's last export still counts."""
+        """Return whether a project's last export still counts."""
         return source.last is not None and self._clock() - source.last.time <= MAX_AGE
 
     def publication(self) -> Publication:
-        """Return what followed from the last round: computed once, for asking is cheap and projects may say much."""
+        """Return the result of the last round: computed once, since requests are cheap and projects may report much."""
         return self._publication
 
     def _keep(self) -> None:
-        """Write down what is known, before it is published: so a restart never publishes anything older."""
+        """Store the state before it is published, so that a restart never publishes anything older."""
         if self._state is None:
             return
         try:
@@ -285,7 +283,7 @@ class ScalesCollector:
         return publish(collected, now=self._clock(), min_projects=self._min_projects)
 
     async def run(self, every_seconds: float) -> None:
-        """Collect for ever, with a pause of ``every_seconds`` between rounds."""
+        """Collect forever, with a pause of ``every_seconds`` between rounds."""
         while True:
             await self.collect()
             await asyncio.sleep(every_seconds)

@@ -1,4 +1,4 @@
-"""The service's pages: ``scales.json`` and ``scales.xml`` for projects, ``/`` for people, ``sources.json`` for the curious."""
+"""The service's pages: ``scales.json`` and ``scales.xml`` for projects, ``/`` for people, ``sources.json`` for details."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PAGE = """<!doctype html>
 
 
 class SourceState(msgspec.Struct):
-    """How it goes with one project of the list."""
+    """The status of one listed project."""
 
     url: str
     name: str
@@ -63,7 +63,7 @@ def _moment(time: float) -> str:
 
 
 class ScalesService:
-    """Answers from what a collector knows."""
+    """Answers from a collector's state."""
 
     def __init__(self, collector: ScalesCollector, *, clock: Clock = system_clock) -> None:
         self._collector = collector
@@ -94,7 +94,7 @@ class ScalesService:
         return Response(body, media_type="text/xml", headers=_HEADERS)
 
     async def sources(self, request: Request) -> Response:
-        """How it goes with each project."""
+        """Return the status of each project."""
         body = msgspec.json.encode({"sources": [self._state(source) for source in self._collector.sources]})
         return Response(body, media_type="application/json", headers=_HEADERS)
 
@@ -127,7 +127,7 @@ class ScalesService:
             share=MAX_SHARE,
             clip=CLIP,
             rows=rows or '<tr><td colspan="4">Nothing yet.</td></tr>\n',
-            withheld=f"{n_withheld} plan classes of too few projects are not published."
+            withheld=f"{n_withheld} plan classes with too few projects are not published."
             if n_withheld
             else "",
         )
@@ -139,7 +139,7 @@ async def _health(request: Request) -> Response:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open the listening socket.  Raises ConfigError: the address is in use or not ours."""
+    """Open the listening socket.  Raises ConfigError if the address is in use or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

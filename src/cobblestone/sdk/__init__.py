@@ -1,4 +1,4 @@
-"""Submit jobs to a project and collect their results, over HTTP.  The names of :mod:`cobblestone`, and some more."""
+"""Submit jobs to a project and collect their results, over HTTP.  Exports the names of :mod:`cobblestone`, and some more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scientist says about an app, as the API takes it: comparison, limits, functions of the project."""
+"""A scientist's description of an app as API bodies: comparison, limits, functions of the project."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 864
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSpec:
-    """What a scientist says about an app: how its program is run, what comes back, and how answers are checked.
+    """A scientist's description of an app: how its program is run, what it returns, and how answers are checked.
 
     With a ``command`` the program and its ``files`` run wherever the launcher does.  Without one the app is a native
     program that uses the BOINC API; its executables are added with :meth:`Project.add_native_version`.
@@ -94,7 +94,7 @@ class AppSpec:
 
 
 def parse_size(text: str) -> float:
-    """Bytes from a text such as ``500MB``, ``2GiB`` or ``1000``.
+    """Return bytes from a text such as ``500MB``, ``2GiB`` or ``1000``.
 
     Raises:
         ConfigError: it is none.
@@ -104,7 +104,7 @@ def parse_size(text: str) -> float:
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds from a text such as ``7d``, ``36h``, ``90min`` or ``3600``.
+    """Return seconds from a text such as ``7d``, ``36h``, ``90min`` or ``3600``.
 
     Raises:
         ConfigError: it is none.
@@ -129,7 +129,7 @@ def _number(
 
 
 class ProjectFunctions:
-    """Brings a scientist's Python functions into the project's folder, where the server finds them."""
+    """Copies a scientist's Python functions into the project's folder, where the server finds them."""
 
     def __init__(self, folder: Path | None, app: str, *, beside: Sequence[Path] = ()) -> None:
         """``beside``: further files that the functions import."""
@@ -138,7 +138,7 @@ class ProjectFunctions:
         self._beside = beside
 
     def comparison(self, text: str) -> ComparisonBody:
-        """Return a comparison as the API takes it: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
+        """Return a comparison as an API body: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
 
         Raises:
             ConfigError: it is none; the text says what is possible.
@@ -158,17 +158,17 @@ class ProjectFunctions:
         return ComparisonBody(kind=rule.kind, options=options)
 
     def assimilator(self, text: str) -> str:
-        """Return an assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
+        """Return an assimilator for the API: empty, ``folder:PATH``, or a function; see :meth:`place`."""
         return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
 
     def credit(self, options: CreditBody) -> CreditBody:
-        """Credit options as the API takes them; for ``function`` see :meth:`place`."""
+        """Return credit options as an API body; for ``function`` see :meth:`place`."""
         if not options.function:
             return options
         return msgspec.structs.replace(options, function=self.place(options.function, "--credit-function"))
 
     def place(self, reference: str, option: str) -> str:
-        """Return the reference as the server understands it; copies the file if it lies elsewhere.
+        """Return the reference as the server expects it; copies the file if it is in another folder.
 
         Raises:
             ConfigError: there is no such file or function, or the project is not on this machine.

@@ -58,13 +58,13 @@ APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
 
 class AppMethods:
-    """The part of a project that is about apps."""
+    """The calls of a project about apps."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def apps(self) -> list[App]:
-        """All apps."""
+        """Return all apps."""
         return self.connection.call(endpoints.LIST_APPS).apps
 
     def app(self, name: str) -> App:
@@ -72,7 +72,7 @@ class AppMethods:
         return self.connection.call(endpoints.GET_APP, name)
 
     def versions(self, app: str) -> list[Version]:
-        """All versions of an app, deprecated ones too."""
+        """Return all versions of an app, including deprecated ones."""
         return self.connection.call(endpoints.LIST_VERSIONS, app, deprecated=True).versions
 
     def plan_classes(self) -> list[PlanClass]:
@@ -80,7 +80,7 @@ class AppMethods:
         return self.connection.call(endpoints.LIST_PLAN_CLASSES).plan_classes
 
     def functions(self, app: str, beside: Iterable[str | Path] = ()) -> ProjectFunctions:
-        """Brings Python functions of an app into the project's folder."""
+        """Return a helper that copies Python functions of an app into the project's folder."""
         return ProjectFunctions(self.connection.folder, app, beside=[Path(file) for file in beside])
 
     def create_app(
@@ -90,7 +90,7 @@ class AppMethods:
         files: Iterable[str | Path] = (),
         **more: Any,
     ) -> App:
-        """Make an app; with a command also its first version.
+        """Create an app; with a command, also its first version.
 
         Give an :class:`AppSpec`, or its members one by one:
         ``create_app("period", "python3 period.py {input} {output}", ["period.py"], quorum=2)``.
@@ -147,7 +147,7 @@ class AppMethods:
         plan_class: str = "",
         rollout: Sequence[float] = (),
     ) -> Version:
-        """Add a version to an app that was made of a command; what is not given stays.
+        """Add a version to an app that was made from a command; options not given keep their values.
 
         ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
         step (empty: all at once).  With ``browsers`` visitors' browsers compute it too; they go on doing so if they did.
@@ -164,15 +164,15 @@ class AppMethods:
         portable = any(runs_python(each) for each in app.versions)
         if wasm is None and not portable and any(runs_modules(each) for each in app.versions):
             raise JobError(
-                f"{name} runs a WebAssembly module. Give that of the new version as well: --wasm FILE"
+                f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
             )
         if bundle is None and any(brings_python(each) for each in app.versions):
             raise JobError(
-                f"{name} brings its own Python. Make that of the new version as well: --bundle FILE"
+                f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
             )
         if container is None and brings_container(app.versions):
             raise JobError(
-                f"{name} runs in a container. Give that of the new version as well: --container FILE"
+                f"{name} runs in a container. Also give the container of the new version: --container FILE"
             )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
@@ -241,15 +241,15 @@ class AppMethods:
         return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
     def change_app(self, name: str, changes: AppChanges) -> App:
-        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
+        """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
         return self.connection.call(endpoints.CHANGE_APP, name, body=changes)
 
     def propose_deadline(self, name: str) -> DeadlineProposal:
-        """Return how much time an app's jobs should get, by what its good results took.  Raises NotFoundError."""
+        """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
         return self.connection.call(endpoints.PROPOSE_DEADLINE, name)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
-        """Send a version no more, or again.  Raises NotFoundError."""
+        """Stop sending a version, or send it again.  Raises NotFoundError."""
         return self.connection.call(
             endpoints.CHANGE_VERSION, version_id, body=VersionChanges(deprecated=not undo)
         )
@@ -267,11 +267,12 @@ class AppMethods:
 
 def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: object) -> None:
     if in_use_there and quorum < 2:
-        raise JobError("A browser is never believed alone: --browser needs --quorum 2 or more.")
+        raise JobError("A browser is never trusted alone: --browser needs --quorum 2 or more.")
     if in_use_there and bundle is not None and compare == "bitwise":
         raise JobError(
-            "Compiled packages give other last bits in a browser than on the computer that checks it: --bundle with --browser"
-            " needs a comparison that allows for that, such as --compare numeric:rtol=1e-6"
+            "Compiled packages give different last bits in a browser and on the computer that "
+            "checks it: --bundle with --browser needs a comparison that allows for that, such "
+            "as --compare numeric:rtol=1e-6"
         )
 
 
@@ -296,8 +297,8 @@ def _command(spec: AppSpec) -> Command:
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers and spec.bundle is None:
             raise JobError(
-                "Browsers compute WebAssembly, and Python with the packages of a bundle: give --wasm, --source, --portable or"
-                " --bundle as well."
+                "Browsers compute WebAssembly, and Python with the packages of a bundle: also "
+                "give --wasm, --source, --portable or --bundle."
             )
         command = Command(
             words=words,
@@ -336,7 +337,7 @@ def _command(spec: AppSpec) -> Command:
 
 
 def _native(spec: AppSpec, about: NewApp) -> NewApp:
-    """Return the app of a native program: what its templates say, and over it what the scientist says."""
+    """Return the app of a native program, from its templates and the scientist's options, which take precedence."""
     templates = read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
         OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)

@@ -49,7 +49,7 @@ class JobFuture(Future[JobResult]):
         self._settled = False
 
     def cancel(self) -> bool:
-        """Cancel the job, if it has not ended; whether it is cancelled."""
+        """Cancel the job, if it has not ended; return whether it is cancelled."""
         if not super().cancel():
             return False
         self.settle()  # whoever waits for it is told
@@ -119,7 +119,7 @@ class JobExecutor(Executor):
         return (future.result(timeout) for future in futures)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; wait for those that are open (saying what they are when it takes long), or cancel them."""
+        """Take no more jobs; wait for the open ones (listing them when it takes long), or cancel them."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -131,7 +131,7 @@ class JobExecutor(Executor):
             self._wait()
 
     def forget(self, future: JobFuture) -> None:
-        """Cancel the job of a future that nobody waits for any more, if it was sent."""
+        """Cancel the job of a future that is no longer waited for, if it was sent."""
         with self._lock:
             known = self._futures.pop(future.workunit, None) is not None
         if known:
@@ -139,7 +139,9 @@ class JobExecutor(Executor):
                 self._cancel([future.workunit])
             except CobblestoneError as error:
                 log.warning(
-                    "Job %s runs in vain, since it could not be cancelled: %s", future.workunit, error
+                    "Job %s still runs, although it is not needed, because it could not be cancelled: %s",
+                    future.workunit,
+                    error,
                 )
 
     def _cancel_all(self) -> None:
@@ -156,7 +158,7 @@ class JobExecutor(Executor):
             self._connection.call(endpoints.CANCEL_JOBS, self.batch.id, body=body)
 
     def _wait(self) -> None:
-        """Wait for the last answer; from time to time, and when interrupted, say what is open."""
+        """Wait for the last answer; from time to time, and when interrupted, print what is open."""
         pause = TELL_SECONDS
         try:
             while self._receiver.is_alive():
@@ -261,7 +263,7 @@ class JobExecutor(Executor):
             self._fail(error)
 
     def _end_stuck(self) -> None:
-        """End the futures of jobs that failed and that nobody at hand is left to try."""
+        """End the futures of jobs that failed and that no available volunteer can still try."""
         stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.batch.id).jobs
         self._cancel([job.workunit for job in stuck])
         for job in stuck:
@@ -281,7 +283,7 @@ class JobExecutor(Executor):
             future.set_result(result)
 
     def _fail(self, error: CobblestoneError) -> None:
-        """Nothing more can be sent or received: everybody who waits is told."""
+        """Fail all futures because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
             waiting = list(self._futures.values())

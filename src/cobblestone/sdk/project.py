@@ -1,4 +1,4 @@
-"""A project, as a program sees it."""
+"""A project, as a program uses it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 
 
 class Project(AppMethods):
-    """A project, as a program sees it.  Made by :func:`connect`; use as a context manager, or call :meth:`close`.
+    """A project, as a program uses it.  Created by :func:`connect`; use as a context manager, or call :meth:`close`.
 
     >>> project.running
     True
@@ -57,21 +57,21 @@ class Project(AppMethods):
 
     @property
     def running(self) -> bool:
-        """Whether the project's server is running; if not, this process stands in for it."""
+        """Return whether the project's server is running; if not, this process replaces it."""
         return not self.connection.in_process
 
     @property
     def admin(self) -> Administration:
-        """What operators do: tokens, accounts, teams, news."""
+        """Return the calls for operators: tokens, accounts, teams, news."""
         return Administration(self.connection)
 
     @property
     def operation(self) -> Operation:
-        """What operators do by hand: cancel, retry, block, roll out, check."""
+        """Return the calls to operate a running project: cancel, retry, block, roll out, check."""
         return Operation(self.connection)
 
     def status(self) -> ProjectStatus:
-        """How the project is doing."""
+        """Return the state of the project."""
         return self.connection.call(endpoints.GET_STATUS)
 
     # -- batches ---------------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """Return a batch that was submitted before.  Raises NotFoundError."""
+        """Return a batch that was submitted earlier.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.call(endpoints.GET_BATCH, batch_id))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
-        """Batches, the newest first."""
+        """Return batches, newest first."""
         return self.connection.call(endpoints.LIST_BATCHES, limit=limit).batches
 
     def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:
@@ -162,7 +162,7 @@ class Project(AppMethods):
     def map(
         self, app: str, inputs: Iterable[object], *, args: Mapping[str, object] | None = None
     ) -> Iterator[JobResult]:
-        """Submit one job for each input and give the results in the order of the inputs."""
+        """Submit one job for each input and yield the results in the order of the inputs."""
         batch = self.submit(app, inputs, args=args)
         waiting: dict[int, JobResult] = {}
         order = [job.id for job in batch.jobs()]

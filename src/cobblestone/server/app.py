@@ -66,7 +66,7 @@ _STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, 
 
 
 def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starlette:
-    """Compose the application: the endpoints of some roles, below the path of the master URL."""
+    """Create the application: the endpoints of some roles, below the path of the master URL."""
     routes: list[BaseRoute] = []
     busy: dict[str, ASGIApp] = {}
     if Role.SCHEDULER in roles:
@@ -97,7 +97,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
-    """Return what people, programs and account managers ask for."""
+    """Return the routes for people, programs and account managers."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
     feeds = FeedPages(ctx)
@@ -130,7 +130,7 @@ def _part_of(path: str, *, prefix: str) -> str:
 
 
 def _guarded(endpoint: ASGIApp) -> ASGIApp:
-    """Return an endpoint that is reached without the routes, and answers errors of the store as those behind them do."""
+    """Return an endpoint outside the routes that handles errors of the store as the routes do."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The web application of a project that nobody runs, for commands on its own folder.
+"""The web application of a project whose server is not running, for commands on its own folder.
 
 ``app create`` and ``submit`` thus work before ``run``.  Daemons do not run here: jobs are stored and wait.
 """
@@ -38,7 +38,7 @@ class InProcessServer:
         self.app: Starlette = create_app(self._ctx)
 
     async def start(self) -> None:
-        """Call in the event loop that serves the requests."""
+        """Start in the event loop that serves the requests."""
         self._ctx.signals.bind(asyncio.get_running_loop())
         await asyncio.to_thread(self._ctx.join_processes, frozenset())
 

@@ -1,4 +1,4 @@
-"""Run a project: web application and daemons in one process, or some of them in each of several."""
+"""Run a project: web application and daemons in one process, or divided among several."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ STAGED_SECONDS = 86400.0
 def open_project(
     root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
 ) -> Generator[ServerContext, None, None]:
-    """Open a project's folder: settings, lock, database.  On SQLite nobody else may have it open.
+    """Open a project's folder: settings, lock, database.  With SQLite, no other process may have it open.
 
     Raises:
         ConfigError: it is not a project, or its settings are wrong.
@@ -114,7 +114,7 @@ def open_project(
 def _contributions(
     ctx: ServerContext,
 ) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
-    """Yield the daemons that count what is given beside computing, where the project wants that."""
+    """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
         yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
@@ -192,7 +192,7 @@ async def project_daemons(
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
-    """Check that a project can be run by this program, without touching a server that has it open.
+    """Check that this program can run a project, without disturbing a server that has it open.
 
     ``replaces``: id of the process whose place the new one takes.
 
@@ -215,7 +215,7 @@ def serve(
     port: int | None = None,
     ready: Callable[[ServerContext], None] | None = None,
 ) -> None:
-    """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
+    """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP restarts it without losing a connection.
 
     ``host`` and ``port`` replace those of the settings.  A process without a role that clients or people ask for takes
     any port, for its health and metrics only.
@@ -246,7 +246,7 @@ async def _serve(
     roles: frozenset[Role],
     ready: Callable[[ServerContext], None] | None,
 ) -> bool:
-    """Serve until the end; return whether to begin anew."""
+    """Serve until the end; return whether to restart."""
     app = create_app(ctx, roles)
     folder = str(ctx.folder.root)
     named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))

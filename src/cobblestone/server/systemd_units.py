@@ -35,12 +35,12 @@ class Process:
 
     @property
     def all_roles(self) -> bool:
-        """Whether it needs no ``--role``."""
+        """Return whether it needs no ``--role``."""
         return self.roles == ALL_ROLES
 
 
 def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> list[Process]:
-    """Return processes from descriptions like ``scheduler,upload*2``: roles, and how many processes have them.
+    """Return processes from descriptions like ``scheduler,upload*2``: roles, and the number of processes with them.
 
     Ports are numbered from ``first_port`` on; the first one goes to the first process that serves pages.
 
@@ -72,7 +72,7 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
 
 
 def first_port(settings: Settings) -> int:
-    """Return the port of the first process: that of the settings, or the next one when the proxy needs it for the master URL."""
+    """Return the port of the first process: from the settings, or the next one if the proxy needs it for the master URL."""
     port = settings.server.port
     taken = bool(settings.database.url) and urlsplit(settings.project.url).port == port
     return port + 1 if taken else port
@@ -97,7 +97,7 @@ class UnitFile:
 def unit_files(
     root: Path, settings: Settings, processes: Sequence[Process], *, user: str, listen: str
 ) -> list[UnitFile]:
-    """Return a unit per process, a target that holds them together, and nginx's part where several serve."""
+    """Return a unit per process, a target that groups them, and an nginx configuration if several serve."""
     project = re.sub(r"[^A-Za-z0-9_\-]+", "-", root.name).strip("-") or "project"
     prefix = f"cobblestone-{project}"
     units = [
@@ -175,7 +175,7 @@ def _service(root: Path, settings: Settings, process: Process, *, prefix: str, u
 
 
 def _under_home(*paths: Path) -> bool:
-    """Whether a process needs what lies in somebody's home folder."""
+    """Return whether a process needs files in a home folder."""
     places = [place for path in paths for place in (str(path), str(path.resolve()))]
     return any(place.startswith(("/home/", "/root/")) for place in places)
 

@@ -1,1 +1,1 @@
-"""What every long-running service shares: HTTP, languages, health, limits, sign-in, backups; it knows no project."""
+"""Parts shared by all long-running services: HTTP, languages, health, limits, sign-in, backups; independent of projects."""

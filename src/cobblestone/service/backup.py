@@ -1,4 +1,4 @@
-"""Backups of a service that runs, and what is made of them again.
+"""Backups of a running service, and restoring them.
 
 A backup is a folder (or a tar file of it) like the service's own, with a manifest that names every file with its size and
 SHA-256.  The manifest is written last: what has none is not complete.  Files that never change their content are hard
@@ -53,7 +53,7 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds."""
+    """The content of a backup."""
 
     format: int
     cobblestone: str  # version of the program
@@ -67,13 +67,13 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def nbytes(self) -> int:
-        """Size of all files."""
+        """Return the size of all files."""
         return sum(file.nbytes for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of service, as far as a backup can be of it."""
+    """A kind of service, as far as backups are concerned."""
 
     schema: Schema | None = None  #: of its database; None: it has files only
     database: str = ""  #: name of the SQLite database in its folder
@@ -81,7 +81,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededFiles:
-    """Files that rows of the database name."""
+    """Files named in rows of the database."""
 
     query: str  #: for their names
     place: Callable[[str], Path]  #: where the file of a name lies
@@ -89,7 +89,7 @@ class NeededFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What of a service goes into a backup."""
+    """The parts of a service that go into a backup."""
 
     kind: Kind
     root: Path
@@ -108,7 +108,7 @@ class Contents:
 
     @property
     def location(self) -> Path | str:
-        """Where the database is."""
+        """Return the location of the database."""
         return self.address or self.root / self.kind.database
 
 
@@ -120,7 +120,7 @@ def ignore_report(what: str, part: float) -> None:
 
 
 def make_backup(contents: Contents, target: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Write a backup of a service, running or not.
+    """Write a backup of a service, running or stopped.
 
     Raises:
         ConfigError: the target exists.
@@ -128,7 +128,7 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
     """
     kind, address = contents.kind, contents.address
     if target.exists():
-        raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
+        raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites a file.")
     target.parent.mkdir(parents=True, exist_ok=True)
     packed = target.suffix in MODES
     # The folder of a tar file is made beside the service, where hard links are possible.
@@ -178,7 +178,7 @@ class _Copy:
         self._skipped = {skip.absolute(), target.absolute(), *contents.left_out}
 
     def run(self) -> None:
-        """Do it all."""
+        """Make the whole copy."""
         contents = self._contents
         self._report("files", 0.0)
         self._files()
@@ -189,7 +189,9 @@ class _Copy:
             if self._late_files(self._database(rows)):
                 break
         else:
-            raise StoreError("Files vanish faster than they can be copied. Try again when less is going on.")
+            raise StoreError(
+                "Files disappear faster than they can be copied. Try again when there is less activity."
+            )
         for path in contents.further_databases:
             if path.exists():
                 self._report(path.name, 0.0)
@@ -206,7 +208,9 @@ class _Copy:
                 return
             shutil.rmtree(self._target)
             self._target.mkdir(mode=0o700)
-        raise StoreError("Files change faster than they can be copied. Try again when less is going on.")
+        raise StoreError(
+            "Files change faster than they can be copied. Try again when there is less activity."
+        )
 
     def _tree(self, folder: Path) -> None:
         for path in sorted(folder.iterdir()):
@@ -248,7 +252,7 @@ class _Copy:
         return [{row[0] for row in rows} for rows in found]
 
     def _late_files(self, names: list[set[str]]) -> bool:
-        """Copy what the copied rows need and what is not there yet; return whether all of it could be had."""
+        """Copy the missing files that the copied rows need; return whether all could be copied."""
         complete = True
         for needed, wanted in zip(self._contents.needed, names, strict=True):
             for name in wanted:
@@ -261,7 +265,7 @@ class _Copy:
         return complete
 
     def _was_lost(self, needed: NeededFiles, name: str) -> bool:
-        """Return whether the live database still needs a file that is not there: then no retry brings it."""
+        """Return whether the live database still needs a missing file, so that no retry helps."""
         (rows,) = read_rows(self._contents.location, [needed.query])
         return (name,) in rows
 
@@ -294,7 +298,7 @@ def restore_backup(
     *,
     report: Report = ignore_report,
 ) -> BackupManifest:
-    """Make a service's folder from a backup, once all of it is found sound.
+    """Restore a service's folder from a backup, after verifying all of it.
 
     ``prepare`` may change the restored files before they are put in place, and returns the address of the empty PostgreSQL
     database that is to be filled, for a service that was on PostgreSQL.
@@ -363,7 +367,7 @@ def _unpack(source: Path, working: Path) -> None:
 def check_backup(
     root: Path, kind: Kind, *, report: Report = ignore_report, name: Path | None = None
 ) -> BackupManifest:
-    """Check an unpacked backup: every file, no other files, a sound database that this program understands.
+    """Check an unpacked backup: every file, no other files, and a valid database that this program understands.
 
     Raises:
         ConfigError: it is not a backup.
@@ -372,18 +376,18 @@ def check_backup(
     shown = name or root
     for path in root.rglob("*"):
         if path.is_symlink():  # none is made, and one to a folder elsewhere would lead there
-            raise StoreError(f"{shown}: {path.relative_to(root)} is a link: a backup has none.")
+            raise StoreError(f"{shown}: {path.relative_to(root)} is a link, which a backup never contains.")
     manifest = _read_manifest(root, shown)
     done = 0
     for entry in manifest.files:
         parts = PurePosixPath(entry.path)
         if parts.is_absolute() or ".." in parts.parts:
-            raise StoreError(f"{shown}: the manifest names {entry.path!r}, which lies outside of the backup.")
+            raise StoreError(f"{shown}: the manifest names {entry.path!r}, which is outside the backup.")
         path = root / parts
         if not path.is_file():
             raise StoreError(f"{shown}: {entry.path} is missing.")
         if path.stat().st_size != entry.nbytes or _sha256(path) != entry.sha256:
-            raise StoreError(f"{shown}: {entry.path} is damaged: its content is not what the manifest says.")
+            raise StoreError(f"{shown}: {entry.path} is damaged: its content does not match the manifest.")
         done += entry.nbytes
         report("checking", done / (manifest.nbytes or 1))
     listed = {entry.path for entry in manifest.files}

@@ -1,4 +1,4 @@
-"""What every part of a long-running service shares: the open service, wake-up signals, and costly reads kept for a while."""
+"""Shared state of a long-running service: the open service, wake-up signals, and cached reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cobblestone.store.engine.database import Database, Store
 
 
 class WakeupSignals:
-    """Named signals.  One that is given while nobody waits is kept for the next who does."""
+    """Named signals.  A signal given while nothing waits is kept for the next wait."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
@@ -27,21 +27,21 @@ class WakeupSignals:
         self._loop = loop
 
     def notify_threadsafe(self, names: set[str]) -> None:
-        """Wake those who wait for ``names``, from any thread (the writer calls this after a commit)."""
+        """Wake those waiting for ``names``, from any thread (the writer calls this after a commit)."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.notify, *names)
 
     def notify_all_threadsafe(self) -> None:
-        """Wake all who wait, from any thread."""
+        """Wake all that wait, from any thread."""
         self.notify_threadsafe(set(self._events))
 
     def notify(self, *names: str) -> None:
-        """Wake those who wait for ``names``, from the event loop."""
+        """Wake those waiting for ``names``, from the event loop."""
         for name in names:
             self._event(name).set()
 
     async def wait(self, name: str, *, at_most: float) -> bool:
-        """Wait for a signal, at most so many seconds; return whether it came."""
+        """Wait for a signal, at most this many seconds; return whether it came."""
         event = self._event(name)
         try:
             async with asyncio.timeout(at_most):
@@ -52,7 +52,7 @@ class WakeupSignals:
         return True
 
     def close(self) -> None:
-        """Wake all who wait for the last time: the service stops."""
+        """Wake all that wait for the last time: the service stops."""
         self.closed = True
         self.notify(*self._events)
 
@@ -62,7 +62,7 @@ class WakeupSignals:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessContext:
-    """A service that runs: its secret and clock, and the state of this process."""
+    """A running service: its secret and clock, and the state of this process."""
 
     secret: bytes  #: cookies and signatures of this service are made from it
     master_url: str  #: its own address, as people and programs type it; ends in a slash
@@ -95,7 +95,7 @@ MAX_SHARE = 0.01
 
 
 class CachedRead(Generic[T]):
-    """A costly read whose answer is used again for a while."""
+    """An expensive read whose result is cached for a while."""
 
     def __init__(self, ctx: ServiceContext, read: Callable[[Database], T]) -> None:
         self._ctx = ctx
@@ -106,7 +106,7 @@ class CachedRead(Generic[T]):
         self._lasts = 0.0  # seconds from then on
 
     async def get(self) -> T:
-        """Return the answer, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
+        """Return the result, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
         async with self._lock:
             now = self._ctx.clock()
             # A clock that is set, forward while this reads or back, makes no answer last for ever.

@@ -1,4 +1,4 @@
-"""Checks of the promises of a service: what offends them, and what can be mended safely."""
+"""Integrity checks of a service: faults, and repairs that are safe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, kw_only=True)  # no slots: an alias with the types filled in could not make one
 class Check(Generic[C, P]):
-    """One promise, and who looks after it.  ``C`` is the service, ``P`` what a finder looks at."""
+    """A check and its repair.  ``C`` is the service, ``P`` what a finder examines."""
 
     name: str
     promise: str
@@ -33,7 +33,7 @@ class Check(Generic[C, P]):
     only_warns: bool = False  #: findings are worth a look, but nothing is broken
 
     def described(self) -> schema.Check:
-        """Return what programs and people are told of it."""
+        """Return the description for programs and people."""
         return schema.Check(
             name=self.name,
             promise=self.promise,
@@ -43,7 +43,7 @@ class Check(Generic[C, P]):
         )
 
     def look(self, *args: P.args, **options: P.kwargs) -> schema.Diagnosis:
-        """Carry the check out; return what it found."""
+        """Run the check; return what it found."""
         began = time.perf_counter()
         found = self.find(*args, **options)
         listed = [_told(each) for each in itertools.islice(found, MAX_LISTED)]
@@ -58,14 +58,14 @@ def _told(found: Finding) -> schema.Finding:
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:
-    """Find secrets in a service's folder that not only its owner may read."""
+    """Find secrets in a service's folder that other users can read."""
     for path in secrets:
         if path.stat().st_mode & OF_OTHERS:
-            yield Finding("readable", str(path.relative_to(root)), None, "others than its owner may read it")
+            yield Finding("readable", str(path.relative_to(root)), None, "other users can read it")
 
 
 def keep_from_others(secrets: Iterable[Path]) -> int:
-    """Take the permission to read secrets from others; return how many had it."""
+    """Remove the permission of other users to read secrets; return how many files had it."""
     count = 0
     for path in secrets:
         mode = path.stat().st_mode

@@ -23,7 +23,7 @@ from cobblestone.store.maintenance.upgrade import current_revision, upgrade, upg
 
 
 def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False) -> IO[str]:
-    """Take a folder; the lock is held until the returned file is closed (or the process dies).
+    """Lock a folder; the lock is held until the returned file is closed (or the process dies).
 
     ``what``: the kind of service, for the message.  ``shared``: with others that say the same.
 
@@ -38,7 +38,7 @@ def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False)
         owner = handle.read().strip() or "another process"
         handle.close()
         raise Busy(
-            f"The {what} in {root} is already open in {owner}. Stop that one first, or use its address."
+            f"The {what} in {root} is already open in {owner}. Stop that first, or use its address."
         ) from error
     handle.seek(0)
     handle.truncate()
@@ -52,7 +52,7 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradedDatabase:
-    """The database of a service, as far as an upgrade has to do with it."""
+    """The database of a service, as far as an upgrade is concerned."""
 
     location: Path | str
     schema: Schema
@@ -61,7 +61,7 @@ class UpgradedDatabase:
 
 
 def open_upgraded(of: UpgradedDatabase, *, readers: int, version: str) -> Store:
-    """Upgrade a database as far as needed and possible, and open it.  Hold the lock.  ``version``: of this program.
+    """Upgrade a database as far as needed and possible, and open it.  The lock must be held.  ``version``: of this program.
 
     Raises:
         Busy: older programs run that could not work with what this one needs.
@@ -79,7 +79,7 @@ def open_upgraded(of: UpgradedDatabase, *, readers: int, version: str) -> Store:
 
 
 class RunningProgram(msgspec.Struct, frozen=True):
-    """A program that works on the database."""
+    """A program that uses the database."""
 
     text: str
     version: str
@@ -88,7 +88,7 @@ class RunningProgram(msgspec.Struct, frozen=True):
 
 
 class UpgradeState(msgspec.Struct, frozen=True):
-    """How far an upgrade is."""
+    """The state of an upgrade."""
 
     schema: str  #: of the database; empty: it has no tables yet
     wanted: str  #: of this program
@@ -99,7 +99,7 @@ class UpgradeState(msgspec.Struct, frozen=True):
 
 
 def upgrade_state(of: UpgradedDatabase, kept: Path | None = None) -> UpgradeState:
-    """Return how far the upgrade of a service is."""
+    """Return the state of the upgrade of a service."""
     plan, programs = upgrade_plan(of.location, of.schema)
     return UpgradeState(
         schema=current_revision(of.location, of.schema) or "",
@@ -112,7 +112,7 @@ def upgrade_state(of: UpgradedDatabase, kept: Path | None = None) -> UpgradeStat
 
 
 def upgrade_service(of: UpgradedDatabase, *, wait: float) -> UpgradeState:
-    """Take all steps; wait up to so many seconds for programs that cannot work with them.
+    """Take all steps; wait up to this many seconds for programs that are incompatible with them.
 
     Raises:
         Busy: some still run; what they can bear was done.
@@ -147,6 +147,6 @@ def _refusal(state: UpgradeState) -> str:
     names = ", ".join(program.text for program in state.programs if program.in_the_way)
     return (
         f"The database has schema {state.schema}; {len(state.waiting)} more steps to schema {state.wanted} must wait for older"
-        f" programs, which could not work after them: {names}. New programs can start beside them. Stop the old ones (or"
-        " restart them with the new version), then call this again, or with --wait SECONDS."
+        f" programs, which would no longer work: {names}. New programs can start beside them. Stop the old ones (or"
+        " restart them with the new version), then run this again, or use --wait SECONDS."
     )

@@ -1,4 +1,4 @@
-"""Whether the parts of the server do their work: beats of the daemons, and warnings that hold now."""
+"""The health of the server: heartbeats of the daemons, and current warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP_LIMIT_SECONDS = 900.0
 
 
 class DaemonHealth(StrEnum):
-    """How a daemon is."""
+    """The health of a daemon."""
 
     RUNNING = "running"
     FAILING = "failing"  #: its last step ended with an error; it goes on trying
@@ -41,11 +41,11 @@ class DaemonBeat:
     step_limit: float = STEP_LIMIT_SECONDS  #: seconds
 
     def begin(self, now: float) -> None:
-        """Note that a round begins."""
+        """Note that a round starts."""
         self.last_beat, self.next_beat = now, now + self.step_limit
 
     def done(self, now: float) -> None:
-        """Note that a step went well."""
+        """Note that a step succeeded."""
         self.steps += 1
         self.last_error = ""
         self.begin(now)
@@ -61,7 +61,7 @@ class DaemonBeat:
         self.last_beat, self.next_beat = now, now + seconds + LATE_SECONDS
 
     def health(self, now: float) -> DaemonHealth:
-        """How the daemon is at ``now``."""
+        """Return the daemon's health at ``now``."""
         if self.stopped or not self.last_beat:
             return DaemonHealth.STOPPED
         if now > self.next_beat:
@@ -71,7 +71,7 @@ class DaemonBeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthWarning:
-    """Something that an operator should look at."""
+    """A condition that an operator should examine."""
 
     code: str  #: stable; docs/operations.md says what each means
     text: str
@@ -93,11 +93,11 @@ class Health:
         return self.daemons.setdefault(name, DaemonBeat(name))
 
     def states(self, now: float) -> Mapping[str, DaemonHealth]:
-        """How each daemon of this process is."""
+        """Return the health of each daemon of this process."""
         return {name: beat.health(now) for name, beat in self.daemons.items()}
 
     def set_warnings(self, found: Sequence[HealthWarning], *, now: float) -> list[HealthWarning]:
-        """Take over the warnings that hold now; logs those that begin and end, and returns those that begin."""
+        """Set the current warnings; log those that begin and end, and return those that begin."""
         new: list[HealthWarning] = []
         current: dict[str, HealthWarning] = {}
         for warning in found:

@@ -1,4 +1,4 @@
-"""The languages of pages, mails and messages to clients: which one somebody reads, and every text in it.
+"""Languages of pages, mails and messages to clients: their selection, and the translation of texts.
 
 Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the policies stand
 there, and `translate_reason` translates them.  A catalogue (``locales/fr.po``) has all of them in another language;
@@ -45,7 +45,7 @@ class Language:
 
 @lru_cache(maxsize=len(NAMES))
 def language(code: str) -> Language:
-    """Return a language of `NAMES`; raises KeyError for another one."""
+    """Return a language of `NAMES`; raises KeyError for an unknown one."""
     _ = NAMES[code]
     texts = _gettext.NullTranslations()
     if code != ENGLISH:
@@ -61,13 +61,13 @@ _current: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 def current() -> Language:
-    """Return the language of what is being written."""
+    """Return the language of the current output."""
     return language(_current.get())
 
 
 @contextmanager
 def use_language(code: str) -> Generator[None, None, None]:
-    """Write in a language while the block runs."""
+    """Use a language while the block runs."""
     before = _current.set(code)
     try:
         yield
@@ -86,12 +86,12 @@ def ngettext(singular: str, plural: str, n: float) -> str:
 
 
 def N_(message: str) -> str:  # noqa: N802  # the customary name, which extractors know
-    """Mark a text that is translated later."""
+    """Mark a text for later translation."""
     return message
 
 
 def translate_reason(reason: Reason) -> str:
-    """Return a reason in the current language, with its parts; a sentence that no catalogue has is English."""
+    """Return a reason in the current language, with its parts; a sentence missing from the catalogue stays English."""
     language_ = current()
     if language_.code == ENGLISH:
         return reason.text()
@@ -100,7 +100,7 @@ def translate_reason(reason: Reason) -> str:
 
 
 def translate_stored(stored: Mapping[str, Any]) -> str:  # as it lies in the database
-    """Return a reason that was stored (`Reason.as_json`), in the current language."""
+    """Return a stored reason (`Reason.as_json`) in the current language."""
     if "sentence" not in stored:
         return str(stored["text"])
     return translate_reason(restored(stored["code"], stored["sentence"], stored["values"]))
@@ -110,7 +110,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def _written(value: Value, language_: Language) -> str:
-    """Return a value in a sentence: decimals as far as a reader needs them, whole numbers as they are, since many are names."""
+    """Return a value for a sentence: decimals rounded for reading, whole numbers unchanged, since many are names."""
     if isinstance(value, Reason):
         return translate_reason(value)
     if not isinstance(value, float) or not math.isfinite(value):
@@ -124,7 +124,7 @@ def _written(value: Value, language_: Language) -> str:
 
 
 def chosen(*wishes: str, accepted: str = "") -> str:
-    """Return the first of ``wishes`` that there is, else the best of an ``Accept-Language`` header, else English."""
+    """Return the first supported one of ``wishes``, else the best of an ``Accept-Language`` header, else English."""
     for wish in wishes:
         if wish in NAMES:
             return wish
@@ -133,7 +133,7 @@ def chosen(*wishes: str, accepted: str = "") -> str:
 
 @lru_cache(maxsize=256)  # clients of one language all send the same
 def best_of(accepted: str) -> str:
-    """Return the best language of an ``Accept-Language`` header; empty if it names none that there is."""
+    """Return the best language of an ``Accept-Language`` header; empty if it names no supported one."""
     ranked: list[tuple[float, str]] = []
     for item in accepted[:MAX_HEADER].split(","):
         tag, _, parameter = item.partition(";")

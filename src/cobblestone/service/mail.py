@@ -1,4 +1,4 @@
-"""Mails of a service: how they are sent, and those that guard an account."""
+"""Mails of a service: delivery, and those that protect an account."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESET_SECONDS = 2 * 3600.0
 
 
 class Letter(Enum):
-    """What a mail is about."""
+    """The subject of a mail."""
 
     PASSWORD_CHANGED = auto()
     RESET = auto()
@@ -50,34 +50,34 @@ class Letter(Enum):
 
 
 class Addressee(Protocol):
-    """Whom a mail is for."""
+    """The recipient of a mail."""
 
     @property
     def id(self) -> int:
-        """Number of the account."""
+        """Return the number of the account."""
         ...
 
     @property
     def name(self) -> str:
-        """As the person wants to be called."""
+        """Return the name that the person chose."""
         ...
 
     @property
     def email_addr(self) -> str:
-        """The account's address."""
+        """Return the account's address."""
         ...
 
     @property
     def language(self) -> str:
-        """Of the pages; empty: none was chosen."""
+        """Return the language of the pages; empty: none was chosen."""
         ...
 
 
 class AccountMails:
-    """Writes them; each is stored in the transaction of its cause."""
+    """Writes mails about accounts; each is stored in the transaction of its cause."""
 
     def __init__(self, ctx: ServiceContext, name: str) -> None:
-        """``name``: of the service, as people see it."""
+        """``name``: the service's public name."""
         self._ctx = ctx
         self._name = name
 
@@ -91,7 +91,7 @@ class AccountMails:
         url: str = "",
         days: float = 0,
     ) -> None:
-        """Put a mail into the queue.  ``recipient``: if it is not the account's own address."""
+        """Queue a mail.  ``recipient``: if it is not the account's own address."""
         # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
         self.send_text(
             tx,
@@ -110,7 +110,7 @@ class AccountMails:
         recipient: str = "",
         named: bool = True,
     ) -> None:
-        """Put a mail into the queue whose subject and text ``content`` writes in the language of the account."""
+        """Queue a mail whose subject and text are written by ``content`` in the language of the account."""
         with use_language(chosen(user.language)):
             subject, text = content()
             greeting = _("Hello %(name)s,") % {"name": user.name} if named else _("Hello,")
@@ -125,22 +125,22 @@ class AccountMails:
     def send_reset_link(
         self, tx: Transaction, user: Addressee, *, now: float, by_operator: bool = False
     ) -> None:
-        """Send somebody a link for a new password; the links before it are not good any more."""
+        """Send a link for a new password; earlier links become invalid."""
         code, end = secrets.token_urlsafe(32), now + RESET_SECONDS
         credentials.add_codes(tx, UserId(user.id), Purpose.RESET_PASSWORD, [code], now=now, expire_time=end)
         letter = Letter.RESET_BY_OPERATOR if by_operator else Letter.RESET
         self.send(tx, user, letter, url=self._ctx.url(f"password_new.php?code={code}"))
 
     def send_confirmation(self, tx: Transaction, user: Addressee, *, now: float) -> None:
-        """Send a link that confirms the account's address; those before it are not good any more."""
+        """Send a link that confirms the account's address; earlier links become invalid."""
         code, end = secrets.token_urlsafe(32), now + CONFIRM_SECONDS
         credentials.add_codes(tx, UserId(user.id), Purpose.CONFIRM_EMAIL, [code], now=now, expire_time=end)
         self.send(tx, user, Letter.CONFIRM, url=self._ctx.url(f"email_confirm.php?code={code}"))
 
 
 def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
-    """Subject and text of a mail: one case a letter, so that what people read stands in one place."""
-    not_you = _("If this was not you, set a new password at once: somebody else can get into your account.")
+    """Return subject and text of a mail: one case per letter, so that all texts are in one place."""
+    not_you = _("If this was not you, set a new password at once: someone else can log in to your account.")
     match letter:
         case Letter.PASSWORD_CHANGED:
             return _("new password"), _(
@@ -150,18 +150,20 @@ def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
             return _("set a new password"), "\n\n".join(
                 (
                     _(
-                        "Somebody asked for a new password for your account. This address leads to it, once, within two hours:"
+                        "Someone asked for a new password for your account. Set it at this address, "
+                        "which works once, within two hours:"
                     ),
                     url,
-                    _("If this was not you, do nothing: your password stays as it is."),
+                    _("If this was not you, ignore this mail: your password stays the same."),
                 )
             )
         case Letter.RESET_BY_OPERATOR:
             text = _(
-                "Those who run the project send you this address: it leads to a new password, once, within two hours."
+                "The operators of the project sent you this address. Use it to set a new password. It "
+                "works once, within two hours:"
             )
             return _("set a new password"), "\n\n".join(
-                (text, url, _("If you did not ask them for it, do nothing: your password stays as it is."))
+                (text, url, _("If you did not ask for this, ignore this mail: your password stays the same."))
             )
         case Letter.KEYS_CHANGED:
             text = _("Your account has new keys. Computers that used the old ones must be attached again.")
@@ -170,37 +172,41 @@ def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
             return _("confirm your address"), "\n\n".join(
                 (
                     _(
-                        "This address shall become that of your account. To confirm it, log in and open, within a day:"
+                        "This address is to become that of your account. To confirm it, log in and "
+                        "open, within a day:"
                     ),
                     url,
-                    _("If this was not you, do nothing."),
+                    _("If this was not you, ignore this mail."),
                 )
             )
         case Letter.ADDRESS_CHANGED:
-            text = _("Your account has another e-mail address now; this is the last mail to this one.")
+            text = _("Your account now has another e-mail address; this is the last mail to this one.")
             return _("new e-mail address"), f"{text}\n{not_you}"
         case Letter.FACTOR_ON:
             return _("second factor on"), _(
-                "From now on your account asks for a one-time password at log-in. Keep the recovery codes in a safe place."
+                "From now on, log-in asks for a one-time password. Keep the recovery codes in a safe place."
             )
         case Letter.FACTOR_OFF:
             return _("second factor off"), _(
-                "Your account does not ask for a one-time password any more."
+                "Your account no longer asks for a one-time password."
             ) + "\n" + not_you
         case Letter.RECOVERY_USED:
             return _("recovery code used"), _(
-                "Somebody logged in to your account with a recovery code."
+                "Someone logged in to your account with a recovery code."
             ) + "\n" + not_you
         case Letter.LOG_IN:
-            text = _("This address logs you in, once, within fifteen minutes:")
+            text = _("This address logs you in once, within fifteen minutes:")
             return _("log in"), "\n\n".join(
-                (text, url, _("If this was not you, do nothing: without this mail nobody gets in."))
+                (text, url, _("If this was not you, ignore this mail: without the link nobody can log in."))
             )
         case Letter.CONFIRM:
             text = _(
-                "Somebody, most likely you, has an account with this e-mail address. To confirm it, open within a week:"
+                "Someone, most likely you, has created an account with this e-mail address. To "
+                "confirm it, open within a week:"
             )
-            return _("confirm your address"), "\n\n".join((text, url, _("If this was not you, do nothing.")))
+            return _("confirm your address"), "\n\n".join(
+                (text, url, _("If this was not you, ignore this mail."))
+            )
         case Letter.ERASE_ASKED:
             text = ngettext(
                 "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
@@ -217,18 +223,18 @@ LONGEST_PAUSE_SECONDS = 6 * 3600.0
 
 
 class Mailer:
-    """The daemon that empties the queue of mails."""
+    """The daemon that sends queued mails."""
 
     name = "mailer"
 
     def __init__(self, ctx: ServiceContext, settings: MailSection, root: Path) -> None:
-        """``root``: the folder of the service, in which ``outbox/`` lies."""
+        """``root``: the service's folder, which contains ``outbox/``."""
         self._ctx = ctx
         self._settings = settings
         self._root = root
 
     async def step(self) -> int:
-        """Send the mails that are due; how many were tried."""
+        """Send the mails that are due; return how many were tried."""
         ctx = self._ctx
         due = await ctx.store.aread(partial(mails.waiting, now=ctx.clock()))
         for mail in due:
@@ -256,12 +262,12 @@ class Mailer:
 
 
 def outbox(root: Path) -> Path:
-    """Where mails lie when there is no mail server."""
+    """Return the folder where mails are written if there is no mail server."""
     return root / "outbox"
 
 
 def message_of(mail: Mail, settings: MailSection, master_url: str) -> EmailMessage:
-    """Return a mail with its headers; raise ValueError for what no header may hold."""
+    """Return a mail with its headers; raise ValueError for characters that headers cannot contain."""
     host = urlsplit(master_url).hostname or "localhost"
     message = EmailMessage()
     message["From"] = settings.sender or f"noreply@{host}"
@@ -275,7 +281,7 @@ def message_of(mail: Mail, settings: MailSection, master_url: str) -> EmailMessa
 
 
 def send(message: EmailMessage, mail: MailSection) -> None:
-    """Hand a mail to the mail server."""
+    """Send a mail through the mail server."""
     if mail.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
             mail.host, mail.port, timeout=mail.timeout, context=ssl.create_default_context()

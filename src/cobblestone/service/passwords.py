@@ -1,4 +1,4 @@
-"""Passwords of accounts: hashes of lasting ones, and one-time passwords.
+"""Passwords of accounts: hashes of permanent ones, and one-time passwords.
 
 One-time passwords from a shared secret and the time (RFC 6238 over RFC 4226: HMAC-SHA-1, 30 seconds, 6 digits).
 
@@ -26,19 +26,19 @@ def _nobodys_hash() -> str:
 
 
 class Passwords:
-    """Hashes and compares, a few at a time."""
+    """Hashes and compares passwords, a few at a time."""
 
     def __init__(self) -> None:
         self._hasher = argon2.PasswordHasher()
         self._hashing = asyncio.Semaphore(MAX_HASHING)
 
     async def hash(self, passwd_hash: str) -> str:
-        """Return the slow salted hash that is stored."""
+        """Return the slow salted hash for storing."""
         async with self._hashing:
             return await asyncio.to_thread(self._hasher.hash, passwd_hash)
 
     async def verify(self, stored: str | None, passwd_hash: str) -> bool:
-        """Whether a stored hash belongs to the family's hash of a password.
+        """Return whether a stored hash belongs to BOINC's hash of a password.
 
         None: there is no such account; that costs as much time, so that the time tells nothing.
         """
@@ -71,7 +71,7 @@ def one_time_password(secret: bytes, step: int) -> str:
 
 
 def matching_step(secret: bytes, password: str, *, now: float, last_step: int) -> int | None:
-    """Return the step whose password this is, if it may still be used; None: wrong, or used before."""
+    """Return the step of this password if it may still be used; None if it is wrong or was used before."""
     if len(password) != DIGITS or not (password.isascii() and password.isdecimal()):
         return None
     present = time_step(now)

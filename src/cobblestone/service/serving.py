@@ -1,4 +1,4 @@
-"""Serving an application over HTTP from the first request to the last, and handing the socket on at a restart."""
+"""Serving an application over HTTP, from start to shutdown, and passing the socket on at a restart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_service(
     address: Callable[[C], tuple[str, int]],
     serve: Callable[[C, socket.socket], Coroutine[None, None, bool]],
 ) -> None:
-    """Open a service, serve it until it is told to stop, and replace the process where it shall begin anew.
+    """Open a service, serve it until it is told to stop, and replace the process if it must restart.
 
     ``address`` gives host and port; a socket that a service manager or the process before this one holds is taken instead.
     ``serve`` returns whether to begin anew.
@@ -61,12 +61,12 @@ def run_service(
 
 
 def address_of(server: ServerSection, host: str | None, port: int | None) -> tuple[str, int]:
-    """Return where to listen: as given, else as the settings say."""
+    """Return the address to listen on: the given one, else from the settings."""
     return server.host if host is None else host, server.port if port is None else port
 
 
 def announcing(ctx: C, ready: Callable[[C], None] | None, event: str, **said: object) -> Callable[[], None]:
-    """Return what tells people (``ready``) and the log that a service runs."""
+    """Return a function that announces a running service to people (``ready``) and the log."""
 
     def started() -> None:
         if ready is not None:  # first: people read this one
@@ -87,7 +87,7 @@ async def serve_http(
     started: Callable[[], None],
     busy: Mapping[str, ASGIApp] | None = None,
 ) -> bool:
-    """Answer requests until a signal ends it; return whether to begin anew.
+    """Answer requests until a signal ends it; return whether to restart.
 
     ``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over.  ``started`` is called
     as soon as requests are answered.  ``busy``: what answers POST requests to some paths, instead of ``app``.
@@ -130,7 +130,7 @@ async def serve_http(
 
 
 def _behind_proxies(app: ASGIApp, trusted: str) -> ASGIApp:
-    """Return an application that knows who sent the requests that come through trusted proxies."""
+    """Return an application that recovers the sender of requests through trusted proxies."""
     if not trusted:
         return app
     # The two libraries describe the same interface with types of their own.
@@ -167,7 +167,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 def tune_gc() -> None:
-    """Let the garbage collector look at what was made since the start only, and less often.
+    """Make the garbage collector ignore objects made before the start, and run less often.
 
     Requests and batches make many small values that die by themselves; searching them for cycles over and over costs a
     sixth of the validator's time.

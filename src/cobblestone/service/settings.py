@@ -1,4 +1,4 @@
-"""What the settings of a service say: its address and its database, and the move to PostgreSQL."""
+"""Settings of a service: its address and its database, and the move to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORTS_TRIED = 200
 
 
 def port_of(url: str) -> int | None:
-    """Return the port in an address.  Raises ConfigError for one that cannot be read."""
+    """Return the port in an address.  Raises ConfigError if it is invalid."""
     try:
         return urlsplit(url).port
     except ValueError as error:
@@ -30,14 +30,14 @@ def port_of(url: str) -> int | None:
 
 
 def address_to_show(host: str) -> str:
-    """Return the host part of an address at which a service that listens on ``host`` can be reached from here."""
+    """Return the host part of an address at which a service listening on ``host`` can be reached from this machine."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared, not bound
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
 
 
 def free_port(host: str, *, first: int) -> int:
-    """Return the first free port from ``first`` on.  Raises ConfigError: all of many are taken."""
+    """Return the first free port from ``first`` on.  Raises ConfigError if many are in use."""
     for port in range(first, first + PORTS_TRIED):
         if port_is_free(host, port):
             return port
@@ -47,7 +47,7 @@ def free_port(host: str, *, first: int) -> int:
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen there now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,7 +63,7 @@ _KEY = re.compile(r"^url[ \t]*=[^\n]*", re.MULTILINE)
 
 
 def with_database(text: str, address: str) -> str:
-    """Return the text of a settings file that names a database; everything else stays as it was."""
+    """Return the text of a settings file that names a database; everything else is unchanged."""
     line = f"url = {toml_value(address)}"
     section = _SECTION.search(text)
     if section is None:
@@ -76,7 +76,7 @@ def with_database(text: str, address: str) -> str:
 
 
 def settings_mode(path: Path, address: str) -> int:
-    """Permissions of a settings file: nobody else may read it when it holds a password."""
+    """Return the permissions of a settings file: private if it contains a password."""
     if urlsplit(address).password:
         return 0o600
     return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
@@ -85,7 +85,7 @@ def settings_mode(path: Path, address: str) -> int:
 def database_of_restored(
     settings: Path, database: str, manifest: BackupManifest, address_now: Callable[[], str], *, advice: str
 ) -> str:
-    """Return the address of the PostgreSQL database that a restored service shall have; empty: it is on SQLite.
+    """Return the address of the PostgreSQL database for a restored service; empty: it is on SQLite.
 
     ``database``: the one that was asked for, which then stands in the settings; ``address_now`` reads what they name.
     ``advice``: what who wants to have a service on SQLite moved shall do.
@@ -106,7 +106,7 @@ def database_of_restored(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movable:
-    """A service that may be moved."""
+    """A service that can be moved."""
 
     what: str  #: ``project``
     database: Path  #: on SQLite
@@ -118,7 +118,7 @@ class Movable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What was done."""
+    """The result of a move."""
 
     tables: list[MovedTable]
     settings: Path

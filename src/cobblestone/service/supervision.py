@@ -1,4 +1,4 @@
-"""Daemons and processes of a service: the loop of each daemon, and what processes tell each other."""
+"""Daemons and processes of a service: the loop of each daemon, and messages between processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORGET_SECONDS = 86400.0
 
 
 class Heartbeat:
-    """Notes this process."""
+    """Records this process as alive."""
 
     def __init__(self, ctx: ServiceContext, roles: Iterable[str], *, version: str) -> None:
         self._ctx = ctx
@@ -38,7 +38,7 @@ class Heartbeat:
         self._key = secrets.token_hex(8)
 
     async def step(self) -> int:
-        """One beat; there is never anything left to do at once."""
+        """Beat once; return 0, as nothing is left to do at once."""
         await self._note(ended=False)
         self._ctx.health.processes = tuple(await self._ctx.store.aread(server_processes))
         return 0
@@ -64,7 +64,7 @@ class Heartbeat:
 
 
 def daemon_notes(ctx: ServiceContext, now: float) -> tuple[DaemonNote, ...]:
-    """How the daemons of this process are."""
+    """Return the state of this process's daemons."""
     return tuple(
         DaemonNote(name, beat.health(now).value, beat.last_beat, beat.last_error)
         for name, beat in ctx.health.daemons.items()
@@ -72,14 +72,14 @@ def daemon_notes(ctx: ServiceContext, now: float) -> tuple[DaemonNote, ...]:
 
 
 def is_alive(process: ProcessRow, now: float) -> bool:
-    """Whether a process may be taken to be there."""
+    """Return whether a process can be assumed to be alive."""
     return not process.ended and now - process.beat_time <= SILENT_SECONDS
 
 
 def daemons_of_all(
     own: Sequence[DaemonNote], processes: Sequence[ProcessRow], now: float
 ) -> dict[str, DaemonNote]:
-    """Return the daemons of all processes by name; where several have one, that which does best."""
+    """Return the daemons of all processes by name; if several have one, the healthiest."""
     best: dict[str, DaemonNote] = {}
     order = [health.value for health in (DaemonHealth.RUNNING, DaemonHealth.FAILING, DaemonHealth.STUCK)]
     for notes in (own, *(process.daemons for process in processes if is_alive(process, now))):
@@ -102,7 +102,7 @@ def role_warnings(
     max_silent_seconds: float,
     now: float,
 ) -> Iterator[HealthWarning]:
-    """Roles that no process has had for too long; ``started``: since when somebody looks."""
+    """Return roles without a process for too long; ``started``: when watching began."""
     if not processes or not started:
         return
     for role in roles:
@@ -113,7 +113,7 @@ def role_warnings(
         if now - seen > max_silent_seconds:
             yield HealthWarning(
                 code=f"no_{role}",
-                text=f"No process with the role {role} has been heard of for {(now - seen) / 60:.0f} minutes.",
+                text=f"No process with the role {role} has reported for {(now - seen) / 60:.0f} minutes.",
                 severe=True,
             )
 
@@ -133,7 +133,7 @@ Step = Callable[[], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonTask:
-    """A daemon: its step, and when it looks for work although nobody signalled."""
+    """A daemon: its step, and when it looks for work without a signal."""
 
     name: str  #: also the name of the signal that wakes it
     step: Step
@@ -159,7 +159,7 @@ async def run_daemons(ctx: ProcessContext, daemons: Iterable[DaemonTask]) -> Asy
 
 
 async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Run something that is to go on for ever; whenever it ends by itself, that is logged and it begins anew."""
+    """Keep something running; whenever it ends, that is logged and it is restarted."""
     while True:
         try:
             await run()
@@ -206,7 +206,7 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
 
 
 def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
-    """Return a step that only one process of a group takes at a time; the others have nothing to do."""
+    """Return a step that only one process of a group runs at a time; for the others it does nothing."""
 
     async def turn() -> int:
         with processes.lease_shards(role) as lease:
@@ -216,7 +216,7 @@ def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
 
 
 async def _until(time_: float) -> None:
-    """Sleep until a time of the monotonic clock, if it is not over."""
+    """Sleep until a time of the monotonic clock, if it is in the future."""
     seconds = time_ - time.monotonic()
     if seconds > 0:
         await asyncio.sleep(seconds)

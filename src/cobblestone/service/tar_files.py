@@ -1,4 +1,4 @@
-"""Tar files of folders, packed or not: written, and unpacked when they may come from anybody.
+"""Tar files of folders, optionally compressed: writing, and unpacking of untrusted ones.
 
 They hold regular files and folders, and nothing else is unpacked: of a member its name, its content and its time count.  So no
 filter of the standard library is needed, which the first versions of Python 3.11 do not have.
@@ -28,7 +28,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def pack_folder(folder: Path, target: Path) -> None:
-    """Write a folder as a tar file that only its owner reads; it is there whole or not at all."""
+    """Write a folder as a tar file that only its owner can read, atomically."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -44,7 +44,7 @@ def pack_folder(folder: Path, target: Path) -> None:
 
 
 def unpack_folder(source: Path, folder: Path) -> None:
-    """Unpack a tar file, whoever made it, into a new folder.
+    """Unpack an untrusted tar file into a new folder.
 
     Raises:
         FileNotFoundError: there is none.
@@ -61,11 +61,11 @@ def unpack_folder(source: Path, folder: Path) -> None:
                 left -= member.size + _BLOCK
                 if left < 0:
                     raise StoreError(
-                        f"{source} holds more than fits into the {free // 10**6} MB that are free in {folder.parent}."
+                        f"{source} contains more than fits into the {free // 10**6} MB that are free in {folder.parent}."
                     )
                 _unpack_member(archive, member, path, source)
     except (tarfile.TarError, zlib.error, EOFError, RecursionError, ValueError, OverflowError) as error:
-        raise StoreError(f"{source} is not a tar file that can be read: {error}.") from error
+        raise StoreError(f"{source} is not a readable tar file: {error}.") from error
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -73,7 +73,7 @@ def unpack_folder(source: Path, folder: Path) -> None:
 
 
 class _Content:
-    """What a tar file consists of, read in small pieces: long names are read whole, and might be as long as a disk is large."""
+    """The content of a tar file, read in small pieces: long names are read whole, and could be as long as a disk is large."""
 
     def __init__(self, content: BinaryIO) -> None:
         self._content = content
@@ -101,11 +101,11 @@ def _checked_name(member: tarfile.TarInfo, source: Path) -> PurePosixPath:
     if not (member.isreg() or member.isdir()) or member.issparse():
         kind = "a link" if member.issym() or member.islnk() else "neither a file nor a folder"
         raise StoreError(
-            f"{source}: {member.name!r} is {kind}: this is not a copy that cobblestone made. If you trust it, unpack it with tar,"
-            " put files in the place of links, and give the folder."
+            f"{source}: {member.name!r} is {kind}: this copy was not made by cobblestone. If you trust it, unpack it with tar,"
+            " replace links with files, and give the folder."
         )
     if name.is_absolute() or ".." in name.parts or len(name.parts) > MAX_DEPTH or member.size < 0:
-        raise StoreError(f"{source}: {member.name!r} is no file that a copy may hold.")
+        raise StoreError(f"{source}: {member.name!r} is not allowed in a copy.")
     return name
 
 
@@ -118,5 +118,5 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path
         with cast("IO[bytes]", archive.extractfile(member)) as content, path.open("xb") as file:
             shutil.copyfileobj(content, file, CHUNK)
     except FileExistsError:
-        raise StoreError(f"{source}: {member.name!r} is in it more than once.") from None
+        raise StoreError(f"{source}: {member.name!r} occurs more than once.") from None
     os.utime(path, (member.mtime, member.mtime))

@@ -1,4 +1,4 @@
-"""Which code has made a result, so that results of other code are not taken for its own."""
+"""Identifies the code that made a result, so that results of other code are not reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a scenario from TOML.  Every error names file, key, value and what is allowed."""
+"""Read a scenario from TOML.  Every error names file, key, value and the allowed values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenario:
-    """Make a scenario of the tables of a TOML file.  Raises :class:`ConfigError`."""
+    """Make a scenario from the tables of a TOML file.  Raises :class:`ConfigError`."""
     table = dict(data)
     if isinstance(table.get("hosts"), str):
         table["hosts"] = str(folder / table["hosts"])
@@ -184,7 +184,7 @@ def _list(value: Any, where: str) -> list[Any]:
 def _make(
     kind: type[Value], table: Mapping[str, Any], where: str, *, prefix: str = "", **given: Any
 ) -> Value:
-    """Make a dataclass of a table: unknown keys, wrong types and non-finite numbers are errors.
+    """Make a dataclass from a table: unknown keys, wrong types and non-finite numbers are errors.
 
     ``prefix``: what the file has before the name of each field.
     """
@@ -225,7 +225,7 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
 
 
 def _kind(wanted: str) -> str:
-    """Return what a field takes, in words."""
+    """Return the allowed values of a field, in words."""
     return _KINDS.get(wanted, "a whole number" if wanted.startswith("int") else "a text or a number")
 
 

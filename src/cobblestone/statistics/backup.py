@@ -1,4 +1,4 @@
-"""Backups of a statistics site: the rows and history that count, of one moment.
+"""Backups of a statistics site: a snapshot of its rows and history.
 
 What pages read is made from these at the start, and what projects sent comes again with the next collection.
 """
@@ -23,7 +23,7 @@ def make_backup(
     keys: KeysInBackup = KeysInBackup.ALL,
     report: Report = ignore_report,
 ) -> BackupManifest:
-    """Write a backup of a site, running or not, and check the copy.
+    """Write a backup of a site, running or stopped, and verify the copy.
 
     Raises:
         ConfigError: it is none, or the target exists.
@@ -55,7 +55,7 @@ def make_backup(
 
 
 def _counted_files(folder: SiteFolder) -> frozenset[tuple[str, int, int]]:
-    """Return the files that count, as they are now: a new one is written beside its place and renamed, so its number differs."""
+    """Return the current files: a new one is written beside its place and renamed, so its number differs."""
     projects = folder.known_projects()
     places = [folder.history, *(place for each in projects for place in (each.generations, each.all_history))]
     files = [path for place in places for path in place.rglob("*.parquet")]
@@ -71,7 +71,7 @@ def _counted_files(folder: SiteFolder) -> frozenset[tuple[str, int, int]]:
 
 
 def restore_backup(source: Path, target: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Make a site's folder from a backup, once all of it is found sound.
+    """Restore a site's folder from a backup, after verifying all of it.
 
     Raises:
         ConfigError: the target exists, or the source is not a backup.
@@ -89,5 +89,5 @@ def restore_backup(source: Path, target: Path, *, report: Report = ignore_report
 
 
 def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupManifest:
-    """Check a backup without restoring it.  Raises ConfigError: it is none; StoreError: it is damaged."""
+    """Check a backup without restoring it.  Raises ConfigError if it is not a backup, StoreError if it is damaged."""
     return backup.verify_backup(source, KIND, report=report)

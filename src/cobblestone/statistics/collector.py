@@ -1,4 +1,4 @@
-"""Collects the exports of all projects on the list, from addresses that may be hostile; if one fails, the others go on."""
+"""Collects the exports of all listed projects, from untrusted addresses; a failure of one does not affect the others."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MAX_HEADER = 200
 
 
 class ExportUnreadable(CobblestoneError):
-    """A file could not be fetched."""
+    """A file could not be downloaded."""
 
 
 class Missing(ExportUnreadable):
-    """There is no such file at the project."""
+    """The project has no such file."""
 
 
 def new_client(settings: CollectSection) -> httpx.AsyncClient:
@@ -53,7 +53,7 @@ def new_client(settings: CollectSection) -> httpx.AsyncClient:
 async def fetch(
     client: httpx.AsyncClient, url: str, target: Path, known: FetchedFile | None, settings: CollectSection
 ) -> FetchedFile | None:
-    """Bring a file to ``target``, if it is another one than ``known``; None: it is the same.
+    """Download a file to ``target`` if it differs from ``known``; return None if it is the same.
 
     What came of it before a connection broke is kept beside, and continued if the server still has the same file.
 
@@ -87,7 +87,7 @@ async def fetch(
 
 
 def _wishes(target: Path, part: Path, tag: Path, known: FetchedFile | None) -> tuple[dict[str, str], int]:
-    """Return what to ask for: another file than is known, or the rest of one; and how many bytes of that are here."""
+    """Return the request headers, for another file than the known one or the rest of one; and the number of its bytes here."""
     if known is not None and target.exists():
         wishes = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
         return {name: value for name, value in wishes.items() if value}, 0
@@ -97,25 +97,25 @@ def _wishes(target: Path, part: Path, tag: Path, known: FetchedFile | None) -> t
 
 
 def _check(answer: httpx.Response, url: str, begun: int) -> bool:
-    """Return whether the answer goes on where the last one broke off.  Raises FetchFailed."""
+    """Return whether the answer continues where the last one broke off.  Raises FetchFailed."""
     if answer.status_code in (404, 410):
         raise Missing(f"{url} does not exist")
     if answer.is_redirect:
         raise ExportUnreadable(
-            f"{url} has moved to {answer.headers.get('location', '')[:_MAX_HEADER]!r}; write that address into the list"
+            f"{url} has moved to {answer.headers.get('location', '')[:_MAX_HEADER]!r}; put that address in the list"
         )
     if answer.status_code not in (200, 206):
         raise ExportUnreadable(f"{url} answered with status {answer.status_code}")
     if answer.headers.get("content-encoding", "identity") not in ("identity", "gzip", "x-gzip"):
-        raise ExportUnreadable(f"{url} answered with a packed body that nobody asked for")
+        raise ExportUnreadable(f"{url} answered with a compressed body, which was not requested")
     resumed = answer.status_code == 206
     if resumed and not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
-        raise ExportUnreadable(f"{url} answered with another part of the file than was asked for")
+        raise ExportUnreadable(f"{url} answered with another part of the file than requested")
     return resumed
 
 
 def _note(tag: Path, came: FetchedFile) -> None:
-    """Note which file a part is of; without a name that is sure it is not continued."""
+    """Record which file a part belongs to; without a reliable name it is not continued."""
     strong = came.etag if came.etag and not came.etag.startswith("W/") else ""
     if name := strong or came.last_modified:
         write_durably(tag, name.encode())
@@ -137,7 +137,7 @@ async def _receive(
                 and size - before < settings.least_bytes_per_second * seconds
             ):
                 raise ExportUnreadable(
-                    f"{url} comes slower than {settings.least_bytes_per_second} bytes a second: others wait for it"
+                    f"{url} is slower than {settings.least_bytes_per_second} bytes per second: others are waiting"
                 )
             if size > settings.max_file_bytes:
                 file.truncate(0)
@@ -154,7 +154,7 @@ Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class ExportCollector:
-    """Fetches, reads and publishes."""
+    """Downloads, reads and publishes exports."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class ExportCollector:
         run: Runner | None = None,
         connect: Callable[[CollectSection], httpx.AsyncClient] = new_client,
     ) -> None:
-        """``run`` does the work that needs memory and processor; else a process of its own does."""
+        """``run`` does the work that needs memory and CPU; by default a separate process does."""
         self._run: Runner = run or run_apart
         self._connect = connect
         self._folder = folder
@@ -174,7 +174,7 @@ class ExportCollector:
         self._build_needed = True
 
     async def step(self) -> int:
-        """Collect from the next project that is due, or publish what came; return 0 when there is nothing to do."""
+        """Collect from the next project that is due, or publish the results; return 0 if there is nothing to do."""
         source = self.next_due()
         if source is not None:
             await self.collect(source)
@@ -184,7 +184,7 @@ class ExportCollector:
         return 0
 
     async def pause(self) -> float:
-        """Return after how many seconds the next project is due."""
+        """Return the seconds until the next project is due."""
         now = self._clock()
         return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
 
@@ -203,7 +203,7 @@ class ExportCollector:
         return min(waiting, key=lambda source: due[source.name], default=None)
 
     async def collect(self, source: CollectedSource) -> None:
-        """Fetch the export of a project and read it.  A failure is noted; what was known stays."""
+        """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
         tried = msgspec.structs.replace(before, tried=self._clock())
@@ -234,7 +234,7 @@ class ExportCollector:
             Exception
         ) as error:  # the last resort: a mistake of ours with one project must not end the round
             log.exception("statistics_project_failed", project=source.name)
-            problem = f"the export could not be read by a mistake of this service: {type(error).__name__}"
+            problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         else:
             state = CollectedProject(
                 generation=came.generation,
@@ -257,7 +257,7 @@ class ExportCollector:
     async def _fetch(
         self, source: CollectedSource, before: CollectedProject
     ) -> dict[str, FetchedFile] | None:
-        """Bring the files of an export here; None: they are the same as before.  Raises FetchFailed."""
+        """Download the files of an export; return None if they are unchanged.  Raises FetchFailed."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
         async with self._connect(self._settings.collect) as client:
@@ -270,7 +270,7 @@ class ExportCollector:
         return errand.files
 
     async def publish(self) -> Path | None:
-        """Make the file for pages; None: nothing was collected yet, or it failed, which is logged."""
+        """Make the file for pages; return None if nothing was collected yet, or it failed, which is logged."""
         members = [
             PublishedProject(
                 number=number, source=source, rows=project.rows(state.generation), exported=state.exported
@@ -288,7 +288,7 @@ class ExportCollector:
         return path
 
     def states(self) -> Sequence[tuple[CollectedSource, CollectedProject]]:
-        """How it goes with each project."""
+        """Return the collection status of each project."""
         return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
 
     def published(self) -> Path | None:
@@ -297,7 +297,7 @@ class ExportCollector:
 
 
 class _Errand:
-    """Brings the files of one export."""
+    """Downloads the files of one export."""
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class _Errand:
         self.is_new = False  #: some file is another one than before
 
     async def bring(self, name: str, local: str = "") -> None:
-        """Fetch a file, unless it is here.  Raises FetchFailed."""
+        """Download a file, unless it is here.  Raises FetchFailed."""
         local = local or name
         known = self._before.files.get(local)
         url = self._source.url + name
@@ -323,7 +323,7 @@ class _Errand:
         self.files[local] = came or known or FetchedFile()
 
     async def bring_table(self, table: ExportedTable) -> None:
-        """Fetch the file of a table, or its parts, where the project exports it in several.  Raises FetchFailed."""
+        """Download the file of a table, or its parts if the project exports several.  Raises FetchFailed."""
         name = f"{table}.gz"
         await asyncio.sleep(self._settings.pause_seconds)
         try:
@@ -339,7 +339,7 @@ class _Errand:
             left.unlink()
 
     async def _bring_parts(self, table: ExportedTable) -> int:
-        """Fetch the parts of a table until there is none; return how many there are."""
+        """Download the parts of a table until there is none; return how many there are."""
         if self._split is None:
             self._split = {}
             with contextlib.suppress(Missing):
@@ -356,7 +356,7 @@ class _Errand:
 
 
 async def run_apart(work: Callable[[], Any]) -> Any:
-    """Return what a function gives in another process, which is killed when nobody waits for it any more."""
+    """Return the result of a function run in another process, which is killed when the result is no longer awaited."""
     return await to_process.run_sync(work, cancellable=True)
 
 

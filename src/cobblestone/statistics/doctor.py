@@ -1,4 +1,4 @@
-"""``cobblestone statistics doctor``: whether a site's files are as they must be, and what can be mended safely."""
+"""``cobblestone statistics doctor``: checks a site's files, and repairs what is safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pq: Any = import_module("pyarrow.parquet")
 
 @dataclass(frozen=True, slots=True)
 class CheckedSite:
-    """A site that is looked at, running or not."""
+    """A site under examination, running or stopped."""
 
     folder: SiteFolder
     settings: StatisticsSettings
@@ -41,7 +41,7 @@ Check = diagnosis.Check[CheckedSite, [CheckedSite]]
 
 
 def _count(path: Path) -> int:
-    """Return how many rows a Parquet file holds.  Raises OSError or ArrowException: it cannot be read."""
+    """Return the number of rows in a Parquet file.  Raises OSError or ArrowException if it cannot be read."""
     return int(pq.read_metadata(path).num_rows)
 
 
@@ -57,7 +57,7 @@ def _rows(site: CheckedSite) -> Iterator[Finding]:
                 yield Finding("unreadable", "project", project.root.name, f"{path} cannot be read: {error}")
                 continue
             if found != said[kind]:
-                text = f"{path} holds {found} rows, and its state counts {said[kind]}"
+                text = f"{path} holds {found} rows, but its state says {said[kind]}"
                 yield Finding("miscounted", "project", project.root.name, text)
 
 
@@ -81,7 +81,7 @@ def _history(site: CheckedSite) -> Iterator[Finding]:
         for first, negative_last, path in sorted(spans):
             # One that lies within the one before was merged into it, and is left over from a kill.
             if first <= until < -negative_last:
-                text = f"{path} begins before the file before it ends: days are counted twice"
+                text = f"{path} overlaps with the previous file: days are counted twice"
                 yield Finding("overlapping", kind, name or None, text)
             until = max(until, -negative_last)
 
@@ -110,12 +110,12 @@ def _published(site: CheckedSite) -> Iterator[Finding]:
     path = published(site.folder)
     if path is None:
         if any(project.read_state().generation for project in site.folder.known_projects()):
-            yield Finding("not_published", "pages", None, "figures came in, and no file was made of them")
+            yield Finding("not_published", "pages", None, "figures came in, but no file was made from them")
         return
     try:
         PublishedFile(site.folder, path).close()
     except OtherFormat as error:
-        yield Finding("other_format", "pages", path.name, f"{error}: start the site, which makes it anew")
+        yield Finding("other_format", "pages", path.name, f"{error}: start the site, which rebuilds it")
     except duckdb.Error as error:
         yield Finding("unreadable", "pages", path.name, f"it cannot be read: {error}")
 
@@ -136,7 +136,7 @@ def _collection(site: CheckedSite) -> Iterator[Finding]:
             yield Finding("failed", "project", source.name, state.problem)
         elif state.tried and site.now - state.tried > LATE_FACTOR * every:
             days = (site.now - state.tried) / 86400
-            yield Finding("late", "project", source.name, f"it was not asked for {days:.1f} days")
+            yield Finding("late", "project", source.name, f"it was not collected for {days:.1f} days")
 
 
 def _disk(site: CheckedSite) -> Iterator[Finding]:
@@ -152,51 +152,51 @@ CHECKS: Mapping[str, Check] = {
     for each in (
         Check(
             name="rows",
-            promise="The rows that count are there, as many as were read.",
+            promise="The current rows exist, as many as were read.",
             find=_rows,
-            advice="Remove projects/NAME/state.json: the export is then collected anew.",
+            advice="Remove projects/NAME/state.json: the export is then collected again.",
         ),
         Check(
             name="history",
-            promise="Every file of history can be read, and no day stands in two.",
+            promise="Every file of history is readable, and no day is in two.",
             find=_history,
-            advice="Restore these files from a backup: history does not come again.",
+            advice="Restore these files from a backup: history cannot be collected again.",
         ),
         Check(
             name="pages",
-            promise="The file that pages read is there, and of this version.",
+            promise="The file for pages exists, and is of this version.",
             find=_published,
-            advice="Restart the site: the file is made anew at every start.",
+            advice="Restart the site: the file is rebuilt at every start.",
         ),
         Check(
             name="strays",
-            promise="No rows lie around that nothing names.",
+            promise="There are no orphaned rows.",
             find=_strays,
             repair=_remove_strays,
-            repair_text="Removes rows older than a day that nothing names: of a collection that was killed.",
-            advice="They do no harm but for the room they take.",
+            repair_text="Removes orphaned rows older than a day, from a collection that was killed.",
+            advice="They only take up space.",
             only_warns=True,
         ),
         Check(
             name="secret",
-            promise="The secret of cookies is there, and for its owner alone.",
+            promise="The secret for cookies exists, and can only be read by its owner.",
             find=_secret,
             repair=lambda site: keep_from_others([site.folder.secret]),
-            repair_text="Takes the permission to read it from others.",
+            repair_text="Removes the permission of others to read it.",
             advice="Write 32 random bytes into it; nothing else depends on it.",
         ),
         Check(
             name="collection",
-            promise="Every project on the list was collected lately.",
+            promise="Every listed project was collected recently.",
             find=_collection,
-            advice="The text says why; the project is asked again by itself.",
+            advice="The text says why; the project is retried automatically.",
             only_warns=True,
         ),
         Check(
             name="disk",
-            promise="There is room on the disk.",
+            promise="There is enough space on the disk.",
             find=_disk,
-            advice="Make room: an export that does not fit is not collected.",
+            advice="Free some space: an export that does not fit is not collected.",
             only_warns=True,
         ),
     )
@@ -204,5 +204,5 @@ CHECKS: Mapping[str, Check] = {
 
 
 def open_for_doctor(root: Path) -> CheckedSite:
-    """Return a site to be looked at.  Raises ConfigError: it is none."""
+    """Return a site to be examined.  Raises ConfigError if it is not a site."""
     return CheckedSite(SiteFolder(root.resolve()), load_settings(root), time.time())

@@ -1,4 +1,4 @@
-"""A site's folder: its settings with the list of projects, and what is known of each project."""
+"""A site's folder: its settings with the list of projects, and the state of each project."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ every_seconds = 86400
 
 
 class Join(StrEnum):
-    """When an account of a project belongs to the person whose cross-project id it has."""
+    """When an account of a project belongs to the person with its cross-project id."""
 
     CPID = "cpid"  #: always: the operator vouches for the project
     NAME = "name"  #: if it also has the name of that person's account in the first project of the list
@@ -54,14 +54,14 @@ class _Section(BaseModel):
 
 
 class SiteSection(_Section):
-    """What visitors see of the site."""
+    """The public presentation of the site."""
 
     name: str = Field("Statistics", min_length=1, max_length=100)
     url: str = Field("http://127.0.0.1:8095/", pattern=r"^https?://[^\s\"'<>?#]+/$")
 
 
 class CollectSection(_Section):
-    """How exports are fetched."""
+    """How exports are downloaded."""
 
     every_seconds: Seconds = Field(86400.0, ge=10)
     step_seconds: Seconds = Field(86400.0, ge=10, le=86400)
@@ -114,12 +114,12 @@ def load_settings(root: Path) -> StatisticsSettings:
         return StatisticsSettings(**values)
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{root} is no statistics site: it has no {SETTINGS_FILE}. Create one with: cobblestone statistics create {root}"
+            f"{root} is not a statistics site: it has no {SETTINGS_FILE}. Create one with: cobblestone statistics create {root}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line and try again.") from error
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line and try again.") from error
     except ValidationError as error:
         problems = (
             f"{path}: {'.'.join(map(str, item['loc']))}: {item['msg']}"
@@ -130,7 +130,7 @@ def load_settings(root: Path) -> StatisticsSettings:
 
 
 def create_site(root: Path) -> Path:
-    """Make the folder of a new site; return its settings file.  Raises ConfigError: there is one already."""
+    """Create the folder of a new site; return its settings file.  Raises ConfigError if there is one already."""
     path = root / SETTINGS_FILE
     if path.exists():
         raise ConfigError(f"{path} exists already: nothing was changed.")
@@ -144,14 +144,14 @@ STATE_FILE = "state.json"
 
 
 class FetchedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the project's server said of a file that lies here."""
+    """A project's response headers for a stored file."""
 
     etag: str = ""
     last_modified: str = ""
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of an export that was taken."""
+    """Row counts of an accepted export."""
 
     users: int = 0
     hosts: int = 0
@@ -175,83 +175,83 @@ class CollectedProject(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ExportFolder:
-    """Where the rows of one project lie."""
+    """The rows of one project on disk."""
 
     root: Path
 
     @property
     def incoming(self) -> Path:
-        """Files as they came."""
+        """Return the folder of downloaded files."""
         return self.root / "incoming"
 
     @property
     def state_file(self) -> Path:
-        """What is known of the project."""
+        """Return the file with the project's state."""
         return self.root / STATE_FILE
 
     @property
     def generations(self) -> Path:
-        """A folder for each export that was read: that which counts, and at times one that is being read."""
+        """Return the folder of exports that were read: the current one, and at times one being read."""
         return self.root / "rows"
 
     @property
     def all_history(self) -> Path:
-        """A folder of history for users, computers and teams each."""
+        """Return the folder with histories of users, computers and teams."""
         return self.root / "history"
 
     def rows(self, generation: str) -> Path:
-        """Parquet files of one export."""
+        """Return the folder of Parquet files of one export."""
         return self.generations / generation
 
     def history(self, kind: str) -> Path:
-        """Parquet files of former days."""
+        """Return the folder of Parquet files of former days."""
         return self.all_history / kind
 
     def read_state(self) -> CollectedProject:
-        """Return what is known; nothing, if the file is missing or unreadable: the export is then collected anew."""
+        """Return the state; empty if the file is missing or unreadable: the export is then collected again."""
         try:
             return msgspec.json.decode(self.state_file.read_bytes(), type=CollectedProject)
         except (OSError, msgspec.MsgspecError):
             return CollectedProject()
 
     def write_state(self, state: CollectedProject) -> None:
-        """Keep what is known, all or nothing.  Raises OSError."""
+        """Write the state, atomically.  Raises OSError."""
         write_durably(self.state_file, msgspec.json.encode(state))
 
 
 @dataclass(frozen=True, slots=True)
 class SiteFolder:
-    """Where a statistics site lies on disk."""
+    """The paths of a statistics site on disk."""
 
     root: Path
 
     @property
     def lock(self) -> Path:
-        """Held by the process that runs the site."""
+        """Return the path of the lock held by the process that runs the site."""
         return self.root / "lock"
 
     @property
     def secret(self) -> Path:
-        """Random bytes from which cookies are made."""
+        """Return the path of the random bytes from which cookies are derived."""
         return self.root / "secret"
 
     @property
     def projects(self) -> Path:
-        """A folder for each project."""
+        """Return the folder with a subfolder for each project."""
         return self.root / "projects"
 
     @property
     def published(self) -> Path:
-        """What pages read: one file, the newest."""
+        """Return the folder of published files for pages: one file, the newest."""
         return self.root / "published"
 
     @property
     def history(self) -> Path:
-        """Figures of projects, countries, systems and processors by day."""
+        """Return the folder of daily figures of projects, countries, systems and processors."""
         return self.root / "history"
 
     def known_projects(self) -> list[ExportFolder]:
-        """Return the folders of all projects from which anything came, also of those that are on the list no more."""
+        """Return the folders of all projects with data, including those no longer listed."""
         paths = sorted(self.projects.iterdir()) if self.projects.exists() else []
         return [ExportFolder(path) for path in paths if path.is_dir()]
 

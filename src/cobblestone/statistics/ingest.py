@@ -1,4 +1,4 @@
-"""Reading one project's export into columns, at speed, in a process of its own.
+"""Reading one project's export into columns, fast, in a separate process.
 
 Reading the export of any project at speed: all records of a piece of a file at once, as columns.
 
@@ -79,7 +79,7 @@ _gpus_often = lru_cache(10_000)(gpu_models)
 
 
 class _Unusual(Exception):
-    """Only the strict reader can tell."""
+    """Only the strict reader can decide."""
 
 
 def schema(table: ExportedTable) -> Any:
@@ -88,7 +88,7 @@ def schema(table: ExportedTable) -> Any:
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield some pieces as one."""
+    """Yield several pieces as one."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -101,7 +101,7 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class ColumnReader(ExportReader):
-    """Takes the bytes of a file as they come, and gives batches of columns."""
+    """Consumes the bytes of a file as they arrive, and yields batches of columns."""
 
     def __init__(self, table: ExportedTable, *, last_id: int = 0) -> None:
         super().__init__(table, row_maker(table))
@@ -148,7 +148,7 @@ class ColumnReader(ExportReader):
 
 @numba.njit(cache=True)
 def _same(data: Bytes, at: int, names: Bytes, first: int, length: int) -> bool:
-    """Whether so many bytes are the same at two places, both of which are within what there is."""
+    """Return whether a number of bytes is the same at two places, both within bounds."""
     # Unsigned: a place that may be negative is looked at twice by what Numba makes of it.
     here, there = np.uint64(at), np.uint64(first)
     for k in range(np.uint64(length)):  # noqa: SIM110  # compiled
@@ -159,7 +159,7 @@ def _same(data: Bytes, at: int, names: Bytes, first: int, length: int) -> bool:
 
 @numba.njit(cache=True)
 def _slot(first: int, last: int, length: int) -> int:
-    """Return where names of such a length, with such letters at both ends, are listed."""
+    """Return the slot of names with this length and these first and last letters."""
     return int((3 * np.int64(first) + 5 * np.int64(last) + length) & (_SLOTS - 1))
 
 
@@ -178,7 +178,7 @@ def _element_at(
 
 @numba.njit(cache=True)
 def _next(data: Bytes, at: int, wanted: int) -> int:
-    """Return the first place from ``at`` on where a byte stands, or the end."""
+    """Return the first position from ``at`` on with this byte, or the end."""
     place, size, byte = np.uint64(at), np.uint64(data.size), np.uint8(wanted)
     while place < size and data[place] != byte:
         place += np.uint64(1)
@@ -187,7 +187,7 @@ def _next(data: Bytes, at: int, wanted: int) -> int:
 
 @numba.njit(cache=True)
 def _tag_end(data: Bytes, at: int) -> int:
-    """Return where the tag ends that began before a place, or -1 if it does not, or holds what is no tag."""
+    """Return the end of the tag that started before a position, or -1 if it has no end or an invalid character."""
     end, size = np.uint64(at), np.uint64(data.size)
     while end < size and data[end] != np.uint8(62):  # >
         if data[end] == np.uint8(60):  # <
@@ -210,7 +210,7 @@ def _places(
     begins: Places,
     ends: Places,
 ) -> int:
-    """Note where the values of elements begin and end in each record (0, 0: missing); return how many records there are.
+    """Record where the values of elements start and end in each record (0, 0: missing); return the number of records.
 
     ``free``: the element that may hold free text, <![CDATA[...]]>; ``most``: bytes of a record.  -1: unusual.
     """
@@ -267,7 +267,7 @@ def _places(
 
 @numba.njit(cache=True)
 def _numbers(data: Bytes, begins: Places, ends: Places, tens: Floats, numbers: Floats, odd: Flags) -> None:
-    """Read decimal numbers exactly, or note which are written in another way."""
+    """Parse decimal numbers exactly, or note those in another notation."""
     for row in range(len(begins)):
         whole, decimals, dots, n_digits = np.int64(0), 0, 0, 0
         odd[row] = False
@@ -290,7 +290,7 @@ def _numbers(data: Bytes, begins: Places, ends: Places, tens: Floats, numbers: F
 
 @numba.njit(cache=True)
 def _trim(data: Bytes, begins: Places, ends: Places, usual: Flags, odd: Flags) -> None:
-    """Leave out spaces around texts, and note which hold bytes that are not usual."""
+    """Strip spaces around texts, and note which contain unusual bytes."""
     for row in range(len(begins)):
         begin, end = np.uint64(begins[row]), np.uint64(ends[row])
         while begin < end and data[begin] == np.uint8(32):
@@ -307,7 +307,7 @@ def _trim(data: Bytes, begins: Places, ends: Places, usual: Flags, odd: Flags) -
 
 
 def _listed(names: Sequence[bytes]) -> Names:
-    """Return the names of a record and of its elements so that they are found fast."""
+    """Return the names of a record and of its elements in a form for fast look-up."""
     slots, others = np.full(_SLOTS, -1, np.int32), np.full(len(names), -1, np.int32)
     for element, name in enumerate(names[1:]):
         slot = _slot(name[0], name[-1], len(name))
@@ -321,7 +321,7 @@ def _listed(names: Sequence[bytes]) -> Names:
 
 
 def _column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
-    """Return the values of an element that are at some places.  Raises _Unusual, UnicodeDecodeError."""
+    """Return the values of an element at some positions.  Raises _Unusual, UnicodeDecodeError."""
     match element.form:
         case Form.ID | Form.WHOLE | Form.NUMBER:
             return _number_column(data, begins, ends, element)
@@ -370,7 +370,7 @@ def _text_column(data: Bytes, begins: Places, ends: Places, element: Element) ->
 
 
 def _values(data: Bytes, begins: Places, ends: Places) -> Any:
-    """Return the bytes between some places; none where both are 0."""
+    """Return the bytes between some positions; none where both are 0."""
     cuts = np.empty(2 * len(begins), np.int32)
     cuts[0::2], cuts[1::2] = begins, ends
     if not ends.all():
@@ -392,7 +392,7 @@ NEEDED = (ExportedTable.USER,)
 
 
 class Ingested(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an export."""
+    """The result of reading an export."""
 
     generation: str
     exported: float
@@ -476,11 +476,11 @@ def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
         ExportedTable.TEAM: totals.n_teams,
     }.get(table, 0)
     if n_rows < said - max(10.0, TOLERANCE * said):
-        raise RemoteProtocolError(f"{table}.gz: it holds {n_rows} records, tables.xml counts {said}")
+        raise RemoteProtocolError(f"{table}.gz: it has {n_rows} records, but tables.xml says {said}")
 
 
 def part_name(table: ExportedTable, number: int) -> str:
-    """Return the name here of a part of a table that a project exports in several files."""
+    """Return the local name of a part of a table that a project exports in several files."""
     return f"{table}_{number:05d}.gz"
 
 
@@ -513,6 +513,6 @@ def _columns(incoming: Path, table: ExportedTable, target: Path, max_rows: int) 
 def _check_refused(source: Path, reader: ExportReader, n_rows: int) -> None:
     if reader.n_refused > LARGEST_SHARE_REFUSED * (n_rows + reader.n_refused):
         raise RemoteProtocolError(
-            f"{source.name}: {reader.n_refused} of {n_rows + reader.n_refused} records cannot be, the first one because"
+            f"{source.name}: {reader.n_refused} of {n_rows + reader.n_refused} records are invalid, the first one because"
             f" {reader.first_refusal}"
         )

@@ -1,4 +1,4 @@
-"""Run a statistics site: pages, figures at ``/metrics`` and the collector in one process."""
+"""Run a statistics site: pages, metrics at ``/metrics`` and the collector in one process."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ from cobblestone.statistics.web.site import StatisticsContext, StatisticsSite
 
 METRICS: Mapping[str, MetricInfo] = {
     **COMMON_METRICS,
-    "published_seconds": MetricInfo("gauge", "Unix time of the figures that pages show; 0: there are none."),
+    "published_seconds": MetricInfo("gauge", "Unix time of the figures shown on pages; 0: there are none."),
     "project_exported_seconds": MetricInfo("gauge", "Unix time of the figures of a project.", "project"),
     "project_failed": MetricInfo(
         "gauge", "1: the last attempt to collect from the project failed; 0: it did not.", "project"
     ),
-    "project_records": MetricInfo("gauge", "Users, computers and teams of a project that count.", "project"),
+    "project_records": MetricInfo("gauge", "Current users, computers and teams of a project.", "project"),
 }
 
 
 class StatisticsMonitoring(monitoring.Monitoring):
-    """Answers those who watch a statistics site."""
+    """Answers monitoring requests about a statistics site."""
 
     described = METRICS
 
     def __init__(self, ctx: StatisticsContext) -> None:
         async def ask() -> None:
             if await ctx.read(lambda published: published.projects) is None:
-                raise StoreError("no project's figures have come in yet")
+                raise StoreError("no figures have come in from any project yet")
 
         super().__init__(ctx, ask, folder=ctx.folder.root)
         self._ctx = ctx
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values of what only a statistics site has."""
+        """Return values that only a statistics site has."""
         ctx = self._ctx
         states = await asyncio.to_thread(
             lambda: {
@@ -78,7 +78,7 @@ class StatisticsMonitoring(monitoring.Monitoring):
 
 
 def create_app(ctx: StatisticsContext) -> Starlette:
-    """Compose the application, below the path of the site's own address."""
+    """Create the application, below the path of the site's address."""
     site = StatisticsSite(ctx)
     routes: list[BaseRoute] = [
         site.static_route(),
@@ -133,7 +133,7 @@ def open_site(root: Path, *, clock: Clock = system_clock) -> Generator[Statistic
 
 
 def collector_daemon(ctx: StatisticsContext) -> DaemonTask:
-    """Return the daemon that collects and publishes."""
+    """Return the daemon that collects and publishes exports."""
     collector = ExportCollector(ctx.folder, ctx.settings, clock=ctx.clock)
 
     async def step() -> int:
@@ -172,7 +172,7 @@ async def _serve(
 
 
 def check_start(root: Path) -> None:
-    """Check that a site can be run by this program.  Raises ConfigError."""
+    """Check that this program can run a site.  Raises ConfigError."""
     load_settings(root)
     _read_secret(SiteFolder(root))
 

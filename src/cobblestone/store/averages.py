@@ -1,4 +1,4 @@
-"""Totals and averages as columns of whatever has them: users, hosts, teams, app versions, records."""
+"""Totals and averages as columns of users, hosts, teams, app versions and records."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ CREDIT = RowMapper(CreditStatement, {"recent": RECENT, "total": "total_credit"})
 
 
 def running_average(column: str) -> RowMapper[RunningAverage]:
-    """Return the mapper of a running mean whose columns begin with a name."""
+    """Return the mapper of a running mean whose columns start with a name."""
     parts = (("n", "n"), ("mean", "avg"), ("variance", "var"), ("q", "q"))
     return RowMapper(RunningAverage, {part: f"{column}_{end}" for part, end in parts})

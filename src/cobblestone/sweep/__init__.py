@@ -1,1 +1,1 @@
-"""Many independent runs: on a process pool, or on a Dask cluster where one machine is not enough."""
+"""Many independent runs: on a process pool, or on a Dask cluster when one machine is not enough."""

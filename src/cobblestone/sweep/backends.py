@@ -1,4 +1,4 @@
-"""Where tasks run.  A backend is three functions: ``submit``, ``as_completed`` and ``close``."""
+"""Execution of tasks.  A backend is three functions: ``submit``, ``as_completed`` and ``close``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cobblestone.ops.installation import how_to_install
 
 
 class Backend(Protocol):
-    """Runs functions somewhere else."""
+    """Runs functions in other processes."""
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]: ...
     def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]: ...
@@ -55,7 +55,7 @@ class ProcessPool:
             yield future
 
     def close(self) -> None:
-        """Drop what is queued or under way and stop."""
+        """Drop queued and running calls and stop."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for worker in set(active_children()) - self._others:
             worker.terminate()
@@ -102,7 +102,7 @@ class DaskCluster:
         yield from self._as_completed(list(futures))
 
     def close(self) -> None:
-        """Leave the cluster, and stop it if it is our own."""
+        """Disconnect from the cluster, and stop it if we started it."""
         self._client.close()
 
 

@@ -1,4 +1,4 @@
-"""Run a grid of tasks, keep each result as soon as it is there, and go on where an interrupted run stopped."""
+"""Run a grid of tasks, keep each result when it is done, and continue where an interrupted run stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cobblestone.sweep.backends import Backend
 
 
 def read_results(path: Path, *, code: str = "") -> dict[str, Any]:
-    """Return the kept results of this code by key; what is no result of ours, such as a line cut off, is ignored."""
+    """Return the kept results of this code by key; other lines, such as truncated ones, are ignored."""
     found: dict[str, Any] = {}
     if not path.exists():
         return found

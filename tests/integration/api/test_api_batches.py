@@ -349,7 +349,7 @@ def test_a_job_that_failed_once_and_waits_for_another_computer_says_why(api: Api
     assert not status["finished"]
     assert "1 unfinished jobs failed on a computer" in status["notes"][0]
     assert status["notes"][0].endswith("boom")
-    assert "1 of them cannot go on: nobody at hand could take it" in status["notes"][1]
+    assert "1 of them cannot continue: no one available could take it" in status["notes"][1]
     (stuck,) = api.get(f"/batches/{batch['id']}/stuck")["jobs"]
     assert (stuck["status"], stuck["exit_status"]) == ("waiting", 7)
     assert "boom" in stuck["stderr"]
@@ -385,7 +385,7 @@ def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiC
     assert note.endswith("cobblestone explain workunit period_1_0")
     reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
     assert reasons["not_taken"].startswith("2 computers do not: they have less memory for the client")
-    assert "each of another person, and no people at hand" in reasons["quorum_out_of_reach"]
+    assert "each from a different person, and no available people" in reasons["quorum_out_of_reach"]
 
 
 def test_why_a_second_result_waits_is_said_in_the_words_of_whoever_submitted_it(api: ApiClient, world: World):
@@ -397,7 +397,7 @@ def test_why_a_second_result_waits_is_said_in_the_words_of_whoever_submitted_it(
         reasons["not_taken"]
         == "1 computers do not: their owner has, or had, a result of this job; each must come from another person."
     )
-    assert "It needs 1 more answers, each of another person" in reasons["quorum_out_of_reach"]
+    assert "It needs 1 more answers, each from a different person" in reasons["quorum_out_of_reach"]
 
 
 def test_busy_computers_count_for_a_quorum(api: ApiClient, world: World):

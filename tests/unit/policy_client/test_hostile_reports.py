@@ -67,7 +67,7 @@ REPORTS: dict[str, Said] = {
     "jumps back": lambda play, name, part: (7.0 * part) % 1.0,
     "begins anew": lambda play, name, part: part if part < 0.6 else part - 0.5,
     "freezes": lambda play, name, part: 0.999 if part > 0.05 else part,
-    "no number": lambda play, name, part: math.nan,
+    "not a number": lambda play, name, part: math.nan,
     "negative": lambda play, name, part: -part,
     "more than all": lambda play, name, part: 1.0 + part,
     "all sorts": lambda play, name, part: random.Random(f"{name}{part}").choice([math.nan, -1, 2, part, None, math.inf]),
@@ -98,7 +98,7 @@ def test_whatever_apps_report_jobs_are_done_and_hardly_any_is_given_up(policy: s
     assert max(sum(name[0] == each for name in play.given_up) for each in "pq") <= 10
 
 
-@pytest.mark.parametrize("report", ["no number", "each second is hasty"])
+@pytest.mark.parametrize("report", ["not a number", "each second is hasty"])
 def test_hardly_any_job_is_given_up_that_alone_would_be_in_time(report: str) -> None:
     """Two projects with bounds so tight that some jobs have to be given up."""
     play = Reporting(

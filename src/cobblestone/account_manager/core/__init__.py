@@ -1,4 +1,4 @@
-"""What all parts of an account manager share: folder, open state, members, projects, the operator's verbs.
+"""Common parts of an account manager: folder, open state, members, projects, the operator's actions.
 
 It knows ``store``, and no face.
 """

@@ -1,4 +1,4 @@
-"""What every part of a running account manager shares, the list of projects and computers of a kind among it.
+"""Shared state of a running account manager, with the list of projects and computers of a kind.
 
 The projects as all parts of a process see them, and how much was done and is expected for each.
 
@@ -32,7 +32,7 @@ MAX_REMEMBERED = 10_000
 
 
 class Peers:
-    """Answers from the writer's thread.
+    """Reads about other computers, in the writer's thread.
 
     An answer that is a minute old gives nobody more than that minute: what a computer may be counted is limited again at each
     contact, over all of its time.
@@ -43,7 +43,7 @@ class Peers:
         self._young: dict[tuple[str, str], tuple[float, int]] = {}
 
     def speeds(self, db: Database, model: str, account_id: int, *, gpu: bool, now: float) -> list[float]:
-        """Return the speeds that other accounts state for a model of processor or GPU, one figure for each."""
+        """Return the speeds reported by other accounts for a model of processor or GPU, one figure each."""
         if not model:
             return []
         until, found = self._speeds.get((model, gpu), (0.0, {}))
@@ -53,7 +53,7 @@ class Peers:
         return [speed for of, speed in found.items() if of != account_id]
 
     def n_young(self, db: Database, facts: ComputerFacts, *, now: float) -> int:
-        """Return how many computers of a model came from an address block lately."""
+        """Return how many computers of a model came recently from an address block."""
         place = facts.address_block, facts.p_model
         until, found = self._young.get(place, (0.0, 0))
         if not now < until <= now + REMEMBERED_SECONDS:
@@ -70,7 +70,7 @@ def _remember(known: dict[K, V], key: K, answer: V) -> None:
 
 @dataclass(slots=True)
 class _Booked:
-    """What contacts of this process changed since the balances were stored."""
+    """Changes by contacts of this process since the balances were stored."""
 
     done: dict[int, Balance] = field(default_factory=dict[int, Balance])
     expected: dict[int, float] = field(default_factory=dict[int, float])
@@ -83,7 +83,7 @@ class _Booked:
             self.expected[id_] = self.expected.get(id_, 0.0) + credit
 
     def on(self, id_: int, stored: Balance, now: float) -> Balance:
-        """Return a stored balance with what was booked."""
+        """Return a stored balance with the booked changes."""
         done = self.done.get(id_)
         return stored.changed(
             done=done.at(now) if done else 0.0, expected=self.expected.get(id_, 0.0), now=now
@@ -91,7 +91,7 @@ class _Booked:
 
 
 class ProjectBooks:
-    """What the writer's thread books, and everybody reads."""
+    """Balances and shares of projects: booked by the writer's thread, read by all."""
 
     def __init__(self) -> None:
         self.projects: tuple[ManagedProject, ...] = ()
@@ -103,7 +103,7 @@ class ProjectBooks:
         self._shared_dryness: dict[int, dict[str, float]] = {}  # as it was stored last
 
     def load(self, db: Database) -> None:
-        """Read the projects again; balances of those that are known stay."""
+        """Read the projects again; balances of known ones are kept."""
         found = tuple(project_rows.all_projects(db))
         for project in found:
             if project.id not in self.balances:
@@ -112,7 +112,7 @@ class ProjectBooks:
         self.projects = found
 
     def dryness(self, project_id: int) -> Mapping[str, float]:
-        """Return the part of recent requests in vain, by device."""
+        """Return the part of recent requests without work, by device."""
         return self._dryness.get(project_id, {})
 
     def book(
@@ -123,7 +123,7 @@ class ProjectBooks:
         *,
         now: float,
     ) -> None:
-        """Book one contact: credit that was done, what is expected more or less, and whether projects had work by device."""
+        """Book one contact: credit done, change of the expected credit, and whether projects had work by device."""
         self._booked.add(done, expected, now)
         for project_id in done.keys() | expected.keys():
             self.balances[project_id] = self.balances.get(project_id, Balance(time=now)).changed(
@@ -134,7 +134,7 @@ class ProjectBooks:
             levels[device] = next_dryness(levels.get(device, 0.0), in_vain=not good)
 
     def share(self, tx: Transaction, *, now: float, expected: Mapping[int, float] | None = None) -> None:
-        """Add what was booked to the stored balances, and go on from these when that is durable.
+        """Add the booked changes to the stored balances, and continue from these once they are durable.
 
         ``expected``: what is expected of all computers, where that was counted anew.
         """
@@ -164,7 +164,7 @@ class ProjectBooks:
         tx.after_commit.append(go_on)
 
     def _merged_dryness(self, project: ManagedProject) -> dict[str, float]:
-        """Return what is stored, and what this process saw since."""
+        """Return the stored values with what this process saw since."""
         own, before = self._dryness.get(project.id, {}), self._shared_dryness.get(project.id, {})
         return {
             device: min(
@@ -175,7 +175,7 @@ class ProjectBooks:
         }
 
     def _take(self, project: ManagedProject, now: float) -> None:
-        """Go on from what is stored; what was booked after that stays."""
+        """Continue from the stored state, keeping changes booked after it."""
         self.balances[project.id] = self._booked.on(project.id, _stored(project), now)
         self._dryness[project.id] = dict(project.dryness)
         self._shared_dryness[project.id] = dict(project.dryness)
@@ -209,7 +209,7 @@ class ManagerContext(ServiceContext):
         self.store.set_waker(self._on_commit)
 
     def join_processes(self) -> None:
-        """Work beside other processes: hear their signals, and share the daemons with them."""
+        """Work together with other processes: receive their signals, and share the daemons with them."""
         self.processes.join((), DIVIDED_ROLES, self._on_notify)
 
     def _on_commit(self, names: set[str]) -> None:

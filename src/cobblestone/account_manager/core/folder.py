@@ -1,4 +1,4 @@
-"""An account manager's folder: its settings, paths, keys and lock; and how one is made."""
+"""An account manager's folder: its settings, paths, keys and lock; and its creation."""
 
 from __future__ import annotations
 
@@ -38,48 +38,48 @@ FILE_NAME = "manager.toml"
 
 
 class ManagerSection(ServiceSection):
-    """What volunteers see of the account manager."""
+    """The public presentation of the account manager."""
 
 
 class JoiningSection(Section):
-    """Who may have an account."""
+    """Who may create an account."""
 
     creation: Literal["open", "invitation", "closed"] = Field(
         "open", description="open, invitation or closed."
     )
-    invitation_code: str = Field("", max_length=100, description="What people must know, with invitation.")
+    invitation_code: str = Field(
+        "", max_length=100, description="Code that new users must give, with invitation."
+    )
     confirmed_email: Literal["off", "asked", "required"] = Field(
         "asked",
-        description="Confirmed e-mail addresses: asked (newcomers get a mail with a link), required (without it no accounts at"
-        " projects are made) or off (no mail to newcomers).",
+        description="Confirmed e-mail addresses: asked (new users get a mail with a link), required "
+        "(without it no accounts at projects are created) or off (no mail to new users).",
     )
-    min_password_length: int = Field(8, ge=1, le=100, description="Characters of a password, at least.")
+    min_password_length: int = Field(
+        8, ge=1, le=100, description="Minimum length of a password, in characters."
+    )
 
 
 class ContactSection(Section):
-    """How computers are looked after."""
+    """How contacts of computers are handled."""
 
     repeat_seconds: Seconds = Field(43_200, ge=60, description="Seconds between two contacts of a computer.")
-    max_hosts: int = Field(1000, ge=1, le=1_000_000, description="Computers of one account, at most.")
-    max_new_hosts: int = Field(
-        50, ge=1, le=100_000, description="New computers of one account in a day, at most."
-    )
+    max_hosts: int = Field(1000, ge=1, le=1_000_000, description="Most computers of one account.")
+    max_new_hosts: int = Field(50, ge=1, le=100_000, description="Most new computers of one account per day.")
     cpu_flops: float = Field(
-        1e10, gt=0, le=1e15, description="Speed at which one CPU of an unknown model is counted, at most."
+        1e10, gt=0, le=1e15, description="Highest speed counted for one CPU of an unknown model."
     )
     gpu_flops: float = Field(
-        2e13, gt=0, le=1e18, description="Speed at which one GPU of an unknown model is counted, at most."
+        2e13, gt=0, le=1e18, description="Highest speed counted for one GPU of an unknown model."
     )
-    check_seconds: Seconds = Field(
-        86_400, ge=60, description="Seconds between two looks at what a project says of itself."
-    )
+    check_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two checks of a project.")
 
 
 class AccountingSection(Section):
-    """How what projects granted is found out, from projects that gave a token (`manager accounting`)."""
+    """How granted credit is learned, from projects that gave a token (`manager accounting`)."""
 
     policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
-        "sums", description="sums, totals, jobs; or estimate: no project is asked."
+        "sums", description="sums, totals, jobs; or estimate: projects are not asked."
     )
     ask_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two questions to a project.")
 
@@ -109,33 +109,33 @@ DEFAULT_PORT = 8180
 
 @dataclass(frozen=True, slots=True)
 class ManagerFolder:
-    """Where the parts of an account manager lie on disk."""
+    """The paths of an account manager on disk."""
 
     root: Path
 
     @property
     def database(self) -> Path:
-        """The SQLite database."""
+        """Return the path of the SQLite database."""
         return self.root / "manager.sqlite"
 
     @property
     def keys(self) -> Path:
-        """Secrets, readable by the owner only."""
+        """Return the folder of secrets, readable only by the owner."""
         return self.root / "keys"
 
     @property
     def secret_file(self) -> Path:
-        """Random bytes from which cookies are made."""
+        """Return the path of the random bytes from which cookies are derived."""
         return self.keys / "secret"
 
     @property
     def sign_private(self) -> Path:
-        """Private key that signs projects' addresses; may be kept on another machine instead."""
+        """Return the path of the private key that signs projects' addresses; it may be kept on another machine instead."""
         return self.keys / "url_sign_private"
 
     @property
     def sign_public(self) -> Path:
-        """Public key that clients check addresses with.  They keep it: it must never change."""
+        """Return the path of the public key for checking addresses.  Clients keep it: it must never change."""
         return self.keys / "url_sign_public"
 
     def settings(self) -> ManagerSettings:
@@ -143,7 +143,7 @@ class ManagerFolder:
         return load_settings(self.root, ManagerSettings)
 
     def read_key(self, path: Path) -> str:
-        """Return a key or secret as a text.
+        """Return a key or secret as text.
 
         Raises:
             ConfigError: it is gone.
@@ -157,16 +157,16 @@ class ManagerFolder:
 
     @property
     def lock_file(self) -> Path:
-        """Held by the process that has it open."""
+        """Return the path of the lock held by the process that has it open."""
         return self.root / "lock"
 
     def lock(self, settings: ManagerSettings) -> IO[str]:
-        """Take the account manager; on PostgreSQL several processes may have it.  Raises Busy: another one has it."""
+        """Lock the account manager; on PostgreSQL several processes may hold it.  Raises Busy if another one holds it."""
         shared = bool(settings.database.url)
         return take_folder(self.root, self.lock_file, what="account manager", shared=shared)
 
     def location(self, settings: ManagerSettings) -> Path | str:
-        """Return where the rows are."""
+        """Return the location of the database."""
         return settings.database.url or self.database
 
     def upgraded(self, settings: ManagerSettings) -> UpgradedDatabase:
@@ -179,7 +179,7 @@ class ManagerFolder:
         )
 
     def open_store(self, settings: ManagerSettings) -> Store:
-        """Upgrade the database as far as needed and possible, and open it.  Hold the lock.
+        """Upgrade the database as far as needed and possible, and open it.  The caller must hold the lock.
 
         Raises:
             Busy: older programs run that could not work with what this one needs.
@@ -189,7 +189,7 @@ class ManagerFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedManager:
-    """What was made."""
+    """The result of creating an account manager."""
 
     folder: ManagerFolder
     url: str
@@ -205,7 +205,7 @@ def create_manager(
     port: int | None = None,
     database: str = "",
 ) -> CreatedManager:
-    """Make an account manager in a folder that is empty or does not exist.
+    """Create an account manager in a folder that is empty or does not exist.
 
     ``database``: address of an empty PostgreSQL database; else it is on SQLite.  The settings file comes last: what is left by a
     crash is none, and may be deleted.
@@ -245,6 +245,6 @@ def create_manager(
         )
     except OSError as error:
         raise ConfigError(
-            f"The account manager cannot be made in {root}: {error.strerror or error}."
+            f"The account manager cannot be created in {root}: {error.strerror or error}."
         ) from error
     return CreatedManager(folder=folder, url=settings.manager.url, port=port)

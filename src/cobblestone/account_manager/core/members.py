@@ -1,4 +1,4 @@
-"""Who joins, and who logs in."""
+"""Creating accounts, and logging in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cobblestone.wire.project.account import WebRpcError, WebRpcFailure, passwd_
 
 
 class Members:
-    """Makes accounts and finds them."""
+    """Creates accounts and finds them."""
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx
@@ -28,7 +28,7 @@ class Members:
     async def join(
         self, *, email: str, name: str, password: str, invitation: str, address: str
     ) -> ManagerAccount:
-        """Make an account; accounts at projects follow in the background.
+        """Create an account; accounts at projects follow in the background.
 
         Raises:
             WebRpcFailure: the address is taken, the invitation is wrong, or there were too many attempts.
@@ -73,7 +73,7 @@ class Members:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
     async def log_in(self, email: str, password: str, *, address: str) -> ManagerAccount:
-        """Return the account of an address and a password.
+        """Return the account for an address and a password.
 
         Raises:
             WebRpcFailure: there is none, or there were too many wrong attempts.
@@ -88,7 +88,7 @@ class Members:
         return found[0]
 
     async def change_password(self, account: ManagerAccount, new: str) -> None:
-        """Set a password; all sessions end, computers go on."""
+        """Set a password; all sessions end, computers continue."""
         hashed = await self.passwords.hash(passwd_hash(new, account.email_addr))
         await self._ctx.store.awrite(lambda tx: self._set_password(tx, account, hashed))
 
@@ -99,7 +99,7 @@ class Members:
     # -- links in mails -----------------------------------------------------------------------------
 
     async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password, if there is such an account; nobody learns whether there is.
+        """Send a link for a new password if the account exists; the reply does not reveal whether it does.
 
         Raises:
             TooManyAttempts: too many mails were asked for.
@@ -115,11 +115,11 @@ class Members:
         await self._ctx.store.awrite(ask)
 
     async def reset_is_good(self, code: str) -> bool:
-        """Whether a link for a new password may still be used."""
+        """Return whether a link for a new password is still valid."""
         return await self._owner(Purpose.RESET_PASSWORD, code) is not None
 
     async def reset_password(self, code: str, password: str) -> ManagerAccount | None:
-        """Use a link for a new password, which came to the account's address; None: it is not good any more."""
+        """Use a link for a new password sent to the account's address; return None if it is no longer valid."""
         account, now = await self._owner(Purpose.RESET_PASSWORD, code), self._ctx.clock()
         if account is None:
             return None
@@ -145,11 +145,11 @@ class Members:
         await self._ctx.store.awrite(lambda tx: self._mails.send_confirmation(tx, account, now=now))
 
     async def confirmation_is_good(self, code: str) -> bool:
-        """Whether a link that confirms an address may still be used."""
+        """Return whether a link that confirms an address is still valid."""
         return await self._owner(Purpose.CONFIRM_EMAIL, code) is not None
 
     async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
         now = self._ctx.clock()
 
         def use(tx: Transaction) -> bool:
@@ -169,7 +169,7 @@ class Members:
         return await self._ctx.store.aread(read)
 
     def _count_mail(self, email_addr: str, address: str) -> None:
-        """Count a mail that somebody wants.  Raises TooManyAttempts."""
+        """Count a requested mail.  Raises TooManyAttempts."""
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         refuse_after(limits.mails_wait(key, email_addr, now=now))
         limits.mailed(key, email_addr, now=now)

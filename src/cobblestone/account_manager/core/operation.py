@@ -1,4 +1,4 @@
-"""What an operator does: projects, keywords, corrections of the ledger."""
+"""Actions of an operator: projects, keywords, corrections of the ledger."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TOKEN = re.compile(r"cob_[A-Za-z0-9_\-]{20,200}")
 
 @contextmanager
 def open_beside(root: Path) -> Generator[tuple[ManagerFolder, Store], None, None]:
-    """Open an account manager's database, also beside the process that runs it; that one sees changes within half a minute.
+    """Open an account manager's database beside its running process, which sees changes within half a minute.
 
     Raises:
         ConfigError: the folder is no account manager.
@@ -60,7 +60,7 @@ def open_beside(root: Path) -> Generator[tuple[ManagerFolder, Store], None, None
 
 
 def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
-    """Return the signature of a project's address: the given one if it is right, else one by the key in the folder.
+    """Return the signature of a project's address: the given one if it is right, else one made with the key in the folder.
 
     Raises:
         ConfigError: the given one is wrong, or there is neither one nor a key.
@@ -71,7 +71,7 @@ def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
         public = decode_public_key(folder.read_key(folder.sign_public))
         if not verify_bytes(public, address, signature):
             raise ConfigError(
-                f"This is no signature of {address.decode()} by the key of this account manager."
+                f"This is not a signature of {address.decode()} by the key of this account manager."
             )
         return signature
     if not folder.sign_private.exists():
@@ -85,7 +85,7 @@ def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
 def add_project(
     tx: Transaction, url: str, *, signature: str, share: float = 1.0, shared_key: str = "", now: float
 ) -> int:
-    """Add a project; returns its number.  It begins in step with the others.
+    """Add a project; return its number.  Its balance starts level with the others.
 
     Raises:
         Conflict: it is there already.
@@ -130,7 +130,7 @@ def change_project(
     shared_key: str | None = None,
     now: float,
 ) -> ManagedProject:
-    """Change what is given, and have the project looked at; returns it as it is now.
+    """Change what is given, and have the project checked; return its new state.
 
     Raises:
         NotFound: there is none.
@@ -139,7 +139,9 @@ def change_project(
     project = projects.project_by_id(tx, project_id)
     _check(project.share if share is None else share, shared_key or "")
     if keywords is not None and not all(0.0 < part <= 1.0 for part in keywords.values()):
-        raise ConfigError("The part of a project's jobs that has a keyword is a number above 0, at most 1.")
+        raise ConfigError(
+            "The share of a project's jobs with a keyword must be a number above 0 and at most 1."
+        )
     project = replace(
         project,
         share=project.share if share is None else share,
@@ -156,10 +158,10 @@ def change_project(
 
 def _check(share: float, shared_key: str) -> None:
     if not 0.0 < share <= MAX_SHARE:
-        raise ConfigError(f"A share is a number above 0, at most {MAX_SHARE:g}.")
+        raise ConfigError(f"A share must be a number above 0 and at most {MAX_SHARE:g}.")
     if shared_key and not WEAK_KEY.fullmatch(shared_key):
         raise ConfigError(
-            "The shared account is given by its weak key, such as 12_0123456789abcdef0123456789abcdef."
+            "The shared account is identified by its weak key, such as 12_0123456789abcdef0123456789abcdef."
         )
 
 
@@ -186,14 +188,16 @@ def read_token(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     if not TOKEN.fullmatch(text):
-        raise ConfigError(f"{path} holds no token: one begins with cob_, and nothing else is in the file.")
+        raise ConfigError(
+            f"{path} contains no token: the file must contain only a token, which begins with cob_."
+        )
     return text
 
 
 def change_accounting(
     tx: Transaction, project: str, *, token: str | None = None, vouched: bool | None = None, now: float
 ) -> tuple[ProjectAccounting, int]:
-    """Change how a project (number or address) is asked what it granted; returns that, and how many accounts it tells of.
+    """Change how a project (number or address) is asked for granted credit; return that, and how many accounts it reports.
 
     Raises:
         NotFound: there is no such project.
@@ -212,7 +216,7 @@ def change_accounting(
 def create_token(
     tx: Transaction, name: str, *, operates: bool, days: float | None, now: float
 ) -> tuple[OperatorToken, str]:
-    """Make a token for a program of the operator that reads, or also operates; returns it and its text.
+    """Create a token for a program of the operator that reads, or also operates; return it and its text.
 
     ``days``: for how long it is valid; None: until it is revoked.
 
@@ -220,7 +224,7 @@ def create_token(
         ConfigError: the name is none, or it would be valid for too long.
     """
     if not name.isprintable() or not 1 <= len(name.strip()) <= len(name) <= MAX_TOKEN_NAME:
-        raise ConfigError(f"The name of a token has 1 to {MAX_TOKEN_NAME} characters, on one line.")
+        raise ConfigError(f"The name of a token must have 1 to {MAX_TOKEN_NAME} characters, on one line.")
     if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
         raise ConfigError(f"A token is valid for at most {MAX_TOKEN_DAYS} days. Or give --forever.")
     secret = new_secret()
@@ -230,14 +234,14 @@ def create_token(
 
 
 async def new_password(store: Store, email: str) -> str:
-    """Give somebody who forgot it a new password; all sessions end, computers go on.  Returns it.
+    """Set a new password for someone who forgot it; all sessions end, computers continue.  Return it.
 
     Raises:
         NotFound: the address has no account.
     """
     found = store.read(lambda db: accounts.account_by_email(db, email.strip().lower()))
     if found is None:
-        raise NotFound(f"There is no account of {email} here.")
+        raise NotFound(f"There is no account with the address {email} here.")
     account, password, key = found[0], secrets.token_urlsafe(12), secrets.token_hex(16)
     hashed = await Passwords().hash(passwd_hash(password, account.email_addr))
     await store.awrite(lambda tx: accounts.set_password(tx, account.id, hashed, authenticator=key))
@@ -245,7 +249,7 @@ async def new_password(store: Store, email: str) -> str:
 
 
 def verify_sums(tx: Transaction, *, repair: bool) -> list[int]:
-    """Return the days whose sums differ from the entries of the ledger; with ``repair`` they are made again."""
+    """Return the days whose sums differ from the entries of the ledger; with ``repair`` they are recomputed."""
     days = ledger.wrong_days(tx)
     if repair:
         for day in days:
@@ -254,5 +258,5 @@ def verify_sums(tx: Transaction, *, repair: bool) -> list[int]:
 
 
 def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[ledger.AccountEntry]:
-    """Delete bad entries of the ledger; the sums of their days are made again.  Returns what they were."""
+    """Delete bad entries of the ledger and recompute the sums of their days.  Return what they were."""
     return ledger.delete_entries(tx, ids)

@@ -1,4 +1,4 @@
-"""What an account manager asks of projects: what they are, accounts for people, and the credit they granted."""
+"""Requests of an account manager to projects: their description, accounts for people, and granted credit."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ MAX_VERSIONS = 500
 
 
 class ProjectUnreachable(CobblestoneError):
-    """A project does not answer, or not as a project does."""
+    """A project does not answer, or not as a project should."""
 
 
 class NoSuchPage(ProjectUnreachable):
-    """A project answers that it does not have this."""
+    """A project answers that it does not have this page."""
 
 
 def new_client() -> httpx.AsyncClient:
-    """Return the connections to projects."""
+    """Return the HTTP client for projects."""
     return httpx.AsyncClient(
         headers={"User-Agent": f"cobblestone/{__version__} account manager"},
         timeout=TIMEOUT_SECONDS,
@@ -61,7 +61,7 @@ def new_client() -> httpx.AsyncClient:
 
 
 async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
-    """Return the body at an address.  Raises ProjectUnreachable: no answer in time, too large, or none with status 200."""
+    """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS), client.stream("GET", url) as answer:
             if answer.status_code in (404, 410):
@@ -81,13 +81,13 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
 
 
 async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
-    """Return what a project says of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
+    """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
     return parse_project_config(await fetch(client, project_config_url(url)))
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What opens an account at a project."""
+    """The keys of an account at a project."""
 
     strong: str  #: used at once and not kept
     weak: str
@@ -96,7 +96,7 @@ class Keys:
 async def open_account(
     client: httpx.AsyncClient, url: str, account: ManagerAccount, *, make: bool = True
 ) -> Keys:
-    """Make an account at a project, or find the one that was made; returns its keys.
+    """Create an account at a project, or find the existing one; return its keys.
 
     The password is derived from a secret of the account, so that the person's own is known to nobody else.
     ``make`` False: only one that is there.
@@ -116,7 +116,7 @@ async def open_account(
 
 
 async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
-    """Tell a project who is behind an account, and what the person says to statistics; returns what it did not take.
+    """Tell a project who owns an account, and the consent to statistics; return what it did not accept.
 
     Raises:
         WebRpcRefused, NoSuchPage: it takes nothing: nothing in the family's protocol says this.
@@ -136,7 +136,7 @@ async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account
 
 
 def versions_of(config: ProjectConfig) -> frozenset[OfferedVersion]:
-    """Return what a project can run, from the platforms and plan classes that it states."""
+    """Return what a project can run, from its platforms and plan classes."""
     return frozenset(
         OfferedVersion(
             platform=entry.platform_name,
@@ -148,7 +148,7 @@ def versions_of(config: ProjectConfig) -> frozenset[OfferedVersion]:
 
 
 def device_of_plan_class(name: str) -> str:
-    """Return the device that a plan class is for, by the words that the family's names of plan classes hold."""
+    """Return the device of a plan class, from words in BOINC's names of plan classes."""
     words = name.lower()
     for device, marks in (
         ("NVIDIA", ("cuda", "nvidia")),
@@ -170,18 +170,18 @@ T = TypeVar("T")
 
 
 def check_address(url: str) -> None:
-    """Raise ConfigError where a token would be readable on its way, or nowhere."""
+    """Raise ConfigError if a token would be sent unencrypted, or the address is invalid."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigError(f"{url} is no address: {error}.") from error
+        raise ConfigError(f"{url} is not a valid address: {error}.") from error
     if parts.scheme != "https" and parts.hostname not in _ON_THIS_MACHINE:
         raise ConfigError(f"{url}: a token is only sent over https. Give the project an https address.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCredit:
-    """The questions to one project.  Each raises ProjectUnreachable: no answer, a wrong one, or one that is not signed."""
+    """Requests to one project.  Each raises ProjectUnreachable if there is no answer, or an invalid or unsigned one."""
 
     client: httpx.AsyncClient
     url: str
@@ -189,7 +189,7 @@ class ProjectCredit:
     clock: Callable[[], float]
 
     async def enrol(self, keys: Sequence[str]) -> list[str]:
-        """Show weak keys; returns the names of their accounts, empty where there is none."""
+        """Send weak keys; return the names of their accounts, empty where there is none."""
         body = schema.EnrolledKeys(keys=list(keys))
         found = await self._ask(endpoints.ENROL_ACCOUNTS, body)
         return self._as_many(found.accounts, len(keys))
@@ -210,12 +210,12 @@ class ProjectCredit:
         """Ask for a page of the sums of a day."""
         found = await self._ask(endpoints.GET_DAY_SUMS, query=f"?day={day}&after={after}")
         if found.day != day or len(found.accounts) > MAX_BATCH or (found.next and found.next <= after):
-            raise ProjectUnreachable("It answered another question about credit than the one that was asked.")
+            raise ProjectUnreachable("Its answer is for another question about credit.")
         return found
 
     def _as_many(self, found: list[T], n: int) -> list[T]:
         if len(found) != n:
-            raise ProjectUnreachable(f"It was asked about {n} and answered about {len(found)}.")
+            raise ProjectUnreachable(f"It was asked about {n} items and answered about {len(found)}.")
         return found
 
     async def _ask(self, endpoint: Endpoint[R], body: Body | None = None, *, query: str = "") -> R:

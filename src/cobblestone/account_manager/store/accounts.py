@@ -1,4 +1,4 @@
-"""Accounts, those that they have at projects, and tokens for programs of the operator."""
+"""Accounts, their accounts at projects, and tokens for the operator's programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cobblestone.store.people.credentials import IssuedToken, hash_of
 
 ACCOUNT = RowMapper(ManagerAccount)
 PROJECT_ACCOUNT = RowMapper(ProjectAccount)
-OWN_ACCOUNT = N_("You made this account yourself: say there what statistics sites may show.")
+OWN_ACCOUNT = N_("You created this account yourself: choose there what statistics sites may show.")
 _NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
 _CHOICES = ACCOUNT.writer(
     without=tuple(
@@ -29,13 +29,13 @@ _CHOICES = ACCOUNT.writer(
 def create_account(
     tx: Transaction, new: ManagerAccount, passwd_hash: str, *, weak_suffix: str
 ) -> ManagerAccount:
-    """Add an account; ``new.id`` and its weak key are given here: the number, ``_`` and the suffix.
+    """Add an account; ``new.id`` and its weak key are assigned here: the number, ``_`` and the suffix.
 
     Raises:
         Conflict: the address has an account.
     """
     if tx.one("SELECT 1 FROM account WHERE email_addr = ?", (new.email_addr,)):
-        raise Conflict(f"{new.email_addr} has an account already.")
+        raise Conflict(f"{new.email_addr} already has an account.")
     first = tx.one("SELECT 1 FROM account LIMIT 1") is None
     id_ = tx.insert(
         _NEW.insert("account", "passwd_hash", "weak_authenticator"),
@@ -59,13 +59,13 @@ def account_by_id(db: Database, account_id: int) -> ManagerAccount | None:
 
 
 def account_of_session(db: Database, account_id: int, session_key: str) -> ManagerAccount | None:
-    """Return the account of a session; None: there is none, or the session was logged out."""
+    """Return the account of a session; None if there is none, or the session was logged out."""
     ended = db.one("SELECT 1 FROM ended_session WHERE session_hash = ?", (session_key,))
     return None if ended else account_by_id(db, account_id)
 
 
 def operators(db: Database) -> list[ManagerAccount]:
-    """Return the accounts of those who run the account manager."""
+    """Return the accounts of operators."""
     return [
         ACCOUNT.load(row)
         for row in db.query(f"SELECT {ACCOUNT.columns} FROM account WHERE is_operator = 1 ORDER BY id")
@@ -73,7 +73,7 @@ def operators(db: Database) -> list[ManagerAccount]:
 
 
 def set_email_verified(tx: Transaction, account_id: int, *, now: float) -> None:
-    """Note that a mail to an account's address arrived."""
+    """Record that a mail to an account's address arrived."""
     tx.execute(
         "UPDATE account SET email_verified_time = ? WHERE id = ? AND email_verified_time IS NULL",
         (now, account_id),
@@ -96,12 +96,12 @@ def account_by_email(db: Database, email_addr: str) -> tuple[ManagerAccount, str
 
 
 def set_choices(tx: Transaction, account: ManagerAccount, choices: AccountChoices) -> None:
-    """Keep what somebody chose."""
+    """Store an account's choices."""
     tx.execute(_CHOICES.update("account"), (*_CHOICES.values(replace(account, choices=choices)), account.id))
 
 
 def set_password(tx: Transaction, account_id: int, passwd_hash: str, *, authenticator: str) -> None:
-    """Set a password; all sessions end, computers go on."""
+    """Set a password; all sessions end, computers continue."""
     tx.execute(
         "UPDATE account SET passwd_hash = ?, authenticator = ?, session_epoch = session_epoch + 1 WHERE id = ?",
         (passwd_hash, authenticator, account_id),
@@ -109,7 +109,7 @@ def set_password(tx: Transaction, account_id: int, passwd_hash: str, *, authenti
 
 
 def erase_account(tx: Transaction, account_id: int) -> None:
-    """Delete an account with all that is known of its computers; sums of projects stay."""
+    """Delete an account with all data about its computers; sums of projects stay."""
     tx.lock("account", [account_id])
     tx.execute(
         "DELETE FROM host_project WHERE host_id IN (SELECT id FROM host WHERE account_id = ?)", (account_id,)
@@ -131,7 +131,7 @@ def erase_account(tx: Transaction, account_id: int) -> None:
 
 
 def project_accounts(db: Database, account_id: int) -> dict[int, ProjectAccount]:
-    """Return somebody's accounts at projects."""
+    """Return an account's accounts at projects."""
     rows = db.query(
         f"SELECT {PROJECT_ACCOUNT.columns} FROM project_account WHERE account_id = ?", (account_id,)
     )
@@ -139,7 +139,7 @@ def project_accounts(db: Database, account_id: int) -> dict[int, ProjectAccount]
 
 
 def want_project_accounts(tx: Transaction, *, account_id: int, now: float) -> None:
-    """Have accounts made at all projects where somebody has none yet, except where all share one."""
+    """Request accounts at all projects where the person has none yet, except where all share one."""
     tx.execute(
         "INSERT INTO project_account (account_id, project_id, next_try)"
         " SELECT ?, id, ? FROM project WHERE shared_key = '' AND stopped = 0"
@@ -150,7 +150,7 @@ def want_project_accounts(tx: Transaction, *, account_id: int, now: float) -> No
 
 
 def want_accounts_at(tx: Transaction, project_id: int, *, now: float) -> None:
-    """Have everybody get an account at a new project."""
+    """Request accounts for all people at a new project."""
     tx.execute(
         "INSERT INTO project_account (account_id, project_id, next_try) SELECT id, ?, ? FROM account WHERE 0 = 0"
         " ON CONFLICT (account_id, project_id) DO NOTHING",
@@ -161,7 +161,7 @@ def want_accounts_at(tx: Transaction, project_id: int, *, now: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedAccount:
-    """An account that is to be made at a project."""
+    """An account to be created at a project."""
 
     account: ManagerAccount
     project_id: int
@@ -171,7 +171,7 @@ class WantedAccount:
 
 
 def wanted_accounts(db: Database, *, now: float, limit: int, confirmed: bool = False) -> list[WantedAccount]:
-    """Return accounts that are to be made now; ``confirmed``: only for people whose address is confirmed."""
+    """Return accounts to be created now; ``confirmed``: only for people with a confirmed address."""
     only = " AND (a.email_verified_time IS NOT NULL OR p.weak_key <> '')" if confirmed else ""
     rows = db.query(
         f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures, p.weak_key, p.next_try FROM project_account p"
@@ -187,7 +187,7 @@ def wanted_accounts(db: Database, *, now: float, limit: int, confirmed: bool = F
 
 
 def want_told(tx: Transaction, account_id: int, *, now: float) -> None:
-    """Have the projects told anew what somebody says of the accounts there."""
+    """Have the projects told again about a person's choices for the accounts there."""
     tx.execute(
         "UPDATE project_account SET next_try = ? WHERE account_id = ? AND weak_key <> ''", (now, account_id)
     )
@@ -195,7 +195,7 @@ def want_told(tx: Transaction, account_id: int, *, now: float) -> None:
 
 
 def set_own(tx: Transaction, account_id: int, project_id: int, weak_key: str) -> None:
-    """Keep the key of an account that somebody made alone; nobody else can say anything of it there."""
+    """Store the key of an account that the person made; only the person can change its settings there."""
     tx.execute(
         "UPDATE project_account SET weak_key = ?, failures = 0, next_try = NULL, problem = '', told_time = NULL,"
         " told_problem = ? WHERE account_id = ? AND project_id = ?",
@@ -204,7 +204,7 @@ def set_own(tx: Transaction, account_id: int, project_id: int, weak_key: str) ->
 
 
 def set_made(tx: Transaction, wanted: WantedAccount, weak_key: str) -> None:
-    """Keep the key of an account that was made at a project."""
+    """Store the key of an account created at a project."""
     tx.execute(
         "UPDATE project_account SET weak_key = ?, problem = '' WHERE account_id = ? AND project_id = ?",
         (weak_key, wanted.account.id, wanted.project_id),
@@ -212,7 +212,7 @@ def set_made(tx: Transaction, wanted: WantedAccount, weak_key: str) -> None:
 
 
 def set_told(tx: Transaction, wanted: WantedAccount, problem: str, *, now: float | None) -> None:
-    """Note that a project was told, and what it did not take; ``now`` None: it took nothing at all."""
+    """Record that a project was told, and what it did not accept; ``now`` None: it accepted nothing."""
     tx.execute(
         "UPDATE project_account SET failures = 0, told_time = ?, told_problem = ?,"
         " next_try = CASE WHEN next_try = ? THEN NULL ELSE next_try END WHERE account_id = ? AND project_id = ?",
@@ -221,7 +221,7 @@ def set_told(tx: Transaction, wanted: WantedAccount, problem: str, *, now: float
 
 
 def set_not_made(tx: Transaction, wanted: WantedAccount, problem: str, *, next_try: float | None) -> None:
-    """Note why an account could not be made, or nothing told; ``next_try`` None: it is for the person to do something."""
+    """Record why an account could not be created, or told; ``next_try`` None: the person must act."""
     column = "told_problem" if wanted.weak_key else "problem"
     tx.execute(
         f"UPDATE project_account SET failures = failures + 1, next_try = ?, {column} = ?"
@@ -238,7 +238,7 @@ def with_credit(known: ProjectAccount, credit: float, *, now: float) -> ProjectA
 
 
 def put_credit(tx: Transaction, account_id: int, changed: Iterable[ProjectAccount]) -> None:
-    """Store the sums and averages of somebody's accounts at projects."""
+    """Store the sums and averages of a person's accounts at projects."""
     tx.execute_many(
         "INSERT INTO project_account (account_id, project_id, total, recent, recent_time) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (account_id, project_id) DO UPDATE SET total = excluded.total, recent = excluded.recent,"
@@ -252,7 +252,7 @@ USE_SECONDS = 60.0
 
 
 class OperatorScope(StrEnum):
-    """What the holder of a token may do."""
+    """The permissions of a token."""
 
     READ = "read"  #: figures, projects, daemons, news
     OPERATE = "operate"  #: pause and resume projects, publish and withdraw news
@@ -290,26 +290,26 @@ def create_token(
 
 
 def token_by_secret(db: Database, secret: str) -> OperatorToken | None:
-    """Return the token of a text, usable or not; None: unknown."""
+    """Return the token of a text, usable or not; None if it is unknown."""
     row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
     return None if row is None else _TOKENS.load(row)
 
 
 def list_tokens(db: Database) -> list[OperatorToken]:
-    """Return all tokens, the newest first."""
+    """Return all tokens, newest first."""
     return [
         _TOKENS.load(row) for row in db.query(f"SELECT {_TOKENS.columns} FROM api_token ORDER BY id DESC")
     ]
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float) -> OperatorToken:
-    """Make a token useless from now on; repeating it changes nothing.  Raises NotFound."""
+    """Revoke a token; repeating it changes nothing.  Raises NotFound."""
     tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
     return _token(tx, token_id)
 
 
 def note_use(tx: Transaction, token_id: int, *, now: float) -> None:
-    """Note that a token was used."""
+    """Record that a token was used."""
     tx.execute("UPDATE api_token SET used_time = ? WHERE id = ?", (now, token_id))
 
 

@@ -1,4 +1,4 @@
-"""How much there is of everything, and what must always hold of the rows."""
+"""Row counts, and invariants of the rows."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ _OWNERS = (
 
 
 def days_follow(db: Database) -> Iterator[Finding]:
-    """Find days whose sums are not those of their entries."""
+    """Find days whose sums differ from those of their entries."""
     for day in ledger.wrong_days(db):
-        yield Finding("not_of_ledger", "day", day, "its sums are not those of its entries in the ledger")
+        yield Finding("not_of_ledger", "day", day, "its sums differ from those of its entries in the ledger")
 
 
 def totals_follow(db: Database) -> Iterator[Finding]:
-    """Find accounts at projects whose total is not the sum of their entries."""
+    """Find accounts at projects whose total differs from the sum of their entries."""
     for account_id, project_id, total, counted in _wrong_totals(db):
-        text = f"its total at project {project_id} is {total:g}, and the ledger holds {counted:g}"
+        text = f"its total at project {project_id} is {total:g}, and the ledger has {counted:g}"
         yield Finding("total_differs", "account", account_id, text)
 
 
 def settle_totals(tx: Transaction) -> int:
-    """Set all totals to what the ledger holds; return how many were wrong."""
+    """Set all totals from the ledger; return how many were wrong."""
     wrong = _wrong_totals(tx)
     tx.execute_many(
         "UPDATE project_account SET total = ? WHERE account_id = ? AND project_id = ?",
@@ -104,21 +104,21 @@ def _wrong_totals(db: Database) -> list[tuple[int, int, float, float]]:
 
 
 def orphans(db: Database) -> Iterator[Finding]:
-    """Find rows that name one which is not there."""
+    """Find rows that refer to a missing row."""
     for table, column, owner in _OWNERS:
         rows = db.query(
             f"SELECT {column}, COUNT(*) FROM {table} WHERE NOT EXISTS"
             f" (SELECT 1 FROM {owner} o WHERE o.id = {table}.{column}) GROUP BY {column} ORDER BY {column}"
         )
         for id_, n in rows:
-            yield Finding("orphans", owner, id_, f"is gone, and {n} rows of {table} name it")
+            yield Finding("orphans", owner, id_, f"is gone, and {n} rows of {table} refer to it")
 
 
 def wrong_people(db: Database) -> Iterator[Finding]:
-    """Find accounts whose weak key leads nowhere, and whether there is an operator."""
+    """Find accounts whose weak key is invalid, and whether there is an operator."""
     rows = db.query("SELECT id, weak_authenticator FROM account ORDER BY id")
     for id_, key in rows:
         if not str(key).startswith(f"{id_}_"):
             yield Finding("wrong_weak_key", "account", id_, "its weak key does not begin with its number")
     if rows and not db.value("SELECT COUNT(*) FROM account WHERE is_operator = 1"):
-        yield Finding("no_operator", "account", None, "nobody is the operator")
+        yield Finding("no_operator", "account", None, "there is no operator")

@@ -1,4 +1,4 @@
-"""What projects granted: who is asked about whom, the records that follow from answers, and what accounts are shown."""
+"""Granted credit: which projects are asked about which accounts, the resulting records, and the displayed figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_LISTED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectAccounting:
-    """How a project is asked what it granted."""
+    """How a project is asked for granted credit."""
 
     project_id: int
     token: str = ""  #: empty: it is not asked, and the estimate stays
@@ -47,7 +47,7 @@ class ProjectAccounting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedAccount:
-    """An account as a project tells of it."""
+    """An account as a project reports it."""
 
     account_id: int
     project_id: int
@@ -58,7 +58,7 @@ class GrantedAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountStanding:
-    """What an account is shown, and why."""
+    """The figure shown for an account, and its reasons."""
 
     shown: float
     target: FigureGoal
@@ -73,13 +73,13 @@ _FIGURE = RowMapper(ShownFigure)
 
 
 def project_accounting(db: Database, project_id: int) -> ProjectAccounting:
-    """Return how a project is asked; one that nobody has set up is not."""
+    """Return how a project is asked; without a set-up it is not asked."""
     row = db.one(f"SELECT {_PROJECT.columns} FROM project_accounting WHERE project_id = ?", (project_id,))
     return ProjectAccounting(project_id=project_id) if row is None else _PROJECT.load(row)
 
 
 def all_project_accounting(db: Database) -> dict[int, ProjectAccounting]:
-    """Return how projects are asked, by project; those that are not asked are left out."""
+    """Return how projects are asked, by project; those not asked are left out."""
     rows = db.query(
         f"SELECT {_PROJECT.columns} FROM project_accounting WHERE token <> '' ORDER BY project_id"
     )
@@ -95,7 +95,7 @@ def put_project_accounting(tx: Transaction, state: ProjectAccounting) -> None:
 
 
 def to_enrol(db: Database, project_id: int, *, limit: int) -> list[tuple[int, str]]:
-    """Return accounts whose weak key the project was not shown yet, as (account, key)."""
+    """Return accounts whose weak key was not sent to the project yet, as (account, key)."""
     rows = db.query(
         "SELECT p.account_id, p.weak_key FROM project_account p LEFT JOIN granted_account g"
         " ON g.account_id = p.account_id AND g.project_id = p.project_id"
@@ -109,7 +109,7 @@ def to_enrol(db: Database, project_id: int, *, limit: int) -> list[tuple[int, st
 def enrol(
     tx: Transaction, project_id: int, named: Iterable[tuple[int, str, str]], *, now: float
 ) -> list[int]:
-    """Keep the names of accounts, given as (account, weak key, name); returns those that another account has already.
+    """Store the names of accounts, given as (account, weak key, name); return those that another account already has.
 
     An account of a project counts once: for the first who showed its key.  An empty name: the project does not know the key.
     """
@@ -128,7 +128,7 @@ def enrol(
 
 
 def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str, *, now: float) -> None:
-    """Keep the name of an account; what was confirmed under an earlier name stays."""
+    """Store the name of an account; what was confirmed under an earlier name stays."""
     known = tx.one(
         f"SELECT {_GRANTED.columns} FROM granted_account WHERE account_id = ? AND project_id = ?",
         (account_id, project_id),
@@ -151,7 +151,7 @@ def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str
 
 
 def told_names(db: Database, project_id: int) -> dict[str, int]:
-    """Return the accounts that a project tells of: number by name."""
+    """Return the accounts that a project reports: number by name."""
     rows = db.query(
         f"SELECT told_name, account_id FROM granted_account g WHERE project_id = ? AND {_NAMED} ORDER BY account_id",
         (project_id,),
@@ -170,7 +170,7 @@ def book(
     *,
     now: float,
 ) -> None:
-    """Book what a project answered, by account; figures follow."""
+    """Book a project's answers, by account; figures follow."""
     tx.lock("account", answers)  # what contacts of these people change meanwhile goes into the figures
     vouched = _vouched(tx)
     writer = _GRANTED.writer(without=("account_id", "project_id", "told_name", "weak_key"))
@@ -195,7 +195,7 @@ def book(
 
 
 def standing(db: Database, account_id: int, *, now: float) -> AccountStanding | None:
-    """Return what an account is shown now; None: no project tells of it."""
+    """Return the figure shown for an account now; None if no project reports it."""
     records = _claimed(db, account_id, now)
     row = db.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
     if not records or row is None:
@@ -206,7 +206,7 @@ def standing(db: Database, account_id: int, *, now: float) -> AccountStanding | 
 
 
 def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmation]:
-    """Return an account's records with what its computers claimed until now."""
+    """Return an account's records with what its computers have claimed."""
     rows = db.query(
         f"SELECT {_GRANTED.of('g')}, p.total FROM granted_account g JOIN project_account p"
         " ON p.account_id = g.account_id AND p.project_id = g.project_id"
@@ -233,7 +233,7 @@ def _vouched(db: Database) -> frozenset[int]:
 
 
 def _figure(tx: Transaction, account_id: int, now: float) -> ShownFigure | None:
-    """Return the figure of an account; it is made when a computer has called, with what is left for its address block."""
+    """Return the figure of an account; it is made after a computer's contact, with what is left for its address block."""
     row = tx.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
     if row is not None:
         return _FIGURE.load(row)
@@ -255,7 +255,7 @@ def _figure(tx: Transaction, account_id: int, now: float) -> ShownFigure | None:
 
 
 def list_jobs(tx: Transaction, account_id: int, jobs: Iterable[tuple[int, str]], *, now: float) -> None:
-    """Keep the names of jobs, given as (project, name): a job counts once, for the first who listed it."""
+    """Store the names of jobs, given as (project, name): a job counts once, for the first who listed it."""
     known = int(tx.value("SELECT COUNT(*) FROM listed_job WHERE account_id = ?", (account_id,)))
     tx.execute_many(
         "INSERT INTO listed_job (project_id, name, account_id, until) VALUES (?, ?, ?, ?)"
@@ -267,7 +267,7 @@ def list_jobs(tx: Transaction, account_id: int, jobs: Iterable[tuple[int, str]],
 
 
 def open_jobs(db: Database, project_id: int) -> dict[int, dict[str, float]]:
-    """Return jobs that are to be asked about, with what they were granted by now: by account and name."""
+    """Return jobs to be asked about, with their grants so far: by account and name."""
     rows = db.query(
         "SELECT account_id, name, granted FROM listed_job WHERE project_id = ? ORDER BY account_id, name",
         (project_id,),
@@ -281,7 +281,7 @@ def open_jobs(db: Database, project_id: int) -> dict[int, dict[str, float]]:
 def settle_jobs(
     tx: Transaction, project_id: int, granted: Mapping[str, float], over: Sequence[str], *, now: float
 ) -> None:
-    """Keep what jobs were granted, and forget those that nobody needs to ask about any more."""
+    """Store the grants of jobs, and forget those that need no more questions."""
     tx.execute_many(
         "UPDATE listed_job SET granted = ?, until = CASE WHEN granted = 0 THEN ? ELSE until END"
         " WHERE project_id = ? AND name = ?",
@@ -296,7 +296,7 @@ def settle_jobs(
 def change(
     tx: Transaction, project_id: int, *, token: str | None = None, vouched: bool | None = None, now: float
 ) -> ProjectAccounting:
-    """Change how a project is asked, and have it asked; returns it as it is now.
+    """Change how a project is asked, and have it asked; return its new state.
 
     Raises:
         NotFound: there is no such project.

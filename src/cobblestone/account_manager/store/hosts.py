@@ -1,4 +1,4 @@
-"""Computers, and what they reported of projects."""
+"""Computers, and their reports about projects."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PUT_REPORT = (
 
 
 def add_host(tx: Transaction, new: ManagedHost) -> int:
-    """Add a computer; ``new.id`` is given here."""
+    """Add a computer; ``new.id`` is assigned here."""
     return tx.insert(_NEW.insert("host"), _NEW.values(new))
 
 
 def calling_host(db: Database, host_id: int) -> ManagedHost | None:
-    """Return a computer that calls, without the reasons of its last contact; or None."""
+    """Return a computer for a contact, without the reasons of its last one; or None."""
     row = db.one(f"SELECT {_CALLING.columns} FROM host WHERE id = ?", (host_id,))
     return None if row is None else _CALLING.load(row)
 
@@ -41,7 +41,7 @@ def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
 
 
 def host_like(db: Database, account_id: int, facts: ComputerFacts) -> ManagedHost | None:
-    """Return the computer of an account that has this client's id and name, the one that called last; as `calling_host`."""
+    """Return the computer of an account with this client's id and name and the latest contact; as `calling_host`."""
     row = db.one(
         f"SELECT {_CALLING.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
         " ORDER BY contact_time DESC, id DESC LIMIT 1",
@@ -51,13 +51,13 @@ def host_like(db: Database, account_id: int, facts: ComputerFacts) -> ManagedHos
 
 
 def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
-    """Return how many computers of an account came since then."""
+    """Return how many computers of an account were added since then."""
     sql = "SELECT COUNT(*) FROM host WHERE account_id = ? AND create_time >= ?"
     return int(db.value(sql, (account_id, since)))
 
 
 def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[ManagedHost]:
-    """Return somebody's computers, the last to call first."""
+    """Return an account's computers, latest contact first."""
     rows = db.query(
         f"SELECT {HOST.columns} FROM host WHERE account_id = ? AND hidden = 0 ORDER BY contact_time DESC, id LIMIT ?",
         (account_id, limit),
@@ -66,17 +66,17 @@ def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[Manage
 
 
 def put_contact(tx: Transaction, host: ManagedHost) -> None:
-    """Store what a contact changed of a computer."""
+    """Store the changes of a computer by a contact."""
     tx.execute(_PUT_CONTACT, (*_CONTACT.values(host), host.id))
 
 
 def set_venue(tx: Transaction, host_id: int, account_id: int, venue: str) -> None:
-    """Say where somebody's computer stands."""
+    """Set the venue of a computer."""
     tx.execute("UPDATE host SET venue = ? WHERE id = ? AND account_id = ?", (venue, host_id, account_id))
 
 
 def set_hidden(tx: Transaction, host_id: int, account_id: int) -> None:
-    """Leave somebody's computer out of lists; it comes back when it calls."""
+    """Hide a computer from lists until its next contact."""
     tx.execute("UPDATE host SET hidden = 1 WHERE id = ? AND account_id = ?", (host_id, account_id))
 
 
@@ -91,7 +91,7 @@ def n_young(db: Database, address_block: str, p_model: str, *, since: float) -> 
 
 
 def model_speeds(db: Database, model: str, *, gpu: bool, limit: int = 51) -> dict[int, float]:
-    """Return the speeds that people's computers state for a model of processor or GPU: the least of each account."""
+    """Return the speeds that people's computers report for a model of processor or GPU: the lowest of each account."""
     column, speed = ("gpu_model", "gpu_flops") if gpu else ("p_model", "p_fpops")
     rows = db.query(
         f"SELECT account_id, MIN({speed}) FROM host WHERE {column} = ? GROUP BY account_id ORDER BY account_id LIMIT ?",
@@ -101,13 +101,13 @@ def model_speeds(db: Database, model: str, *, gpu: bool, limit: int = 51) -> dic
 
 
 def host_projects(db: Database, host_id: int) -> dict[int, HostProject]:
-    """Return what a computer reported of projects."""
+    """Return a computer's reports about projects."""
     rows = db.query(f"SELECT {HOST_PROJECT.columns} FROM host_project WHERE host_id = ?", (host_id,))
     return {each.project_id: each for each in map(HOST_PROJECT.load, rows)}
 
 
 def put_host_projects(tx: Transaction, host_id: int, reports: Iterable[HostProject]) -> None:
-    """Store what a computer reported of projects."""
+    """Store a computer's reports about projects."""
     tx.execute_many(
         _PUT_REPORT,
         [

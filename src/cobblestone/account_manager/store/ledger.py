@@ -1,4 +1,4 @@
-"""The ledger of what was counted: an entry per computer, project and day, and the sums of days made from it.
+"""The ledger of counted work: an entry per computer, project and day, and the daily sums made from it.
 
 All sums can be made again from the entries (`fold`); whoever deletes an entry folds its day.
 """
@@ -75,7 +75,7 @@ def add_entries(
 
 
 def fold(tx: Transaction, *, since_day: int, until_day: int) -> None:
-    """Make the sums of some days again from the entries."""
+    """Recompute the sums of some days from the entries."""
     tx.execute("DELETE FROM daily WHERE day BETWEEN ? AND ?", (since_day, until_day))
     for owner, column in _GROUPS.items():
         tx.execute(
@@ -95,7 +95,7 @@ def days_of(db: Database, owner: Owner, owner_id: int, *, since_day: int) -> lis
 
 
 def sum_of(db: Database, owner: Owner, owner_id: int = 0) -> Amounts:
-    """Return everything that was ever counted, from the sums of days."""
+    """Return everything that was ever counted, from the daily sums."""
     row = db.one(f"SELECT {_SUMS} FROM daily WHERE owner = ? AND owner_id = ?", (owner, owner_id))
     return NOTHING if row is None or row[0] is None else Amounts(*row)
 
@@ -109,7 +109,7 @@ def replayed(db: Database, owner: Owner, owner_id: int = 0) -> Amounts:
 
 
 def wrong_days(db: Database) -> list[int]:
-    """Return the days whose sums over all differ from their entries."""
+    """Return the days whose overall sums differ from their entries."""
     rows = db.query(f"SELECT day, {_SUMS} FROM ledger GROUP BY day ORDER BY day")
     entries = {row[0]: row[1:] for row in rows}
     sums = {
@@ -128,7 +128,7 @@ def wrong_days(db: Database) -> list[int]:
 
 
 def by_project(db: Database, account_id: int) -> dict[int, Amounts]:
-    """Return what was counted for somebody, by project."""
+    """Return what was counted for an account, by project."""
     rows = db.query(
         f"SELECT project_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY project_id", (account_id,)
     )
@@ -136,7 +136,7 @@ def by_project(db: Database, account_id: int) -> dict[int, Amounts]:
 
 
 def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
-    """Return what was counted for somebody, by computer."""
+    """Return what was counted for an account, by computer."""
     rows = db.query(
         f"SELECT host_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY host_id", (account_id,)
     )
@@ -144,7 +144,7 @@ def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
 
 
 def largest_entries(db: Database, *, since_day: int, limit: int) -> list[AccountEntry]:
-    """Return the entries with the most credit since a day: where an operator looks first."""
+    """Return the entries with the most credit since a day: where an operator should look first."""
     rows = db.query(
         f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
         " WHERE day >= ? ORDER BY cpu_ec + gpu_ec + kept_back DESC LIMIT ?",
@@ -154,7 +154,7 @@ def largest_entries(db: Database, *, since_day: int, limit: int) -> list[Account
 
 
 def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[AccountEntry]:
-    """Delete entries and make the sums of their days again; returns what they were."""
+    """Delete entries and recompute the sums of their days; return what they were."""
     rows = tx.query_in(
         f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
         " WHERE id IN (??)",

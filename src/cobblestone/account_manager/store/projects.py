@@ -18,25 +18,25 @@ _KEYWORD = RowMapper(Keyword)
 
 
 def add_project(tx: Transaction, new: ManagedProject) -> int:
-    """Add a project; ``new.id`` is given here.
+    """Add a project; ``new.id`` is assigned here.
 
     Raises:
         Conflict: its address is known already.
     """
     if tx.one("SELECT 1 FROM project WHERE address_key = ?", (new.address_key,)):
-        raise Conflict(f"{new.url} is a project of this account manager already.")
+        raise Conflict(f"{new.url} is already a project of this account manager.")
     id_ = tx.insert(_NEW.insert("project"), _NEW.values(new))
     tx.wake("projects", "project_list")
     return id_
 
 
 def all_projects(db: Database) -> list[ManagedProject]:
-    """Return all projects, in the order in which they came."""
+    """Return all projects, in order of creation."""
     return [PROJECT.load(row) for row in db.query(f"SELECT {PROJECT.columns} FROM project ORDER BY id")]
 
 
 def locked_projects(tx: Transaction) -> list[ManagedProject]:
-    """Return all projects; nobody else changes them before this write ends."""
+    """Return all projects, locked until this write ends."""
     tx.lock("project", [row[0] for row in tx.query("SELECT id FROM project")])
     return all_projects(tx)
 
@@ -50,18 +50,18 @@ def project_by_id(db: Database, project_id: int) -> ManagedProject:
 
 
 def put_project(tx: Transaction, project: ManagedProject) -> None:
-    """Store a project as it is now, but for its balance."""
+    """Store a project's new state, except its balance."""
     tx.execute(_PUT.update("project"), (*_PUT.values(project), project.id))
     tx.wake("projects", "project_list")
 
 
 def put_balances(tx: Transaction, projects: Iterable[ManagedProject]) -> None:
-    """Store how much was done for projects, and what they had no work for."""
+    """Store the projects' balances, and their rates of requests without work."""
     tx.execute_many(_BALANCES.update("project"), [(*_BALANCES.values(each), each.id) for each in projects])
 
 
 def expected_work(db: Database, *, since: float) -> dict[int, float]:
-    """Return the credit that is booked for projects, by computers that called since then."""
+    """Return the credit booked for projects, by computers with a contact since then."""
     rows = db.query(
         "SELECT p.project_id, SUM(p.expected) FROM host_project p JOIN host h ON h.id = p.host_id"
         " WHERE h.contact_time >= ? GROUP BY p.project_id",
@@ -79,7 +79,7 @@ def keywords(db: Database) -> list[Keyword]:
 
 
 def put_keywords(tx: Transaction, named: Mapping[int, tuple[str, str]]) -> None:
-    """Name keywords: kind and name by number."""
+    """Set the kind and name of keywords by number."""
     tx.execute_many(
         "INSERT INTO keyword (id, kind, name) VALUES (?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, name = excluded.name",

@@ -13,7 +13,7 @@ from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
-    """Routes of the pages."""
+    """Return the routes of the pages."""
     return [
         *JoiningPages(site, members).routes(),
         *ChoicePages(site, members).routes(),

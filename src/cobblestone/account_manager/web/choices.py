@@ -1,4 +1,4 @@
-"""One's own account and computers: what was done, what one wants to support, where computers are sent and why."""
+"""The user's own account and computers: work done, choices, where computers are sent and why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_BYTES = 100_000
 
 
 class ChoicePages:
-    """Pages of one's own account."""
+    """Pages of the user's own account."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
         self._site = site
@@ -51,7 +51,7 @@ class ChoicePages:
         ]
 
     async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """Show what one's computers did, and where they are sent."""
+        """Show what the user's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
         asks = visit.ctx.settings.accounting.policy != "estimate"
 
@@ -71,7 +71,7 @@ class ChoicePages:
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
     async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """Choose what to support, or each project by hand."""
+        """Show the form for choosing interests, or each project by hand."""
         keywords = await visit.ctx.store.aread(projects.keywords)
         known = visit.ctx.projects.projects
         problems: dict[str, str] = {}
@@ -104,13 +104,13 @@ class ChoicePages:
         )
 
     async def sharing(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """Choose what projects are told: what they may give to statistics sites, and the team."""
+        """Show what projects are told: the consent to statistics sites, and the team."""
         problem, now = "", visit.ctx.clock()
         if visit.request.method == "POST":
             form = await visit.form()
             team = form.get("team_name", "").strip()
             if len(team) > MAX_TEAM_NAME or not team.isprintable():
-                problem = _("This is too long, or holds characters that cannot be shown.")
+                problem = _("This is too long, or contains characters that cannot be shown.")
             else:
                 agreed = "statistics" in form
                 said = replace(account.choices, statistics=agreed, team_name=team)
@@ -132,16 +132,17 @@ class ChoicePages:
         )
 
     async def project_key(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """Take the weak key of an account that somebody made at a project."""
+        """Store the weak key of an account that the person made at a project."""
         form = await visit.form()
         number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
         known = {str(each.id): each for each in visit.ctx.projects.projects}
         if number not in known or not WEAK_KEY.fullmatch(key):
             raise PageError(
                 422,
-                _("This is no weak key"),
+                _("This is not a weak key"),
                 _(
-                    "It is a number, a low line and 32 digits, as your account's page at the project shows it."
+                    "It consists of a number, an underscore and 32 digits, as shown on your account "
+                    "page at the project."
                 ),
             )
         project, now = known[number], visit.ctx.clock()
@@ -195,7 +196,7 @@ def _chosen(
     *,
     now: float,
 ) -> AccountChoices:
-    """Return the choices in a form; ``problems`` gets what is wrong."""
+    """Return the choices in a form; ``problems`` gets the errors."""
     preset, mode = form.get("preset", ""), form.get("mode", "")
     shares: dict[int, float] = {}
     for id_ in known:
@@ -227,14 +228,14 @@ def _chosen(
 
 
 def venue_names() -> dict[str, str]:
-    """Return what people call the places where computers stand."""
+    """Return the displayed names of venues."""
     return {"home": _("At home"), "work": _("At work"), "school": _("At school")}
 
 
 def _preset_names() -> dict[str, str]:
     return {
-        "standard": _("Standard: half of the processors, not while you need them"),
-        "low_power": _("Low power: a quarter of the processors, and nothing while nobody is there"),
+        "standard": _("Standard: half of the processors, only while the computer is not in use"),
+        "low_power": _("Low power: a quarter of the processors, and only while the computer is not in use"),
         "maximum": _("As much as possible"),
     }
 
@@ -250,7 +251,7 @@ class ComputerPages:
         return [Route("/computer.php", self._site.own_page(self.computer), methods=["GET", "POST"])]
 
     async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """One computer; a form says where it stands, or leaves it out of lists."""
+        """Show one computer, with a form to set its venue or hide it from lists."""
         host_id = visit.needed_number("id")
         host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.account_id != account.id:

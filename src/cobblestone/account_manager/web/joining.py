@@ -1,4 +1,4 @@
-"""The first page, joining, logging in and out, language, and news for readers of feeds."""
+"""The home page, creating accounts, logging in and out, language, and the news feed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN_NEWS = 5
 
 
 class JoiningPages:
-    """Pages for those who are not logged in."""
+    """Pages for visitors who are not logged in."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
         self._site = site
@@ -99,7 +99,8 @@ class JoiningPages:
             problem = too_many(error)
         except WebRpcFailure:
             problem = _(
-                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+                "There is no account with this e-mail address and password. Check both, and the Caps "
+                "Lock key."
             )
         else:
             response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
@@ -108,7 +109,7 @@ class JoiningPages:
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
     async def log_out(self, visit: ManagerVisit) -> Response:
-        """End the session, also for whoever has a copy of its cookie."""
+        """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
         await visit.ctx.store.awrite(lambda tx: end_session(tx, key, expire_time=end))
@@ -117,7 +118,7 @@ class JoiningPages:
         return response
 
     async def language(self, visit: ManagerVisit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+        """Set the language of the pages, and return to the previous page."""
         response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
         wish = visit.fields.get("to", "")
         if wish in NAMES:
@@ -126,7 +127,7 @@ class JoiningPages:
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
-    """Return a refused account, as a problem of the field that caused it."""
+    """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     if failure.error is WebRpcError.NOT_UNIQUE:
@@ -136,7 +137,7 @@ def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
 
 
 class NewsFeed:
-    """The feed, whose items lead to the first page."""
+    """The feed, whose items link to the home page."""
 
     def __init__(self, site: ManagerSite) -> None:
         self._site = site

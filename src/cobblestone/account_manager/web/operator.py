@@ -1,4 +1,4 @@
-"""For the operator: how the projects are, what was counted, and where to look."""
+"""Pages for the operator: the state of projects, what was counted, and where to look."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TITLE = 200
 
 
 class OperatorPages:
-    """Pages of operation."""
+    """Pages for operators."""
 
     def __init__(self, site: ManagerSite) -> None:
         self._site = site
@@ -35,7 +35,7 @@ class OperatorPages:
         return [Route("/ops.php", self._site.own_page(self.operation), methods=["GET", "POST"])]
 
     async def operation(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
-        """Show everything of importance; forms change projects and delete entries of the ledger."""
+        """Show everything important; forms change projects and delete entries of the ledger."""
         if not account.is_operator:
             raise not_found(_("page"))
         if visit.request.method == "POST":
@@ -101,4 +101,4 @@ class OperatorPages:
                     )
                 )
         except (CobblestoneError, ValueError) as error:
-            raise PageError(422, _("That cannot be done"), str(error)) from error
+            raise PageError(422, _("Not possible"), str(error)) from error

@@ -1,4 +1,4 @@
-"""What all pages of an account manager share, sums of days as bars among it."""
+"""Common parts of all pages of an account manager, with bar charts of daily sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def own_page(page: str, *, otherwise: str) -> str:
-    """Return a page of this account manager to go on to; anything else leads to ``otherwise``."""
+    """Return a page of this account manager to continue to; for anything else ``otherwise``."""
     return page if _OWN_PAGE.fullmatch(page) else otherwise
 
 
@@ -45,7 +45,7 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
         )
 
     def visit(self, request: Request) -> ManagerVisit:
-        """Begin a visit."""
+        """Start a visit."""
         return ManagerVisit(self, request)
 
 
@@ -58,7 +58,7 @@ class ManagerVisit(pages.Visit[ManagerAccount]):
 
     @property
     def ctx(self) -> ManagerContext:
-        """The account manager."""
+        """Return the account manager."""
         return self.site.ctx
 
 
@@ -80,7 +80,7 @@ class DayBar:
 
 
 def day_bars(days: Sequence[DayOf], *, today: int) -> tuple[DayBar, ...]:
-    """Draw the last month, today at the right; nothing if nothing was counted."""
+    """Draw the last month, ending today; nothing if nothing was counted."""
     by_day = {each.day: each.amounts for each in days}
     most = max((each.amounts.credit for each in days), default=0.0)
     if most <= 0:

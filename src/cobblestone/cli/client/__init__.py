@@ -1,4 +1,4 @@
-"""Commands for volunteers: run a client on this computer, see and control it.
+"""Commands for volunteers: run, watch and control a client on this computer.
 
 It knows the options that all commands share, and no other room.
 """

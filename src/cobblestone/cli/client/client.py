@@ -1,4 +1,4 @@
-"""``cobblestone client``: compute for projects on this computer, and see and control what goes on."""
+"""``cobblestone client``: compute for projects on this computer, and watch and control the client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HostOption = Annotated[
     typer.Option(
         "--host",
         metavar="TOKEN@HOST:PORT",
-        help="Another computer's client; several give one view.",
+        help="Another computer's client; give several to see them together.",
         show_default=False,
     ),
 ]
@@ -33,7 +33,7 @@ CertificateOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ClientAddress:
-    """Whom to ask, and how to print."""
+    """The clients to ask, and how to print."""
 
     dir: FolderOption = DEFAULT_FOLDER
     host: HostOption = None
@@ -43,11 +43,11 @@ class ClientAddress:
 
     @property
     def out(self) -> Output:
-        """The printer."""
+        """Return the printer."""
         return output(self.json, self.quiet)
 
     def each(self, command: str, **given: Any) -> dict[str, Any]:
-        """Ask all clients that are meant; the answers by their names."""
+        """Ask all chosen clients; return their answers by name."""
         from cobblestone.client.remote.access import ask, local_address, remote_address
 
         places = (
@@ -58,7 +58,7 @@ class ClientAddress:
         return {place.name: ask(place, command, self.certificate, **given) for place in places}
 
     def rows(self, command: str, **given: Any) -> list[dict[str, Any]]:
-        """Answers that are lists, joined; of several computers, with the name of each."""
+        """Return answers that are lists, joined; for several computers, each row has the computer's name."""
         answers = self.each(command, **given)
         several = len(answers) > 1
         return [{"host": name, **row} if several else row for name, rows in answers.items() for row in rows]
@@ -66,7 +66,7 @@ class ClientAddress:
     def one(self, command: str, **given: Any) -> Any:
         """Return the answer of a single client.  Raises ConfigError when several are meant."""
         if self.host and len(self.host) > 1:
-            raise ConfigError("This is for one computer at a time: give one --host.")
+            raise ConfigError("This works on one computer at a time: give one --host.")
         return next(iter(self.each(command, **given).values()))
 
 
@@ -83,7 +83,7 @@ def register_client(root: typer.Typer) -> None:
 
 
 def status(asked: ClientAddress = ClientAddress()) -> None:
-    """Print what the client does, in short."""
+    """Print a short status of the client."""
     answers = asked.each("status")
     lines: list[str] = []
     for name, found in answers.items():
@@ -98,7 +98,7 @@ def status(asked: ClientAddress = ClientAddress()) -> None:
 def _status_lines(found: dict[str, Any]) -> list[str]:
     counts, cpus, disk = found["tasks"], found["cpus"], found["disk"]
     lines = [
-        f"Tasks      {counts['running']} running, {counts['waiting']} waiting, {counts['ready_to_report']} to be reported",
+        f"Tasks      {counts['running']} running, {counts['waiting']} waiting, {counts['ready_to_report']} to report",
         f"Projects   {found['projects']}",
         f"CPUs       {cpus['allowed']} of {cpus['of_computer']}",
         f"Disk       {size(disk['used'])} used, {size(disk['allowed'])} allowed",
@@ -152,7 +152,7 @@ def projects(asked: ClientAddress = ClientAddress()) -> None:
             )
             for row in rows
         ],
-        empty="No projects. Begin with: cobblestone client attach URL",
+        empty="No projects. Start with: cobblestone client attach URL",
         right=["share", "tasks", "credit", "average", "estimated"],
     )
 
@@ -170,7 +170,7 @@ def _project_state(row: dict[str, Any]) -> str:
 
 def log(
     asked: ClientAddress = ClientAddress(),
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="So many lines.")] = 50,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of lines.")] = 50,
 ) -> None:
     """Print the event log."""
     rows = asked.rows("log", last=last)
@@ -180,9 +180,9 @@ def log(
 
 def history(
     asked: ClientAddress = ClientAddress(),
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="So many tasks.")] = 50,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of tasks.")] = 50,
 ) -> None:
-    """Tasks that were reported, the latest first."""
+    """List reported tasks, newest first."""
     rows = asked.rows("history", last=last)
     asked.out.table(
         rows,
@@ -198,7 +198,7 @@ def history(
             )
             for row in rows
         ],
-        empty="Nothing was reported yet.",
+        empty="Nothing has been reported yet.",
         right=["elapsed", "CPU time"],
     )
 
@@ -209,7 +209,7 @@ def why(
         str, typer.Argument(metavar="[TASK|PROJECT]", help="A task's name or a project's address.")
     ] = "",
 ) -> None:
-    """Why this runs and that waits, and why work is asked for or not."""
+    """Explain why tasks run or wait, and why work is requested or not."""
     found = asked.one("why", about=about)
     if about:
         sentences = [each["sentence"] for each in found["reasons"]]
@@ -217,7 +217,7 @@ def why(
         sentences = [*found["allowed"]]
         for url, reasons in found["projects"].items():
             sentences += [f"{url}: {each['sentence']}" for each in reasons]
-    asked.out.show(found, lines=sentences or ["There is nothing to say."], essential=sentences)
+    asked.out.show(found, lines=sentences or ["No messages."], essential=sentences)
 
 
 def prefs(asked: ClientAddress = ClientAddress()) -> None:
@@ -235,7 +235,7 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
     from cobblestone.client.remote.access import local_address, remote_address
 
     if asked.host and len(asked.host) > 1:
-        raise ConfigError("This is for one computer at a time: give one --host.")
+        raise ConfigError("This works on one computer at a time: give one --host.")
     place = (
         remote_address(asked.host[0], tls=asked.certificate is not None)
         if asked.host
@@ -256,22 +256,23 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
 def attach(
     url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
     asked: ClientAddress = ClientAddress(),
-    key: Annotated[str, typer.Option(help="Key of your account there.", show_default=False)] = "",
+    key: Annotated[str, typer.Option(help="Account key at the project.", show_default=False)] = "",
     email: Annotated[
-        str, typer.Option(help="E-mail address of your account there.", show_default=False)
+        str, typer.Option(help="E-mail address of your account at the project.", show_default=False)
     ] = "",
     password: Annotated[
         str,
         typer.Option(
-            help="Its password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
+            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
         ),
     ] = "",
-    name: Annotated[str, typer.Option(help="Make a new account with this name.", show_default=False)] = "",
+    name: Annotated[str, typer.Option(help="Create a new account with this name.", show_default=False)] = "",
     agreed: Annotated[
-        bool, typer.Option("--agreed", help="You have read the project's terms of use and agree.")
+        bool,
+        typer.Option("--agreed", help="Confirm that you have read and accept the project's terms of use."),
     ] = False,
 ) -> None:
-    """Compute for a project from now on: with an account's key, or e-mail address and password."""
+    """Attach to a project, with an account key, or with e-mail address and password."""
     if email and not password:
         password = typer.prompt("Password", hide_input=True)
     found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
@@ -308,18 +309,16 @@ def abort(
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name.")],
     asked: ClientAddress = ClientAddress(),
 ) -> None:
-    """End a task for good; its project is told."""
+    """Abort a task; its project is told."""
     asked.one("abort", task=task)
     asked.out.say("Aborted.")
 
 
 def mode(
-    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What it is about.")],
-    wanted: Annotated[str, typer.Argument(metavar="always|auto|never", help="auto: as the preferences say.")],
+    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What the message is about.")],
+    wanted: Annotated[str, typer.Argument(metavar="always|auto|never", help="auto: follow the preferences.")],
     asked: ClientAddress = ClientAddress(),
-    minutes: Annotated[
-        float, typer.Option("--for", min=0, help="Only for so many minutes; 0: for good.")
-    ] = 0.0,
+    minutes: Annotated[float, typer.Option("--for", min=0, help="Duration in minutes; 0: no limit.")] = 0.0,
 ) -> None:
     """Compute always, by preferences or never; the same for GPUs and for the network."""
     asked.each("mode", which=which, mode=wanted, seconds=60.0 * minutes)
@@ -334,18 +333,21 @@ def reread(asked: ClientAddress = ClientAddress()) -> None:
 
 def manager(
     asked: ClientAddress = ClientAddress(),
-    url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; none: leave it.")] = "",
+    url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; leave out to detach.")] = "",
     login: Annotated[
-        str, typer.Option(help="Name or e-mail address of your account there.", show_default=False)
+        str,
+        typer.Option(
+            help="Name or e-mail address of your account at the account manager.", show_default=False
+        ),
     ] = "",
     password: Annotated[
         str,
         typer.Option(
-            help="Its password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
+            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
         ),
     ] = "",
 ) -> None:
-    """Let an account manager choose the projects, or leave it."""
+    """Attach to an account manager, which chooses the projects, or detach from it."""
     if url and not password:
         password = typer.prompt("Password", hide_input=True)
     found = asked.one("manager", url=url, login=login, password=password)
@@ -355,7 +357,7 @@ def manager(
 
 
 def stop(asked: ClientAddress = ClientAddress()) -> None:
-    """End the client; its tasks save their work."""
+    """Stop the client; its tasks save their work."""
     asked.each("quit")
     asked.out.say("Stopping.")
 
@@ -372,16 +374,22 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "projects": projects,
     "attach": attach,
     "detach": _on_project(
-        "detach", "Leave a project: its tasks are given up, its files removed.", "Leaving the project."
+        "detach",
+        "Detach from a project: its tasks are given up, its files removed.",
+        "Detaching from the project.",
     ),
-    "reset": _on_project("reset", "Begin anew with a project, without tasks and files.", "Beginning anew."),
+    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Beginning anew."),
     "update": _on_project(
-        "update", "Contact a project soon: report, and ask for work.", "It will be contacted."
+        "update", "Contact a project soon, to report results and ask for work.", "It will be contacted soon."
     ),
-    "no-new-work": _on_project("no_new_work", "Take no new tasks from a project.", "No new tasks."),
-    "new-work": _on_project("new_work", "Take tasks from a project again.", "New tasks again."),
+    "no-new-work": _on_project(
+        "no_new_work", "Fetch no new tasks from a project.", "No new tasks will be fetched."
+    ),
+    "new-work": _on_project(
+        "new_work", "Allow new tasks from a project again.", "New tasks are allowed again."
+    ),
     "suspend": _on_anything("suspend", "Suspend a task, a project or a GPU.", "Suspended."),
-    "resume": _on_anything("resume", "Let a task, a project or a GPU go on.", "Resumed."),
+    "resume": _on_anything("resume", "Resume a task, a project or a GPU.", "Resumed."),
     "abort": abort,
     "log": log,
     "why": why,

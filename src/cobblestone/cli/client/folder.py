@@ -1,4 +1,4 @@
-"""``cobblestone client`` on a data directory: run a client in it, take it over, hand it on, replay its log of events."""
+"""``cobblestone client`` on a data directory: run, take over, export, and replay the log of events."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FolderOption = Annotated[
 
 def web(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
-    look: Annotated[bool, typer.Option("--look", help="With the token that only looks.")] = False,
+    look: Annotated[bool, typer.Option("--look", help="Use the read-only token.")] = False,
 ) -> None:
-    """Print the address of the page that the client serves to browsers on this computer; keep it to yourself."""
+    """Print the address of the client's web page for browsers on this computer; keep it secret."""
     from cobblestone.client.remote.access import read_access
 
     access = read_access(folder.expanduser())
@@ -41,19 +41,17 @@ def web(
 
 
 def adopt(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Data directory of a stopped client of the family.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory of a stopped BOINC client.")],
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Take over another client's projects, jobs, accounting and statistics, where they lie."""
+    """Take over another client's projects, jobs, accounting and statistics, in its data directory."""
     from cobblestone.client.records.handover import adopt as take_over
 
     found = take_over(folder.expanduser())
     words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
     output(json, quiet).show(
-        found, lines=[f"Taken over: {words}.", f"Go on with: cobblestone client run {folder}"]
+        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {folder}"]
     )
 
 
@@ -65,7 +63,7 @@ def export(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write the state of a stopped client for another client of the family to go on with."""
+    """Write the state of a stopped client, so that a BOINC client can continue with it."""
     from cobblestone.client.records.handover import export as write_out
 
     found = write_out(source.expanduser(), folder)
@@ -74,8 +72,8 @@ def export(
         found,
         lines=[
             f"Written: {words}.",
-            f"Go on with: boinc --dir {folder}",
-            "From now on let only one of the two clients run: they have the same jobs.",
+            f"Continue with: boinc --dir {folder}",
+            "From now on, run only one of the two clients: they have the same jobs.",
         ],
     )
 
@@ -83,15 +81,16 @@ def export(
 def unit(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
     user: Annotated[
-        str, typer.Option(help="A unit of the system that runs as this account; else one of your own.")
+        str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Where the file goes.", show_default=False)
+        Path | None,
+        typer.Option("--into", metavar="DIR", help="Where to write the file.", show_default=False),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write a systemd unit, so that the client runs whenever the computer does."""
+    """Write a systemd unit that runs the client whenever the computer is on."""
     from cobblestone.client.daemon.programs import NAME, client_unit
     from cobblestone.ops.files import write_durably
 
@@ -101,7 +100,7 @@ def unit(
         write_durably(place, made.text.encode())
     except OSError as error:
         raise ConfigError(
-            f"{place} cannot be written: {error.strerror}. Give --into DIR, or be root."
+            f"{place} cannot be written: {error.strerror}. Give --into DIR, or run as root."
         ) from error
     output(json, quiet).show(
         {"unit": str(place), "commands": made.commands},
@@ -115,7 +114,7 @@ def doctor(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Say what keeps jobs within their bounds on this computer, and what would help where nothing does."""
+    """Check what confines jobs on this computer, and suggest what to install where nothing does."""
     from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
     from cobblestone.ops.environment import environment_without_proxies
 
@@ -134,7 +133,7 @@ def doctor(
 
 
 def run(context: typer.Context) -> None:
-    """Hand the arguments over to the command's own parser."""
+    """Pass the arguments to the command's own parser."""
     raise typer.Exit(run_main(context.args))
 
 
@@ -158,16 +157,14 @@ EXIT_DIFFERS = 1
 
 def replay(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG.jsonl", help="Events, a round a line; - reads standard input.")
+        Path, typer.Argument(metavar="LOG.jsonl", help="Events, one round per line; - reads standard input.")
     ],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="The policy that decides.")] = "recent",
-    seed: Annotated[int, typer.Option(help="Seed of the spread of waits.")] = 1,
-    alarms: Annotated[
-        bool, typer.Option("--alarms", help="Let the alarms that are set ring between the lines.")
-    ] = False,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="The policy to decide with.")] = "recent",
+    seed: Annotated[int, typer.Option(help="Seed of the random waits.")] = 1,
+    alarms: Annotated[bool, typer.Option("--alarms", help="Fire due timers between the lines.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Tell the client's core a log of events, and print what it decides and why.
+    """Feed a log of events to the client's core, and print its decisions and the reasons.
 
     Exit status 1: the log has instructions of another time, and others were given now.
     """
@@ -187,7 +184,7 @@ def replay(
     if not json:
         typer.echo("\n".join(_end(core)))
     if different:
-        sys.stderr.write(f"in {different} rounds other instructions were given than the log has\n")
+        sys.stderr.write(f"{different} rounds gave other instructions than the log\n")
         raise typer.Exit(EXIT_DIFFERS)
 
 
@@ -231,7 +228,7 @@ def _words(each: Instruction) -> str:
 
 
 def _end(core: ClientCore) -> Iterator[str]:
-    """Return why each job and project is as it is when the log is at its end."""
+    """Return the state of each job and project at the end of the log, with reasons."""
     from cobblestone.policy.client.core.reasons import sentence
 
     yield f"in the end, {core.state.now:.12g} s:"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
-SUMMARY = "Run a client until it is stopped; jobs save their work then."
+SUMMARY = "Run a client until it is stopped; jobs then save their work."
 GUI_PORT = 31416
 MAX_PORT = 65535
 EXIT_USAGE = 2
@@ -22,25 +22,25 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="cobblestone client run", description=SUMMARY, allow_abbrev=False)
     add = made.add_argument
     add("folder", metavar="DIR", nargs="?", type=Path, default=DEFAULT_FOLDER,
-        help=f"the data directory ({DEFAULT_FOLDER}); made if there is none")  # fmt: skip
+        help=f"the data directory ({DEFAULT_FOLDER}); created if missing")  # fmt: skip
     add("--policy", default="", metavar="NAME",
-        help="how it decides: recent (as the family's client of today), own, or, for CPUs only, published ...")  # fmt: skip
+        help="how it decides: recent (as BOINC's current client), own, or, for CPUs only, published ...")  # fmt: skip
     add("--gui-port", type=_port, default=GUI_PORT, metavar="N", help=f"port of GUI RPC; 0: any ({GUI_PORT})")
     add("--json-port", type=_port, default=0, metavar="N", help="port of the JSON interface; 0: any (0)")
     add("--remote", action="store_true", help="let other computers control it, with TLS and a token")
     add("--tls-certificate", type=Path, metavar="FILE", help="TLS certificate, PEM")
-    add("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
+    add("--tls-key", type=Path, metavar="FILE", help="private key for it, PEM")
     return made
 
 
 def _port(text: str) -> int:
     if not (text.isdecimal() and int(text) <= MAX_PORT):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; allowed: 0 to {MAX_PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; allowed: 0 to {MAX_PORT}")
     return int(text)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the command; return its exit status."""
+    """Run the command and return its exit status."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong

@@ -1,4 +1,4 @@
-"""Commands of the laboratory: simulations, alone and in sets.
+"""Commands for simulations, single and in sets.
 
 It knows how commands print, and no other room. ``simulating`` is loaded without Typer.
 """

@@ -1,4 +1,4 @@
-"""``cobblestone advise``: what a project should set for the hosts that it has."""
+"""``cobblestone advise``: recommended settings for a project's hosts."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ def register_advise(app: typer.Typer) -> None:
 def advise_command(
     scenario_file: Annotated[
         Path,
-        typer.Argument(metavar="SCENARIO.toml", help="The project and, unless --hosts says so, its hosts."),
+        typer.Argument(
+            metavar="SCENARIO.toml", help="The project, whose hosts are used unless --hosts is given."
+        ),
     ],
     hosts: Annotated[
-        str, typer.Option(help="How many hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
+        str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
     ] = "",
-    policy: Annotated[str, typer.Option(help="What the hosts' clients do.")] = "CS4_WF4_WS1_JC2",
-    seeds: Annotated[int, typer.Option(min=2, max=MOST_SEEDS, help="Replicates per point.")] = 3,
+    policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2",
+    seeds: Annotated[int, typer.Option(min=2, max=MOST_SEEDS, help="Number of replicates per point.")] = 3,
     late: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Results that may come late or not at all.")
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
     ] = ProjectCapacity().late,
     wrong: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Answers that may be wrong.")
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
     ] = ProjectCapacity().wrong,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (.svg, .png or .pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -89,7 +91,7 @@ def _advise(
         require_picture(picture)
     scenario = read_scenario(scenario_file)
     if not (hosts or scenario.hosts):
-        raise ConfigError(f"{scenario_file}: says nothing of hosts; write hosts = 100 or use --hosts")
+        raise ConfigError(f"{scenario_file}: has no hosts; write hosts = 100 or use --hosts")
     table = hosts_for(hosts or scenario.hosts, seed=1)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     backend = open_backend(scheduler, workers=workers)

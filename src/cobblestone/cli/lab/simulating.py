@@ -50,9 +50,9 @@ def parser() -> argparse.ArgumentParser:
     add("--from", dest="state", metavar="FILE", type=Path,
         help="take host and projects from a client's client_state.xml")  # fmt: skip
     add("--anonymise", metavar="FILE", type=Path,
-        help="only write that state file without keys, names, addresses and paths")  # fmt: skip
+        help="only write this state file without keys, names, addresses and paths")  # fmt: skip
     add("--report", metavar="FILE.html", type=Path,
-        help="write a page: what would happen on this computer, with a sentence for each decision")  # fmt: skip
+        help="write a page that shows what would happen on this computer, with one sentence per decision")  # fmt: skip
     add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
     add("--seeds", type=_seeds, default=1, metavar="N", help="number of replicates (1)")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
@@ -61,16 +61,17 @@ def parser() -> argparse.ArgumentParser:
         help="write a picture of what ran when (.svg, .png or .pdf)")  # fmt: skip
     add("--window", default="0:7", metavar="FROM:TO", help="days shown in the picture (0:7)")
     add("--log", type=Path, metavar="FILE", help="write a trace of every event")
-    add("--explain", type=float, metavar="DAY", help="say what runs at that time, and why")
+    add("--explain", type=float, metavar="DAY", help="show what runs at this time, and why")
     add("--hosts", default="", metavar="N|FILE.csv",
         help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
     add("--shards", type=_shards, default=1, metavar="N",
-        help="simulate many hosts in so many parts at a time, each with its part of the workunits (1)")  # fmt: skip
+        help="number of parallel parts for many hosts, each with its share of the workunits (1)")  # fmt: skip
     add("--scheduler", default="", metavar="ADDRESS",
-        help="where parts or runs with many hosts go: dask://host:port or dask://local; else this machine's cores")  # fmt: skip
-    add("--workers", type=_workers, metavar="N", help="processes for them (one per core)")
+        help="where parts or runs with many hosts are computed: dask://host:port or dask://local; "
+            "default: this machine's cores")  # fmt: skip
+    add("--workers", type=_workers, metavar="N", help="number of processes for them (one per core)")
     add("--keep", type=Path, metavar="FILE.jsonl",
-        help="keep each run with many hosts as soon as it is there; the same command goes on from it")  # fmt: skip
+        help="keep each finished run with many hosts; the same command continues from there")  # fmt: skip
     return made
 
 
@@ -93,7 +94,7 @@ def _count(text: str, most: int) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the command; return its exit status."""
+    """Run the command and return its exit status."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
@@ -105,23 +106,25 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_USAGE
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; with --keep the same command goes on from what is kept\n")
+        sys.stderr.write(
+            "interrupted; with --keep, the same command continues from the runs that were kept\n"
+        )
         return EXIT_INTERRUPTED
     sys.stdout.write(text + "\n")
     return 0
 
 
 def _require_other_files(options: argparse.Namespace) -> None:
-    """Refuse to write over what is read: it may be a running client's state."""
+    """Refuse to overwrite an input file: it may be a running client's state."""
     inputs = [each for each in (options.scenario_file, options.state) if each is not None and each.exists()]
     for name in ("anonymise", "report", "log", "picture", "keep"):
         out: Path | None = getattr(options, name)
         if out is not None and out.exists() and any(out.samefile(each) for each in inputs):
-            raise ConfigError(f"--{name} {out}: that is the file that is read; name another")
+            raise ConfigError(f"--{name} {out} is the input file; choose another one")
 
 
 def _answer(options: argparse.Namespace) -> str:
-    """Return what the options ask for, as a text."""
+    """Return the text that the options ask for."""
     if options.anonymise is not None:
         return _anonymise(options.state, options.anonymise)
     scenario = _load(options.scenario_file, options.state)
@@ -130,17 +133,15 @@ def _answer(options: argparse.Namespace) -> str:
     hosts = options.hosts or scenario.hosts
     if hosts and (explain is not None or log is not None or options.report is not None):
         what = "explain" if explain is not None else "log" if log is not None else "report"
-        raise ConfigError(f"--{what} looks at one host; leave it out, or leave hosts out")
+        raise ConfigError(f"--{what} is for one host; remove it, or remove hosts")
     if explain is not None:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
         return _population(scenario, choices, hosts, options)
     if scenario.lifetime:
-        raise ConfigError(
-            "lifetime: one host stays; say with hosts how many there are, or leave lifetime out"
-        )
+        raise ConfigError("lifetime: one host does not leave; give the number of hosts, or remove lifetime")
     if options.keep is not None:
-        raise ConfigError("--keep is for runs with many hosts; one host takes seconds")
+        raise ConfigError("--keep is for runs with many hosts; a run with one host takes seconds")
     if options.report is not None:
         return _report(scenario, choices[0], first, options.report, _window(options.window, scenario))
     recorded: RunResult | None = None
@@ -164,7 +165,7 @@ def _anonymise(state: Path | None, out: Path) -> str:
     if state is None:
         raise ConfigError("--anonymise needs --from client_state.xml")
     anonymise(state, out)
-    return f"{out}: the state file without keys, names, addresses and paths; look through it before you show it to others"
+    return f"{out}: the state file without keys, names, addresses and paths; check it before you share it"
 
 
 def _report(
@@ -191,7 +192,7 @@ def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
         for sentence in assumptions(state):
             sys.stderr.write(f"note: {sentence}\n")
         return scenario
-    raise ConfigError("name either a scenario file or --from client_state.xml")
+    raise ConfigError("give either a scenario file or --from client_state.xml")
 
 
 def _population(
@@ -212,7 +213,7 @@ def _population(
         require_population(scenario, table)
     if options.shards > 1:
         if options.keep is not None:
-            raise ConfigError("--keep keeps whole runs; leave it out, or leave --shards out")
+            raise ConfigError("--keep keeps whole runs; remove it, or remove --shards")
         results = _in_parts(scenario, tables, choices, options)
     elif len(choices) * len(seeds) > 1 or options.keep is not None or options.scheduler:
         results = _side_by_side(scenario, tables, choices, options)
@@ -231,7 +232,7 @@ Records = dict[str, list["PopulationRecord"]]
 
 
 def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
-    """Make the one run, and show how many days are done."""
+    """Make the only run, and show how many days are done."""
     from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
     from cobblestone.simulator.population.run import run_population, worth_compiling
     from cobblestone.simulator.report.population import record_of
@@ -256,7 +257,7 @@ def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
 def _side_by_side(
     scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
 ) -> Records:
-    """Make whole runs on a backend."""
+    """Make whole runs in parallel on a backend."""
     from cobblestone.simulator.report.population import run_side_by_side
 
     if options.keep is not None:
@@ -271,7 +272,7 @@ def _side_by_side(
 def _in_parts(
     scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
 ) -> Records:
-    """Make one run after the other, the parts of each on a backend."""
+    """Make one run after the other, each split into parts on a backend."""
     from cobblestone.simulator.population.run import run_shards
     from cobblestone.simulator.report.population import record_of
 
@@ -331,7 +332,7 @@ def _window(text: str, scenario: Scenario) -> tuple[float, float]:
 
 @contextmanager
 def _writing(path: Path) -> Generator[None]:
-    """Say in one line that a file cannot be written."""
+    """Turn a failure to write a file into a one-line error."""
     try:
         yield
     except OSError as error:
@@ -386,17 +387,19 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
     lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
     off = any(start <= at < end for start, end in timeline.off)
     running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
-    lines.append("the host is off; these jobs go on when it is back" if off else f"{len(running)} jobs run")
+    lines.append(
+        "the host is off; these jobs continue when it is back" if off else f"{len(running)} jobs run"
+    )
     for spell in running:
         name = result.scenario.projects[spell.project].name
-        how = "in order of deadlines" if spell.edf else "by its project's turn"
+        how = "by deadline" if spell.edf else "by its project's turn"
         lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
     for kind, title in (
         ("schedule", "last scheduling decision"),
-        ("enforce", "who waited for a processor at the last change of the running jobs"),
-        ("give up", "jobs given up last"),
-        ("fetch", "last look at work fetch"),
-        ("wait", "why a contact waited last"),
+        ("enforce", "jobs waiting for a processor at the last change of the running jobs"),
+        ("give up", "last jobs given up"),
+        ("fetch", "last work-fetch decision"),
+        ("wait", "reason why a contact last waited"),
         ("rpc", "last contact"),
     ):
         if kind in timeline.notes:

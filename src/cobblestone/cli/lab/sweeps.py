@@ -1,4 +1,4 @@
-"""``cobblestone paper`` and ``frontier``: whole sets of simulations; and ``simulate`` in the list of commands."""
+"""``cobblestone paper`` and ``frontier``: sets of simulations; also registers ``simulate``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from cobblestone.simulator.paper.report import PRECISION, reproduce
 from cobblestone.simulator.report.picture import load_matplotlib
 
 Scheduler = Annotated[
-    str, typer.Option(help="dask://host:port or dask://local instead of this machine's cores.")
+    str, typer.Option(help="dask://host:port or dask://local; default: this machine's cores.")
 ]
-Workers = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes; default: one per core.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Number of processes; default: one per core.")
+]
 
 
 @contextmanager
 def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
-    """Show how many runs are done, by the function that is given; errors and an interruption end the command in words."""
+    """Show how many runs are done; report errors and interruptions as short messages."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=error_console()) as bar:
@@ -42,12 +44,12 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command goes on from what is in {folder}", err=True)
+        typer.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
         raise typer.Exit(130) from None
 
 
 def register_simulate(app: typer.Typer) -> None:
-    """Add the command; its arguments go to its own parser as they are."""
+    """Add the command; it parses its arguments itself."""
     everything = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("simulate", help=SUMMARY, context_settings=everything, add_help_option=False)(
         simulate_command
@@ -55,7 +57,7 @@ def register_simulate(app: typer.Typer) -> None:
 
 
 def simulate_command(context: typer.Context) -> None:
-    """Hand the arguments over."""
+    """Pass the arguments on."""
     raise typer.Exit(main(context.args))
 
 
@@ -68,14 +70,15 @@ def paper_command(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="Folder for pictures, tables and report; an interrupted run goes on there."
+            metavar="OUT",
+            help="Folder for pictures, tables and report; an interrupted run continues from it.",
         ),
     ],
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Replicates per point, at most.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Most replicates per point.")] = 10,
     precision: Annotated[
         float,
         typer.Option(
-            min=0.0, max=1.0, help="A point has runs enough when its 95 % intervals are no wider than ± this."
+            min=0.0, max=1.0, help="A point is complete when its 95 % intervals are no wider than ± this."
         ),
     ] = PRECISION,
     scheduler: Scheduler = "",
@@ -110,32 +113,32 @@ def frontier_command(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="Folder for table, CSV and picture; an interrupted run goes on there."
+            metavar="OUT", help="Folder for table, CSV and picture; an interrupted run continues from it."
         ),
     ],
-    policy: Annotated[str, typer.Option(help="The policy that is looked at.")] = "CS3_WF3_WS2_JC2",
+    policy: Annotated[str, typer.Option(help="The policy to study.")] = "CS3_WF3_WS2_JC2",
     against: Annotated[
         list[str] | None,
-        typer.Option(help=f"The policy that it is compared with ({AGAINST}); with --fresh, may be repeated."),
+        typer.Option(help=f"The policy to compare with ({AGAINST}); with --fresh, may be repeated."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=2, max=1000, help="Replicates per scenario.")] = 5,
     fresh: Annotated[
         int | None,
         typer.Option(
-            metavar="SEED", min=0, help="Random scenarios drawn from this seed instead of the fixed set."
+            metavar="SEED", min=0, help="Use random scenarios drawn from this seed instead of the fixed set."
         ),
     ] = None,
     scenarios: Annotated[int, typer.Option(min=2, max=10_000, help="Number of random scenarios.")] = 200,
     only: Annotated[
-        str, typer.Option(help='Only scenarios whose name begins so, e.g. "tight mix" or "stdev".')
+        str, typer.Option(help='Only scenarios whose name starts like this, e.g. "tight mix" or "stdev".')
     ] = "",
     scheduler: Scheduler = "",
     workers: Workers = None,
 ) -> None:
-    """Say where one policy is better and where it is worse than another: all mixes, slacks, buffers, errors, spreads of size."""
+    """Show where one policy is better or worse than another: all mixes, slacks, buffers, errors, spreads of size."""
     with sweeping("runs", folder) as progress:
         if fresh is not None and only:
-            raise ConfigError("--only chooses of the fixed set; leave it out, or leave --fresh out")
+            raise ConfigError("--only selects from the fixed set; remove it, or remove --fresh")
         ours, *bases = PolicyChoice.parse(policy), *map(PolicyChoice.parse, against or [AGAINST])
         load_matplotlib()  # if it is missing, that is said before the work
         if fresh is not None:
@@ -156,7 +159,7 @@ def frontier_command(
             typer.echo(text)
             return
         if len(bases) > 1:
-            raise ConfigError("the fixed set is compared with one policy; name one --against, or use --fresh")
+            raise ConfigError("the fixed set is compared with one policy; give one --against, or use --fresh")
         choices = ours, bases[0]
         found = compare(
             folder, *choices, seeds=seeds, only=only, scheduler=scheduler, workers=workers, progress=progress

@@ -1,4 +1,4 @@
-"""Commands for those who run a project: its server, its keys, its accounts, its records.
+"""Commands for operators of a project: its server, keys, accounts and records.
 
 It knows the options that all commands share; hosts and results are explained here.
 """

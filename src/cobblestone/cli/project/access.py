@@ -1,4 +1,4 @@
-"""``cobblestone key`` and ``token``: keys that sign code, and who may use the API, for what and how long.
+"""``cobblestone key`` and ``token``: code-signing keys, and tokens that give access to the API.
 
 ``cobblestone key``: code signing.
 
@@ -43,13 +43,13 @@ def create_key(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="For the private key; FILE.pub gets the public one.", show_default=False
+            metavar="FILE", help="For the private key; the public key goes to FILE.pub.", show_default=False
         ),
     ],
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a key pair. Needs no project: do it on the machine that shall keep the private key."""
+    """Create a key pair. Needs no project: run it on the machine that will keep the private key."""
     from cobblestone.domain.errors import ConfigError
     from cobblestone.sdk.api.signing import write_key_pair
 
@@ -61,8 +61,8 @@ def create_key(
     output(json, quiet).show(
         {"private_key": str(file), "public_key": str(public)},
         lines=[
-            f"Private key: {file} – keep it on this machine, and a copy in a safe place.",
-            f"Public key: {public} – bring it to the server: cobblestone project create DIR --offline-key {public.name}",
+            f"Private key: {file} – keep it on this machine, with a copy in a safe place.",
+            f"Public key: {public} – copy it to the server: cobblestone project create DIR --offline-key {public.name}",
         ],
         essential=[public],
     )
@@ -82,7 +82,7 @@ def show(
     for key in keys:
         state = "current" if key.current else "retired"
         if not key.current and not key.has_successor_signature:
-            state += "; clients that hold it must attach anew"
+            state += "; clients that have it must attach again"
         lines += [f"Key {key.id}, made {when(key.created)}, {state}", key.public_key]
     lines += [f"Waiting for a signature: {file.open_name} of {file.app} ({file.file})" for file in unsigned]
     common.out.show(
@@ -95,11 +95,13 @@ def show(
 @key_commands.command("manifest")
 def manifest(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
-    all_: Annotated[bool, typer.Option("--all", help="Also what is signed already: for a new key.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
+    ] = False,
     *,
     common: Common,
 ) -> None:
-    """Write what is to be signed into a folder, to be brought to the private key."""
+    """Write the files to be signed into a folder, to be copied to the machine with the private key."""
     from cobblestone.sdk.api.signing import export_manifest
 
     with common.connect() as connected:
@@ -107,11 +109,11 @@ def manifest(
     common.out.show(
         made,
         lines=[
-            f"{len(made.files)} files to sign in {folder}. Bring it to the machine with the private key, and there:",
+            f"{len(made.files)} files to sign in {folder}. Copy it to the machine with the private key, and run there:",
             f"  cobblestone key sign {folder.name} --key PRIVATEKEYFILE",
         ]
         if made.files
-        else ["Everything is signed already. For a new key: --all"],
+        else ["Everything is already signed. For a new key: --all"],
         essential=[file.file for file in made.files],
     )
 
@@ -131,7 +133,7 @@ def sign(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Sign the files of a manifest. Needs no project and no network. Look at the files before: you vouch for them."""
+    """Sign the files of a manifest, without project or network. Check the files first: your signature vouches for them."""
     from cobblestone.sdk.api.signing import read_manifest, read_private_key, sign_manifest
 
     files = read_manifest(folder).files
@@ -142,7 +144,7 @@ def sign(
         lines=[
             f"Signed {len(files)} files:",
             *lines,
-            f"Bring {folder} back to the server, and there:  cobblestone key import {folder.name}",
+            f"Copy {folder} back to the server, and run there:  cobblestone key import {folder.name}",
         ],
         essential=list(signed.signatures),
     )
@@ -151,11 +153,11 @@ def sign(
 @key_commands.command("import")
 def import_(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The manifest's folder, signed.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="The signed manifest folder.", show_default=False)
     ],
     common: Common,
 ) -> None:
-    """Take the signatures of a signed manifest; with a new key, the project's key changes."""
+    """Import the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.api.signing import import_signatures, read_signatures
 
     with common.connect() as connected:
@@ -174,7 +176,7 @@ def import_(
 
 @key_commands.command("rotate")
 def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Change the key of a project whose private key lies in its folder: all files are signed anew.
+    """Change the key of a project whose private key is in its folder: all files are signed again.
 
     Clients accept the new key, since the old one vouches for it. With the private key elsewhere: `key create` there,
     `key manifest --all` here, `key sign --key NEW --old-key OLD` there, `key import` here.
@@ -188,18 +190,18 @@ def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: Quiet
     output(json, quiet).show(
         rotated,
         lines=[
-            f"The project has a new key; {rotated.versions_changed} app versions were signed anew.",
-            f"The old private key lies in {rotated.kept}: the next change needs it.",
+            f"The project has a new key; {rotated.versions_changed} app versions were signed again.",
+            f"The old private key is in {rotated.kept}: the next change needs it.",
         ],
         essential=[rotated.public_key],
     )
 
 
-token_commands = Commands(no_args_is_help=True, help="Tokens: who may use the project from outside.")
+token_commands = Commands(no_args_is_help=True, help="Tokens for programs that use the project from outside.")
 
 
 class TokenScope(StrEnum):
-    """What a token allows; each but the first includes the ones before it, but for that one."""
+    """Scopes of a token; each includes those before it, except that none includes accounting."""
 
     accounting = "accounting"
     read = "read"
@@ -207,37 +209,40 @@ class TokenScope(StrEnum):
     manage = "manage"
 
     def included(self) -> list[str]:
-        """Return all scopes that a token with this one has."""
+        """Return all scopes that a token of this scope has."""
         if self is TokenScope.accounting:
             return [self.value]
         ordered = [TokenScope.read, TokenScope.submit, TokenScope.manage]
         return [each.value for each in ordered[: ordered.index(self) + 1]]
 
 
-DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")]
+DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Validity in days. Default: 365.")]
 ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
+    str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.", show_default=False)
 ]
 TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)]
 
 
 def chosen_days(days: float | None, *, forever: bool) -> float | None:
-    """Return for how many days a token is to be valid; None: until it is revoked."""
+    """Return the validity in days; None: until the token is revoked."""
     if forever and days is not None:
         raise typer.BadParameter("give --days or --forever, not both")
     return None if forever else days or 365
 
 
 def created_lines(token_id: int, name: str, expires: float | None, scopes: list[str], text: str) -> list[str]:
-    """Return what is said of a new token."""
-    until = when(expires) if expires else "it is revoked"
+    """Return the lines printed about a new token."""
+    until = when(expires) if expires else "the token is revoked"
     allows = ", ".join(scopes)
-    return [f"Token {token_id} for {name}, valid until {until}, allows {allows}. It is shown only now:", text]
+    return [
+        f"Token {token_id} for {name}, valid until {until}, allows {allows}. It is shown only once:",
+        text,
+    ]
 
 
 def state_of(*, usable: bool, revoked: float | None) -> str:
-    """Return the state of a token in a word."""
+    """Return the state of a token as one word."""
     return "usable" if usable else "revoked" if revoked else "expired"
 
 
@@ -252,20 +257,21 @@ def create_token(
     scope: Annotated[
         TokenScope,
         typer.Option(
-            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, accounts; accounting: for"
-            " an account manager, be told the credit of accounts whose weak keys it has."
+            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, "
+            "accounts; accounting: for an account manager, read the credit of accounts whose "
+            "weak keys it has."
         ),
     ] = TokenScope.submit,
     days: DaysOption = None,
     share: Annotated[
         float,
-        typer.Option(min=1e-3, help="Share of the computers when several submitters have jobs waiting."),
+        typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting."),
     ] = 1.0,
     forever: ForeverOption = False,
     *,
     common: Common,
 ) -> None:
-    """Make a token. Its text is shown only once."""
+    """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)
     with common.connect() as connected:
         made = connected.admin.create_token(name, scope.included(), days=lasting, share=share)
@@ -302,7 +308,7 @@ def revoke(
     token_id: TokenIdArgument,
     common: Common,
 ) -> None:
-    """Make a token useless from now on."""
+    """Revoke a token."""
     with common.connect() as connected:
         revoked = connected.admin.revoke_token(token_id)
     common.out.show(

@@ -1,4 +1,4 @@
-"""``cobblestone credit``: where figures come from, audit of the ledger, corrections, other systems."""
+"""``cobblestone credit``: explanation of figures, audit of the ledger, corrections, other credit systems."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cobblestone.credit_lab.accounting_report import AccountingReport
     from cobblestone.credit_lab.comparison import SystemFigures
 
-commands = Commands(no_args_is_help=True, help="Credit: explain, prove, correct, replay, compare.")
+commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
 
 ResultArgument = Annotated[
-    str, typer.Argument(metavar="RESULT", help="Id or name of a result.", show_default=False)
+    str, typer.Argument(metavar="RESULT", help="ID or name of a result.", show_default=False)
 ]
 
 
@@ -45,11 +45,11 @@ def _explanation(found: CreditExplanation) -> list[str]:
     if found.report:
         lines += ["Its report:", *(f"  {each['text']}" for each in found.report)]
     if not found.entries:
-        lines.append("No credit yet: it is granted when a result is found valid.")
+        lines.append("No credit yet: it is granted when the result is found valid.")
     for entry in found.entries:
         lines += _entry(entry)
     if found.entries:
-        lines.append(f"Granted in all: {found.granted!r}")
+        lines.append(f"Granted in total: {found.granted!r}")
     return lines
 
 
@@ -80,7 +80,7 @@ def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
 def recompute(
     common: Common,
 ) -> None:
-    """Compute every grant, total and average again from the ledger; status 1 if anything differs."""
+    """Recompute every grant, total and average from the ledger; the exit status is 1 if anything differs."""
     with common.connect() as connected:
         audit = connected.admin.audit_ledger()
     common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
@@ -91,7 +91,7 @@ def recompute(
 def _audit(audit: LedgerAudit) -> list[str]:
     rows = ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in audit.rows.items())
     lines = [
-        f"{audit.entries} entries read, {audit.grants} grants computed again, {audit.corrections} corrections.",
+        f"{audit.entries} entries read, {audit.grants} grants recomputed, {audit.corrections} corrections.",
         f"Compared rows: {rows}.",
     ]
     if audit.agrees:
@@ -108,12 +108,12 @@ def _audit(audit: LedgerAudit) -> list[str]:
 def correct(
     result: ResultArgument,
     amount: Annotated[
-        float, typer.Argument(metavar="AMOUNT", help="Negative takes credit back.", show_default=False)
+        float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.", show_default=False)
     ],
-    reason: Annotated[str, typer.Option(help="Why; the volunteer can read it.", show_default=False)],
+    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.", show_default=False)],
     common: Common,
 ) -> None:
-    """Correct the credit of a result: a further entry in the ledger."""
+    """Correct the credit of a result with a new entry in the ledger."""
     with common.connect() as connected:
         entry = connected.admin.correct_credit(result, amount, reason)
     common.out.show(
@@ -141,23 +141,25 @@ def replay(
     system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "creditnew-deployed",
     unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
     host_scale_check: Annotated[
-        bool, typer.Option("--host-scale-check", help="Use credit scales of proven hosts only.")
+        bool, typer.Option("--host-scale-check", help="Use only credit scales of proven hosts.")
     ] = False,
     per_cpu_second: Annotated[
-        float, typer.Option(min=0, help="Second system: published average of those that cannot count.")
+        float, typer.Option(min=0, help="Second system: published average for programs that cannot count.")
     ] = 0.0,
     median_speed: Annotated[
-        float, typer.Option(min=0, help="Of trickle messages: speed where a benchmark is missing.")
+        float, typer.Option(min=0, help="For trickle messages: speed if there is no benchmark.")
     ] = 3.3e9,
-    top_speed: Annotated[float, typer.Option(min=0, help="Of trickle messages: largest speed.")] = 3.3e9,
+    top_speed: Annotated[float, typer.Option(min=0, help="For trickle messages: highest speed.")] = 3.3e9,
     grants: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Write the credit of each line there.", show_default=False),
+        typer.Option(
+            metavar="FILE.csv", help="Write the credit of each line to this file.", show_default=False
+        ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Say what everybody would have got under another system."""
+    """Show what credit hosts would have got under another system."""
     from cobblestone.credit_lab.figures import ReplayOptions
     from cobblestone.credit_lab.joblog import read_job_log
     from cobblestone.credit_lab.replay import replayed, summary, write_grants
@@ -190,20 +192,20 @@ def replay(
 
 @commands.command("compare")
 def compare(
-    hosts: Annotated[int, typer.Option(help="Computers of the population.")] = 40,
-    jobs: Annotated[int, typer.Option(help="Jobs, each computed by two of them.")] = 1500,
-    cheaters: Annotated[int, typer.Option(help="How many computers cheat.")] = 2,
+    hosts: Annotated[int, typer.Option(help="Number of computers.")] = 40,
+    jobs: Annotated[int, typer.Option(help="Number of jobs; each is computed by two computers.")] = 1500,
+    cheaters: Annotated[int, typer.Option(help="Number of computers that cheat.")] = 2,
     estimate_error: Annotated[
         float, typer.Option(help="Error of the jobs' estimates: standard deviation of the logarithm.")
     ] = 0.3,
-    seed: Annotated[int, typer.Option(help="Another one gives another population.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed; another one gives another population.")] = 1,
     system: Annotated[
         list[str] | None,
-        typer.Option(help="Credit system; can be repeated. Default: each generation.", show_default=False),
+        typer.Option(help="Credit system; can be repeated. Default: every generation.", show_default=False),
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw it: .svg, .png or .pdf.", show_default=False),
+        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -231,10 +233,11 @@ def compare(
 
 
 def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
-    """Print what systems pay, and what cheating brings under them."""
+    """Print what each system pays, and what cheating gains."""
     shown.say(
-        "Level: credit / what the unit pays for the true operations.  Spreads (standard deviation / mean): of results,\n"
-        "of results if estimates were exact, of hosts.  Own builds and newcomers / all.  Results until it has settled."
+        "Level: credit / what the unit pays for the true operations.  Spreads (standard "
+        "deviation / mean): of results,\nof results if estimates were exact, of hosts.  Own "
+        "builds and newcomers / all.  Number of results until it has settled."
     )
     columns = ["system", "level", "spread", "exact", "hosts", "own", "new", "settled"]
     rows = [
@@ -254,7 +257,7 @@ def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
             [each.gains for each in found],
         ),
         (
-            "The others: credit per operation beside cheaters / beside honest computers:",
+            "Other computers: credit per operation beside cheaters / beside honest computers:",
             [each.harm for each in found],
         ),
     ):
@@ -268,22 +271,24 @@ def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
 
 @commands.command("accounting")
 def accounting(
-    hosts: Annotated[int, typer.Option(min=1, max=1_000_000, help="Computers, cheats and all.")] = 1000,
+    hosts: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Number of computers, cheats included.")
+    ] = 1000,
     cheats: Annotated[
-        int, typer.Option(min=0, max=1000, help="Cheats of each kind, each with an honest twin.")
+        int, typer.Option(min=0, max=1000, help="Number of cheats of each kind, each with an honest twin.")
     ] = 5,
-    seed: Annotated[int, typer.Option(help="Another one gives other people.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed; another one gives other people.")] = 1,
     vouch: Annotated[
-        bool, typer.Option("--vouch-for-liar", help="Let the operator vouch for the project that lies.")
+        bool, typer.Option("--vouch-for-liar", help="Let the operator trust the project that lies.")
     ] = False,
     picture: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw it: .svg, .png or .pdf.", show_default=False),
+        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Simulate an account manager's accounting for 30 days: honest people, and every kind of cheat, in each way."""
+    """Simulate an account manager's accounting for 30 days, with honest people and every kind of cheat."""
     from cobblestone.credit_lab.accounting_report import draw_report, report_on
     from cobblestone.credit_lab.accounting_simulation import SimulationPlan, simulate
     from cobblestone.credit_lab.comparison import check_picture
@@ -313,12 +318,12 @@ def accounting(
 
 
 def _show_accounting(shown: Output, report: AccountingReport) -> None:
-    """Print what the ways do to honest people, and what cheats have of them."""
+    """Print the effect of each accounting method on honest people, and what cheats gain."""
     shown.say(
         f"{report.hosts} honest people, {report.cheats} cheats with twins, {report.days:g} days, seed {report.seed}.\n"
-        "Falls: part of the people whose figure never fell by more than 2 %, and the largest fall of 99 %.\n"
-        "Shown / granted, when all is decided: 1st, 50th and 99th percentile.  Pause: days\n"
-        "without growth while computing, 99 %.  Rows, bytes and requests are those of a computer and day."
+        "Falls: share of people whose figure never fell by more than 2 %, and largest fall among 99 % of them.\n"
+        "Shown / granted, once all is decided: 1st, 50th and 99th percentile.  Pause: days\n"
+        "without growth while computing, 99 %.  Rows, bytes and requests are per computer and day."
     )
     columns = ["way", "small falls", "99 %", "shown", "pause", "rows", "bytes", "requests"]
     rows = [

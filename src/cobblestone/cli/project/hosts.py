@@ -1,4 +1,4 @@
-"""``cobblestone host`` and ``explain``: volunteers' computers, and why they get no tasks or what became of a result."""
+"""``cobblestone host`` and ``explain``: volunteers' computers, and the reasons for what happened to their tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.operation import HostDetails, HostExplanation, VersionStatus
 
 
-explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not.")
+explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
 
 ExplainedHostArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, help="Number of a computer.", show_default=False)
@@ -32,23 +32,23 @@ def host(
     host_id: ExplainedHostArgument,
     common: Common,
 ) -> None:
-    """Say what a computer would get if it asked now, and why not more."""
+    """Show what a computer would get if it asked for work now, and why not more."""
     with common.connect() as connected:
         found = connected.admin.explain_host(host_id)
     common.out.show(found, lines=host_lines(found), essential=[found.would_get])
 
 
 def host_lines(found: HostExplanation) -> list[str]:
-    """Return what a computer would get, and why not more, for people."""
+    """Return the lines about what a computer would get, and why not more."""
     held = f"holds {found.in_progress} tasks."
     lines = [
         f"Host {found.id} {found.name} of user {found.user}; last contact {when(found.last_contact)}; {held}"
     ]
     lines += [f"  ! {each.text}" for each in found.problems]
     if found.would_get:
-        lines.append(f"If it asked now it would get tasks, first {found.would_get}.")
+        lines.append(f"If it asked for work now, it would get tasks, first {found.would_get}.")
     else:
-        lines.append("If it asked now it would get no tasks:")
+        lines.append("If it asked for work now, it would get no tasks:")
         lines += [f"  - {each.text}" for each in found.reasons]
     return [*lines, *map(_version_line, found.versions)]
 
@@ -60,7 +60,7 @@ def _version_line(each: VersionStatus) -> str:
         f"{each.valid_in_a_row} valid in a row",
     ]
     if each.bad_results:
-        parts.append(f"{each.bad_results} bad ones on record")
+        parts.append(f"{each.bad_results} bad ones recorded")
     if each.check_probability < 1:
         parts.append(f"checked in {100 * each.check_probability:.0f} % of its tasks")
     if each.reliable:
@@ -77,7 +77,7 @@ def workunit(
     ],
     common: Common,
 ) -> None:
-    """Say what becomes of a workunit, and who could take what waits of it."""
+    """Show the state of a workunit, and which hosts could take its waiting results."""
     with common.connect() as connected:
         found = connected.admin.explain_workunit(workunit_id)
     lines = [f"Workunit {found.id} {found.name}", *(f"  - {each.text}" for each in found.reasons)]
@@ -91,7 +91,7 @@ def result(
     ],
     common: Common,
 ) -> None:
-    """Say what became of a result, and why."""
+    """Show what happened to a result, and why."""
     with common.connect() as connected:
         found = connected.admin.explain_result(result_id)
     lines = [
@@ -130,7 +130,7 @@ def list_hosts(
     page: PageOptions,
     common: Common,
 ) -> None:
-    """List computers, the newest first."""
+    """List computers, newest first."""
     with common.connect() as connected:
         found = connected.operation.hosts(limit=page.limit, before=page.before, user=user, blocked=blocked)
     rows = [
@@ -181,23 +181,23 @@ def _lines(found: HostDetails) -> list[str]:
         ),
         *([f"  lacks        {found.lacks}"] if found.lacks else []),
         *([f"  blocked      {found.blocked}"] if found.blocked else []),
-        f"Why it gets tasks or none: cobblestone explain host {found.id}",
+        f"Why it gets work or not: cobblestone explain host {found.id}",
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """What can be changed."""
+    """Editable settings of a computer."""
 
     label: Annotated[
-        str | None, typer.Option(help="The owner's own name for it; empty: none.", show_default=False)
+        str | None, typer.Option(help="The owner's name for the computer; empty: none.", show_default=False)
     ] = None
     venue: Annotated[
         Literal["none", "home", "work", "school"] | None,
         typer.Option(help="Which of the owner's preferences it follows.", show_default=False),
     ] = None
     hidden: Annotated[
-        bool | None, typer.Option("--hidden/--shown", help="Whether others see it.", show_default=False)
+        bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.", show_default=False)
     ] = None
 
 
@@ -207,14 +207,14 @@ def edit(
     wanted: HostOptions,
     common: Common,
 ) -> None:
-    """Change what the owner of a computer chose for it."""
+    """Change the settings that the owner of a computer made for it."""
     from cobblestone.api_schema.operation import HostChanges
 
     changes = given(wanted)
     if changes.get("venue") == "none":
         changes["venue"] = ""
     if not changes:
-        raise typer.BadParameter("give what shall change: --label, --venue, --hidden or --shown")
+        raise typer.BadParameter("give what to change: --label, --venue, --hidden or --shown")
     with common.connect() as connected:
         found = connected.operation.change_host(host_id, HostChanges(**changes))
     common.out.show(found, lines=_lines(found), essential=[found.id])
@@ -225,7 +225,7 @@ def reset_errors(
     host_id: HostArgument,
     common: Common,
 ) -> None:
-    """Forget the bad results of a computer and what it lacked: it was repaired, and gets tasks at its next contact."""
+    """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
     with common.connect() as connected:
         found = connected.operation.reset_host_errors(host_id)
     common.out.show(found, lines=host_lines(found), essential=[found.id])
@@ -237,7 +237,7 @@ def block(
     reason: ReasonOption,
     common: Common,
 ) -> None:
-    """Give a computer no more work. What it has it may finish."""
+    """Send no more work to a computer. It may finish what it has."""
     set_blocked(common, "host", host_id, reason)
 
 
@@ -246,5 +246,5 @@ def unblock(
     host_id: HostArgument,
     common: Common,
 ) -> None:
-    """Give a computer work again."""
+    """Send work to a computer again."""
     set_blocked(common, "host", host_id, None)

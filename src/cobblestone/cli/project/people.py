@@ -1,4 +1,4 @@
-"""``cobblestone user``, ``team`` and ``news``: accounts, groups of users, and what clients show as notices."""
+"""``cobblestone user``, ``team`` and ``news``: accounts, teams, and news that clients show as notices."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 
 ReasonOption = Annotated[
-    str, typer.Option(help="Why, and what would change it: the volunteer reads it.", show_default=False)
+    str,
+    typer.Option(help="The reason and how to lift the block: the volunteer can read it.", show_default=False),
 ]
 
 
 BlockedOption = Annotated[
     bool | None,
-    typer.Option("--blocked/--not-blocked", help="Only those that are, or are not.", show_default=False),
+    typer.Option(
+        "--blocked/--not-blocked", help="Only those with this flag, or without it.", show_default=False
+    ),
 ]
 
 
 def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> None:
-    """Give a host, or a user's hosts, no more work, or (no reason) work again, and say so."""
+    """Block a host, or a user's hosts, with a reason, or unblock (no reason), and print that."""
     with common.connect() as connected:
         doing = connected.operation
         done = doing.unblock(noun, number) if reason is None else doing.block(noun, number, reason)
@@ -58,13 +61,15 @@ def create_user(
     password: Annotated[
         str,
         typer.Option(
-            help="Else none: clients attach with the authenticator.", prompt=False, show_default=False
+            help="Password; without one, clients attach with the authenticator.",
+            prompt=False,
+            show_default=False,
         ),
     ] = "",
     *,
     common: Common,
 ) -> None:
-    """Make an account; shows the key by which clients attach."""
+    """Create an account; prints the key that clients attach with."""
     with common.connect() as connected:
         made = connected.admin.create_user(email, name, password=password)
         url = connected.status().url
@@ -80,13 +85,15 @@ def create_user(
 
 @user_commands.command("list")
 def list_users(
-    role: Annotated[RoleWord | None, typer.Option(help="Only those of a role.", show_default=False)] = None,
+    role: Annotated[
+        RoleWord | None, typer.Option(help="Only those with this role.", show_default=False)
+    ] = None,
     blocked: BlockedOption = None,
     *,
     page: PageOptions,
     common: Common,
 ) -> None:
-    """List accounts, the newest first."""
+    """List accounts, newest first."""
     with common.connect() as connected:
         found = connected.admin.users(
             limit=page.limit,
@@ -126,7 +133,7 @@ def _user_lines(found: UserDetails) -> list[str]:
     choices = [
         "shows computers" if found.show_hosts else "hides computers",
         "takes mails" if found.send_email else "takes no mails",
-        f"language {found.language}" if found.language else "language of the browser",
+        f"language {found.language}" if found.language else "browser language",
     ]
     return [
         f"User {found.id}: {found.name} <{found.email}>, {found.role or 'volunteer'}",
@@ -144,24 +151,28 @@ def _user_lines(found: UserDetails) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileOptions:
-    """What can be changed."""
+    """Editable fields of an account."""
 
     name: Annotated[str | None, typer.Option(help="Name that others see.", show_default=False)] = None
     country: Annotated[str | None, typer.Option(help="Country; empty: none.", show_default=False)] = None
     url: Annotated[str | None, typer.Option(help="Web page; empty: none.", show_default=False)] = None
     language: Annotated[
         str | None,
-        typer.Option(help="Of pages and mails, such as fr; empty: the browser's.", show_default=False),
+        typer.Option(
+            help="Language of pages and mails, such as fr; empty: the browser's.", show_default=False
+        ),
     ] = None
     show_hosts: Annotated[
         bool | None,
         typer.Option(
-            "--show-hosts/--hide-hosts", help="Whether others see the computers.", show_default=False
+            "--show-hosts/--hide-hosts", help="Whether others can see the computers.", show_default=False
         ),
     ] = None
     send_email: Annotated[
         bool | None,
-        typer.Option("--send-email/--no-email", help="Whether the project may write.", show_default=False),
+        typer.Option(
+            "--send-email/--no-email", help="Whether the project may send mail.", show_default=False
+        ),
     ] = None
 
 
@@ -171,12 +182,12 @@ def edit_user(
     wanted: ProfileOptions,
     common: Common,
 ) -> None:
-    """Change what an account says and shows. Its owner alone changes the e-mail address, on the page of the account."""
+    """Change the profile of an account. Only its owner can change the e-mail address, on the account page."""
     from cobblestone.api_schema.people import UserChanges
 
     changes = given(wanted)
     if not changes:
-        raise typer.BadParameter("give what shall change, such as --name or --hide-hosts")
+        raise typer.BadParameter("give what to change, such as --name or --hide-hosts")
     with common.connect() as connected:
         found = connected.admin.change_user(user_id, UserChanges(**changes))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
@@ -188,7 +199,7 @@ def role(
     name: Annotated[RoleWord, typer.Argument(help="What the user may do.", show_default=False)],
     common: Common,
 ) -> None:
-    """Let a user use the operator's pages, or no more."""
+    """Give a user access to the operator's pages, or withdraw it."""
     with common.connect() as connected:
         done = connected.operation.set_role(user_id, _stored_role(name))
     common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
@@ -200,7 +211,7 @@ def block(
     reason: ReasonOption,
     common: Common,
 ) -> None:
-    """Give the computers of a user no more work."""
+    """Send no more work to the computers of a user."""
     set_blocked(common, "user", user_id, reason)
 
 
@@ -209,7 +220,7 @@ def unblock(
     user_id: UserArgument,
     common: Common,
 ) -> None:
-    """Give the computers of a user work again."""
+    """Send work to the computers of a user again."""
     set_blocked(common, "user", user_id, None)
 
 
@@ -218,12 +229,12 @@ def reset_password(
     user_id: UserArgument,
     common: Common,
 ) -> None:
-    """Give a user a new password, which is shown only once; clients must attach anew."""
+    """Give a user a new password, shown only once; clients must attach again."""
     with common.connect() as connected:
         done = connected.operation.reset_password(user_id)
     common.out.show(
         done,
-        lines=[f"The new password of user {user_id}, shown only now:", done.password],
+        lines=[f"The new password of user {user_id}, shown only once:", done.password],
         essential=[done.password],
     )
 
@@ -231,13 +242,13 @@ def reset_password(
 @user_commands.command("delete")
 def delete(
     user_id: UserArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     *,
     common: Common,
 ) -> None:
-    """Erase an account: what is personal goes for ever, credit stays in the sums."""
+    """Erase an account: personal data is deleted permanently, credit stays in the totals."""
     if not yes:
-        typer.confirm(f"Erase the account of user {user_id} for ever?", abort=True, err=True)
+        typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
     with common.connect() as connected:
         done = connected.operation.delete_user(user_id)
     common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
@@ -258,7 +269,7 @@ def create_team(
     founder: UserIdArgument,
     common: Common,
 ) -> None:
-    """Make a team; its founder joins it."""
+    """Create a team; its founder joins it."""
     with common.connect() as connected:
         made = connected.admin.create_team(name, founder)
     common.out.show(made, lines=[f"Team {made.id}: {made.name}."], essential=[made.id])
@@ -270,10 +281,10 @@ def join(
     user: UserIdArgument,
     common: Common,
 ) -> None:
-    """Put a user into a team."""
+    """Add a user to a team."""
     with common.connect() as connected:
         joined = connected.admin.join_team(team, user)
-    common.out.show(joined, lines=[f"User {user} is in {joined.name} now."], essential=[joined.id])
+    common.out.show(joined, lines=[f"User {user} is now in {joined.name}."], essential=[joined.id])
 
 
 @team_commands.command("list")
@@ -293,7 +304,8 @@ def list_teams(
 
 news_commands = Commands(no_args_is_help=True, help="News for volunteers.")
 NewsArgument = Annotated[
-    int, typer.Argument(metavar="ID", min=1, help="Number of the news; see `news list`.", show_default=False)
+    int,
+    typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.", show_default=False),
 ]
 
 
@@ -308,10 +320,10 @@ def add_news(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.", show_default=False)],
     common: Common,
 ) -> None:
-    """Publish a piece of news: it reaches clients as a notice."""
+    """Publish a news item; clients get it as a notice."""
     with common.connect() as connected:
         made = connected.admin.add_news(title, text)
-    common.out.show(made, lines=[f"News {made.id} is published."], essential=[made.id])
+    common.out.show(made, lines=[f"News item {made.id} is published."], essential=[made.id])
 
 
 @news_commands.command("list")
@@ -319,7 +331,7 @@ def list_news(
     page: PageOptions,
     common: Common,
 ) -> None:
-    """List news, the newest first."""
+    """List news, newest first."""
     with common.connect() as connected:
         found = connected.admin.news(limit=page.limit, before=page.before)
     rows = [(each.id, when(each.time), each.title) for each in found]
@@ -331,7 +343,7 @@ def show_news(
     news_id: NewsArgument,
     common: Common,
 ) -> None:
-    """Show a piece of news with its text."""
+    """Show a news item with its text."""
     with common.connect() as connected:
         found = connected.admin.news_item(news_id)
     common.out.show(found, lines=_news_lines(found), essential=[found.text])
@@ -349,9 +361,9 @@ def edit_news(
     *,
     common: Common,
 ) -> None:
-    """Change a piece of news; clients that have shown it do not show it again."""
+    """Change a news item; clients that have shown it do not show it again."""
     if title is None and text is None:
-        raise typer.BadParameter("give what shall change: --title or --text")
+        raise typer.BadParameter("give what to change: --title or --text")
     with common.connect() as connected:
         found = connected.admin.edit_news(news_id, title=title, text=text)
     common.out.show(found, lines=_news_lines(found), essential=[found.id])
@@ -362,7 +374,9 @@ def withdraw(
     news_id: NewsArgument,
     common: Common,
 ) -> None:
-    """Take a piece of news off the pages and the feed; a client that has shown it keeps it."""
+    """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
     with common.connect() as connected:
         found = connected.admin.withdraw_news(news_id)
-    common.out.show(found, lines=[f"News {found.id} ({found.title}) is withdrawn."], essential=[found.id])
+    common.out.show(
+        found, lines=[f"News item {found.id} ({found.title}) is withdrawn."], essential=[found.id]
+    )

@@ -1,4 +1,4 @@
-"""``cobblestone archive``, ``export``, ``audit`` and ``find``: what a project has kept, and what it gives to others."""
+"""``cobblestone archive``, ``export``, ``audit`` and ``find``: a project's records and what it exports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cobblestone.cli.options import (
 from cobblestone.cli.output import error_console, size, when
 from cobblestone.domain.errors import StoreError
 
-NOTHING_YET = "Nothing is in the archive yet: finished jobs go there after files.purge_after."
+NOTHING_YET = "The archive is empty: finished jobs are moved there after files.purge_after."
 
 archive_commands = Commands(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
 
@@ -37,7 +37,7 @@ def _group() -> None:
 
 
 def _archive(project: str | None) -> Path:
-    """Return the database of the archive, with all that other machines have put there."""
+    """Return the archive's database, with all that other machines have added."""
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.core.storage import archive_of, open_storage
     from cobblestone.store.work import archive
@@ -55,7 +55,8 @@ def query(
         str,
         typer.Argument(
             metavar="SQL",
-            help="A query over the tables workunit, result and result_text, which have the columns that they had.",
+            help="A query over the tables workunit, result and result_text, which have their "
+            "original columns.",
             show_default=False,
         ),
     ],
@@ -63,7 +64,7 @@ def query(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Ask the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
+    """Query the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
     from cobblestone.domain.errors import ConfigError
     from cobblestone.store.work import archive
 
@@ -83,14 +84,14 @@ def export_archive(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Where the files are to be; made if it is missing.", show_default=False
+            metavar="DIR", help="Where to write the files; created if missing.", show_default=False
         ),
     ],
     project: ProjectOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write the archive as Parquet, a file for each table, for pandas, DuckDB, R and the like."""
+    """Write the archive as Parquet, one file per table, for pandas, DuckDB, R and the like."""
     from rich.status import Status
 
     from cobblestone.cli.output import error_console
@@ -120,21 +121,23 @@ def register_export(root: typer.Typer) -> None:
 def export(
     project: ProjectOption = None,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also write columns for researchers, whatever the settings say.")
+        bool,
+        typer.Option("--parquet", help="Also write columns for researchers, regardless of the settings."),
     ] = False,
     check: Annotated[
         Path | None,
         typer.Option(
             "--check",
             metavar="DIR",
-            help="Export nothing, but read the export in this folder, ours or another project's, and say what is wrong with it.",
+            help="Do not export; read the export in this folder, of this or another project, and "
+            "report errors.",
             show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Export users who agreed, their computers, and teams for statistics sites; the server may run meanwhile."""
+    """Export consenting users, their computers, and teams for statistics sites; the server may run meanwhile."""
     if check is not None:
         _check_export(check, json=json, quiet=quiet)
         return
@@ -176,9 +179,7 @@ def _check_export(folder: Path, *, json: bool, quiet: bool) -> None:
     output(json, quiet).table(found, ["file", "records", ""], rows, right=["records"])
     bad = [each.name for each in found if each.problem]
     if bad:
-        raise StoreError(
-            f"{len(bad)} of {len(found)} files of the export in {folder} are not as they should be."
-        )
+        raise StoreError(f"{len(bad)} of {len(found)} files of the export in {folder} have errors.")
 
 
 def register_audit(root: typer.Typer) -> None:
@@ -188,16 +189,16 @@ def register_audit(root: typer.Typer) -> None:
 
 
 def audit(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
     before: Annotated[
         int | None, typer.Option(min=1, help="Only entries before this number.", show_default=False)
     ] = None,
-    target: Annotated[str, typer.Option(help="Only about this, such as 'host 12'.")] = "",
-    actor: Annotated[str, typer.Option(help="Only by this one: the beginning of the name.")] = "",
+    target: Annotated[str, typer.Option(help="Only entries about this, such as 'host 12'.")] = "",
+    actor: Annotated[str, typer.Option(help="Only entries of this actor: start of the name.")] = "",
     *,
     common: Common,
 ) -> None:
-    """Show who did what with the project, the newest first."""
+    """Show who did what in the project, newest first."""
     with common.connect() as connected:
         found = connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
     rows = [
@@ -225,7 +226,7 @@ def _short(value: object) -> str:
 
 def find(
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="An id, or the beginning of a name.", show_default=False)
+        str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.", show_default=False)
     ],
     common: Common,
 ) -> None:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class RunningServer(msgspec.Struct):
-    """What a server writes into the project's folder when it starts."""
+    """The data that a server writes to the project's folder when it starts."""
 
     pid: int
     started: float = 0.0  #: Unix seconds
 
 
 def running_server(folder: ProjectFolder) -> RunningServer:
-    """Return the server that runs a project.
+    """Return the running server of a project.
 
     Raises:
         ConfigError: nobody does; also if one was killed and its file still lies there.
@@ -37,13 +37,13 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     found = read_run_file(folder.run_file)
     if found is None or not is_alive(found) or not _is_open(folder):
         raise ConfigError(
-            f"Nobody runs the project in {folder.root}. Start it: cobblestone run {folder.root}"
+            f"The project in {folder.root} is not running. Start it: cobblestone run {folder.root}"
         )
     return found
 
 
 def read_run_file(path: Path) -> RunningServer | None:
-    """Return what a server wrote; None if there is nothing that can be read."""
+    """Return the data that a server wrote; None if it is missing or cannot be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunningServer)
     except (OSError, msgspec.DecodeError):
@@ -51,7 +51,7 @@ def read_run_file(path: Path) -> RunningServer | None:
 
 
 def _is_open(folder: ProjectFolder) -> bool:
-    """Whether a process holds the project's lock, which ends with the process."""
+    """Return whether a process holds the project's lock, which is released when it ends."""
     try:
         folder.lock().close()
     except Busy:
@@ -60,7 +60,7 @@ def _is_open(folder: ProjectFolder) -> bool:
 
 
 def is_alive(server: RunningServer) -> bool:
-    """Whether the process of a server has not ended."""
+    """Return whether a server's process is still running."""
     try:
         os.kill(server.pid, 0)
     except ProcessLookupError:
@@ -80,7 +80,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> None:
-    """Tell a server something.  Raises ConfigError if that is not possible; ``wish`` says what it was."""
+    """Send a signal to a server.  Raises ConfigError if that is not possible; ``wish`` names the request."""
     try:
         os.kill(server.pid, number)
     except (ProcessLookupError, PermissionError) as error:
@@ -103,13 +103,16 @@ def run(
         typer.Option(
             "--role",
             metavar="ROLE,...",
-            help="On PostgreSQL: do only this part of the work, beside other processes. Else everything. Roles: scheduler,"
-            " upload, web, transitioner, validator, assimilator, file_deleter, purger, statistics.",
+            help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
+            "everything. Roles: scheduler, upload, web, transitioner, validator, assimilator, "
+            "file_deleter, purger, statistics.",
         ),
     ] = "",
-    host: Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
     ] = None,
 ) -> None:
     """Run the project's server until Ctrl-C."""
@@ -142,12 +145,12 @@ def register_restart(root: typer.Typer) -> None:
 
 
 def restart(
-    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for the new start.")] = 120,
+    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for the restart.")] = 120,
     project: ProjectOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Restart the project's server without a failed request: for new settings, or a new version of cobblestone."""
+    """Restart the project's server without failing a request: for new settings or a new version of cobblestone."""
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.run import check_start
 
@@ -174,12 +177,12 @@ def register_stop(root: typer.Typer) -> None:
 
 def stop(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
-    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")] = 120,
+    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
     project: ProjectOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Stop the project's server: it answers the requests that it has, ends its daemons, and closes the database."""
+    """Stop the project's server: it finishes current requests, stops its daemons and closes the database."""
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())
@@ -190,14 +193,14 @@ def stop(
     while is_alive(server):
         if time.monotonic() - began > wait:
             raise Busy(
-                f"Process {server.pid} was told to stop, but has not ended after {wait:g} s. Its log says what it waits for."
+                f"Process {server.pid} was told to stop, but still runs after {wait:g} s. Its log says what it waits for."
             )
         time.sleep(0.05)
     lines = [f"Stopped (process {server.pid}, after {time.monotonic() - began:.1f} s)."]
     successor = read_run_file(opened.run_file)
     if successor is not None and successor.pid != server.pid:
         lines.append(
-            f"Something started it again (process {successor.pid}): a service manager? Stop it there."
+            f"Something started it again (process {successor.pid}): perhaps a service manager? Stop it there."
         )
     output(json, quiet).show(server, lines=lines, essential=[server.pid])
 
@@ -211,14 +214,14 @@ def register_status(root: typer.Typer) -> None:
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")
+        float, typer.Option(min=0.2, max=3600, help="Seconds between repetitions.")
     ] = WATCH_SECONDS,
     *,
     common: Common,
 ) -> None:
-    """Tell how the project is doing."""
+    """Show the state of the project."""
     with common.connect() as connected:
         running = connected.running
         out = common.out
@@ -237,21 +240,21 @@ def status(
 
 
 def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
-    """Return the state for people."""
+    """Return the state as lines for people."""
     counts = found.counts
     state = f"running since {when(found.started)}" if running and found.started else "not running"
     lines = [
         f"{found.name} at {found.url}: {state} (cobblestone {found.version})",
-        f"  computers   {counts.hosts} known, {counts.active_hosts} called within a day; {counts.users} users",
+        f"  computers   {counts.hosts} known, {counts.active_hosts} active within a day; {counts.users} users",
         f"  apps        {counts.apps}"
         + (f", {counts.unsigned_versions} versions wait for signatures" if counts.unsigned_versions else ""),
         f"  batches     {counts.open_batches} not finished",
         f"  results     {counts.results_unsent} to be sent, {counts.results_in_progress} on computers",
         (
             f"  workunits   {counts.workunits_to_validate} to validate, {counts.workunits_to_assimilate} to assimilate,"
-            f" {counts.workunits_to_delete} with files to delete; transitioner {found.backlog_seconds:.0f} s behind"
+            f" {counts.workunits_to_delete} with files to delete; transitioner {found.backlog_seconds:.0f} s late"
         ),
-        f"  last day    {found.results_last_day} results ended, {found.error_rate:.1%} of them badly",
+        f"  last day    {found.results_last_day} results ended, {found.error_rate:.1%} of them with errors",
         (
             f"  disk        {size(found.disk_free)} free, database {size(found.database_bytes)},"
             f" {found.write_backlog} writes wait"
@@ -259,7 +262,7 @@ def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
     ]
     if running and found.daemons:
         bad = [each for each in found.daemons if each.state != "running"]
-        lines.append(f"  daemons     {len(found.daemons) - len(bad)} of {len(found.daemons)} do their rounds")
+        lines.append(f"  daemons     {len(found.daemons) - len(bad)} of {len(found.daemons)} are running")
         lines += [f"    {each.name}: {each.state} {each.last_error}".rstrip() for each in bad]
     lines += _process_lines(found)
     lines += [f"  {'SEVERE' if each.severe else 'warning'}: {each.text}" for each in found.warnings]
@@ -267,7 +270,7 @@ def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
 
 
 def _process_lines(found: ProjectStatus) -> list[str]:
-    """Return the processes, where they are several; those that were told to stop are of no interest."""
+    """Return the lines about processes if there are several; those told to stop are left out."""
     processes = [each for each in found.processes if not each.ended]
     if len(processes) < 2:
         return []
@@ -278,7 +281,7 @@ def _process_lines(found: ProjectStatus) -> list[str]:
             + (
                 f"up since {when(each.started)}"
                 if each.alive
-                else f"NOT HEARD OF since {when(each.last_beat)}"
+                else f"NO SIGN OF LIFE since {when(each.last_beat)}"
             )
             + (f"; cobblestone {each.version}" if each.version != found.version else "")
             for each in processes

@@ -1,4 +1,4 @@
-"""``cobblestone project`` and ``config``: make a project, move it to PostgreSQL, write units for systemd, show settings."""
+"""``cobblestone project`` and ``config``: create a project, move it to PostgreSQL, write systemd units, show settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 commands = Commands(
-    no_args_is_help=True, help="Make a project, move it to PostgreSQL, write files for systemd."
+    no_args_is_help=True, help="Create a project, move it to PostgreSQL, write files for systemd."
 )
 
 
@@ -28,16 +28,18 @@ def register_project(root: typer.Typer) -> None:
 @commands.command("create")
 def create(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
-    name: Annotated[str, typer.Option(help="Shown to volunteers. Else the folder's name.")] = "",
+    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
     url: Annotated[
         str,
         typer.Option(
-            help="Address that volunteers attach to. They keep it for ever: choose it before the first one comes."
+            help="Address that volunteers attach to. It cannot be changed later: choose it before "
+            "the first volunteer comes."
         ),
     ] = "",
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else 8080, or the next free one.")
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8080, or the next free one."),
     ] = None,
     offline_key: Annotated[
         Path | None,
@@ -50,13 +52,13 @@ def create(
         str,
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty PostgreSQL database for the rows. Else SQLite, in the folder.",
+            help="An empty PostgreSQL database for the rows. Default: SQLite, in the folder.",
         ),
     ] = "",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a project: settings, keys, database, and a token for you."""
+    """Create a project: settings, keys, database, and a token for you."""
     from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
     from cobblestone.service.settings import port_is_free
 
@@ -65,9 +67,9 @@ def create(
     created = create_project(folder, wish, now=time.time())
     out = output(json, quiet)
     if port is None and not url and created.port != DEFAULT_PORT:
-        out.warn(f"Port {DEFAULT_PORT} is taken; the project has {created.port}.")
+        out.warn(f"Port {DEFAULT_PORT} is in use; the project gets {created.port}.")
     elif not port_is_free(host, created.port):
-        out.warn(f"Something else listens on port {created.port} now; stop it before you run the project.")
+        out.warn(f"Another program listens on port {created.port}; stop it before you run the project.")
     out.show(
         {
             "folder": str(created.folder.root),
@@ -91,10 +93,10 @@ def _public_key(file: Path | None) -> str:
 
 
 def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
-    """Return what was made, and what comes next."""
+    """Return the lines about what was created, and the next steps."""
     if created.has_private_key:
         key = (
-            "The private code signing key lies in keys/ inside. For a public project keep it on another machine: see"
+            "The private code-signing key is in keys/ inside the folder. For a public project, keep it on another machine: see"
             " `cobblestone key --help`."
         )
     else:
@@ -143,13 +145,13 @@ def pyodide(
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="A folder with Pyodide's files, as they are in the npm package. Else npm fetches them.",
+            help="A folder with Pyodide's files, as in the npm package. Default: npm downloads them.",
         ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Put Pyodide in place, which runs Python with compiled packages in visitors' browsers.
+    """Install Pyodide, which runs Python with compiled packages in visitors' browsers.
 
     Its files are held against hashes that are part of this package. A running server has them at once.
     """
@@ -168,7 +170,7 @@ def pyodide(
         {"folder": str(target), "version": VERSION, "files": list(files)},
         lines=[
             f"Pyodide {VERSION} is in {target}.",
-            "Apps with a bundle may be for browsers now: cobblestone app create … --bundle requirements.txt --browser",
+            "Apps with a bundle can run in browsers now: cobblestone app create … --bundle requirements.txt --browser",
         ],
         essential=[target],
     )
@@ -180,33 +182,35 @@ def units(
     into: Annotated[
         Path | None,
         typer.Option(
-            "--into", metavar="DIR", help="Where the files go. Else systemd/ in the project's folder."
+            "--into",
+            metavar="DIR",
+            help="Where to write the files. Default: systemd/ in the project's folder.",
         ),
     ] = None,
     process: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROLES*N",
-            help="Processes of this machine, such as scheduler,upload*2; give it several times. Else a sensible set for one"
-            " machine.",
+            help="Processes of this machine, such as scheduler,upload*2; may be repeated. Default: a "
+            "set for one machine.",
         ),
     ] = None,
     user: Annotated[
-        str, typer.Option(help="System user that the processes run as. Else the folder's owner.")
+        str, typer.Option(help="System user that runs the processes. Default: the folder's owner.")
     ] = "",
     listen: Annotated[
         str,
         typer.Option(
-            help="Address that processes listen on: another than 127.0.0.1 when the proxy is elsewhere."
+            help="Address that processes listen on: not 127.0.0.1 if the proxy is on another machine."
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65000, help="First port. Else that of the settings.")
+        int | None, typer.Option(min=1, max=65000, help="First port. Default: from the settings.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write systemd units, one per process, and nginx's part where several serve."""
+    """Write systemd units, one per process, and an nginx configuration if several processes serve requests."""
     from cobblestone.ops.files import write_durably
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
@@ -256,12 +260,12 @@ def register_config(root: typer.Typer) -> None:
 
 @config_commands.command("show")
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Also tell where each value comes from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
     project: ProjectOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show the settings that hold."""
+    """Show the settings in force."""
     from cobblestone.ops.settings_origin import settings_with_origin
 
     found = settings_with_origin(local_folder(project))
@@ -272,7 +276,7 @@ def show(
 
 @config_commands.command("check")
 def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Check settings and plan classes; says what is wrong and what to do."""
+    """Check settings and plan classes; report errors and how to correct them."""
     from cobblestone.server.core.plan_classes import load_plan_classes
     from cobblestone.server.core.project import ProjectFolder
 
@@ -281,6 +285,6 @@ def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietO
     classes = load_plan_classes(folder)
     output(json, quiet).show(
         {"ok": True, "plan_classes": sorted(classes)},
-        lines=[f"The settings in {folder} are fine, and so are {len(classes)} plan classes."],
+        lines=[f"The settings in {folder} and {len(classes)} plan classes are valid."],
         essential=["ok"],
     )

@@ -1,4 +1,4 @@
-"""``cobblestone backup``, ``restore``, ``upgrade``, ``doctor``, and what these and a move to PostgreSQL show for any service."""
+"""``cobblestone backup``, ``restore``, ``upgrade``, ``doctor``, and their output, shared by all services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ TargetArgument = Annotated[
     Path, typer.Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
 ]
 KeysOption = Annotated[
-    KeysInBackup, typer.Option(help="Which secrets go along. Without them it cannot be restored as it was.")
+    KeysInBackup,
+    typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
 ]
 RestoredArgument = Annotated[
     Path | None,
@@ -44,11 +45,13 @@ def backup(
     target: TargetArgument,
     project: ProjectOption = None,
     keys: KeysOption = KeysInBackup.ALL,
-    results: Annotated[bool, typer.Option(help="Also what assimilators wrote (the folder results).")] = True,
+    results: Annotated[
+        bool, typer.Option(help="Include the output of assimilators (the folder results).")
+    ] = True,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Back up a project, running or not, and check the copy."""
+    """Back up a project, running or stopped, and verify the copy."""
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.operation.backup import BackupWish, make_backup, verify_backup
 
@@ -60,14 +63,14 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `cobblestone backup` wrote.")],
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone backup`.")],
     target: RestoredArgument = None,
     database: Annotated[
         str,
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty database for a project that was on PostgreSQL. Without it: the one that the settings in the"
-            " backup name, if it is empty.",
+            help="An empty database for a project that was on PostgreSQL. Default: the one named in "
+            "the backup's settings, if it is empty.",
             show_default=False,
         ),
     ] = "",
@@ -75,7 +78,7 @@ def restore(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a project folder from a backup; every file is checked first."""
+    """Restore a project folder from a backup; every file is verified first."""
     from cobblestone.server.operation.backup import restore_backup, verify_backup
 
     check_wish(target, check=check)
@@ -88,20 +91,20 @@ def restore(
 
 
 def check_wish(target: Path | None, *, check: bool) -> None:
-    """Refuse to restore without a place, and to check and restore at once."""
+    """Refuse to restore without a target folder, or to check and restore at once."""
     if check == (target is not None):
         raise typer.BadParameter("give the folder to restore into, or --check")
 
 
 def show_backup(out: Output, made: BackupManifest, target: Path) -> None:
-    """Say what a backup holds."""
+    """Print what a backup contains."""
     if made.keys == KeysInBackup.ALL.value:
-        out.warn("the backup holds secrets: keep it as safe as the server itself.")
+        out.warn("the backup contains secrets: keep it as safe as the server itself.")
     _show_manifest(out, made, target, "Backed up")
 
 
 def show_restored(out: Output, found: BackupManifest, source: Path, target: Path | None) -> None:
-    """Say what was restored, or found sound (``target`` None)."""
+    """Print what was restored, or only verified (``target`` None)."""
     _show_manifest(out, found, target or source, "Restored" if target else "Sound:")
     if target is not None and found.keys != KeysInBackup.ALL.value:
         out.warn(
@@ -135,7 +138,7 @@ def _show_manifest(out: Output, manifest: BackupManifest, place: Path, verb: str
 
 @contextmanager
 def progress(hidden: bool) -> Generator[Report]:
-    """Show how far it is."""
+    """Show a progress bar."""
     from rich.progress import Progress
 
     with Progress(console=error_console(), transient=True, disable=hidden) as bar:
@@ -157,7 +160,7 @@ ToOption = Annotated[
 def move_and_show(
     move: Callable[[Callable[[str, int, int], None]], Moved], *, start: str, json: bool, quiet: bool
 ) -> None:
-    """Move with a bar of progress, which ``move`` reports to.  ``start``: the command that starts the service."""
+    """Move with a progress bar, which ``move`` updates.  ``start``: the command that starts the service."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from cobblestone.cli.output import error_console
@@ -173,13 +176,13 @@ def move_and_show(
     n_rows = sum(table.rows for table in moved.tables)
     stripped = sum(table.stripped for table in moved.tables)
     if stripped:
-        out.warn(f"NUL characters were left out of {stripped} rows: PostgreSQL cannot hold them.")
+        out.warn(f"NUL characters were removed from {stripped} rows: PostgreSQL cannot store them.")
     out.show(
         {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
         lines=[
-            f"Moved {n_rows} rows of {len(moved.tables)} tables, and compared them: they are the same.",
+            f"Moved {n_rows} rows of {len(moved.tables)} tables, and verified that they are the same.",
             f"{moved.settings} names the new database.",
-            f"{moved.kept} is as it was; delete it when you do not need it any more.",
+            f"{moved.kept} is unchanged; delete it when you no longer need it.",
             "",
             "Next:",
             f"  {start}",
@@ -189,10 +192,10 @@ def move_and_show(
 
 
 WaitOption = Annotated[
-    float, typer.Option(min=0, max=86400, help="Seconds to wait for the end of older programs.")
+    float, typer.Option(min=0, max=86400, help="Seconds to wait for older programs to end.")
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing; say what would be done, and who is in the way.")
+    bool, typer.Option("--dry-run", help="Change nothing; show what would be done, and what prevents it.")
 ]
 
 
@@ -209,7 +212,7 @@ def upgrade(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Bring the database to the schema of this version, as far as all running programs can work with it.
+    """Upgrade the database to the schema of this version, as far as all running programs support it.
 
     A server does the same at its start. On PostgreSQL, older processes may run meanwhile: steps that only add are taken at
     once, those that take something away wait for the end of the last process that needs it. The exit status is 1 if some
@@ -222,7 +225,7 @@ def upgrade(
 
 
 def upgrade_and_show(of: UpgradedDatabase, *, dry_run: bool, wait: float, out: Output) -> None:
-    """Upgrade the database of a service, and say how far it is."""
+    """Upgrade the database of a service, and print how far it is."""
     from cobblestone.service.folder import upgrade_service, upgrade_state
 
     state = upgrade_state(of) if dry_run else upgrade_service(of, wait=wait)
@@ -230,16 +233,16 @@ def upgrade_and_show(of: UpgradedDatabase, *, dry_run: bool, wait: float, out: O
 
 
 def _upgrade_lines(state: UpgradeState) -> Iterator[str]:
-    """Return what a person reads."""
+    """Return the lines for people."""
     yield f"The database has schema {state.schema or 'none'}; this version has {state.wanted}."
     if state.possible:
-        yield f"Steps that can be taken now: {', '.join(state.possible)}."
+        yield f"Steps possible now: {', '.join(state.possible)}."
     if state.waiting:
-        yield f"Steps that wait for the end of older programs: {', '.join(state.waiting)}."
+        yield f"Steps that wait for older programs to end: {', '.join(state.waiting)}."
     for program in state.programs:
         yield f"  {program.text}{' is in the way' if program.in_the_way else ''}"
     if state.kept:
-        yield f"The database from before is kept in {state.kept}."
+        yield f"The previous database is kept in {state.kept}."
 
 
 EXIT_UNSOUND = 4
@@ -258,12 +261,12 @@ def register_doctor(root: typer.Typer) -> None:
 def doctor(
     check: OnlyOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be mended safely; noted in the audit log.")
+        bool, typer.Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
     ] = False,
     *,
     common: Common,
 ) -> None:
-    """Check the promises of a live project: results, credit, files, keys, versions, disk.
+    """Check the integrity of a live project: results, credit, files, keys, versions, disk.
 
     The exit status is 4 if something is wrong (warnings alone do not count).
     """
@@ -288,7 +291,7 @@ def examine(
     *,
     what: str,
 ) -> None:
-    """Carry out checks of a service (``what``), or those that are wanted, and mend what can be, with ``mend``.
+    """Run all checks of a service (``what``), or the chosen ones, and repair what can be repaired if ``mend`` is set.
 
     Raises:
         BadParameter: there is no such check.
@@ -319,7 +322,7 @@ def examine(
             _show_check(each, found)
     out.show(
         {"sound": not unsound, "checks": report},
-        lines=["", "Something is wrong: see above." if unsound else f"The {what} is sound."],
+        lines=["", "Problems were found: see above." if unsound else f"The {what} is sound."],
         essential=["unsound" if unsound else "sound"],
     )
     if unsound:

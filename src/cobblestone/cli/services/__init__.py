@@ -1,4 +1,4 @@
-"""Commands for the other services of the family: account managers, statistics sites, cross-project scales.
+"""Commands for the other services: account managers, statistics sites, cross-project scales.
 
 It knows how a project is kept sound, as these services are kept so too.
 """

@@ -22,13 +22,14 @@ commands = Commands(
 
 WhichArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Its number or address.")]
 ShareOption = Annotated[
-    float | None, typer.Option(help="Share of all computing, beside those of the others.")
+    float | None, typer.Option(help="Share of all computing, relative to the other projects.")
 ]
 SharedKeyOption = Annotated[
     str | None,
     typer.Option(
         metavar="WEAKKEY",
-        help="Weak key of one account for all people. Else everybody gets an own account there; empty: again.",
+        help="Weak key of one account shared by all users. Default: each user gets an account there; "
+        "empty: back to that.",
     ),
 ]
 KeywordsOption = Annotated[
@@ -36,7 +37,7 @@ KeywordsOption = Annotated[
     typer.Option(
         "--keyword",
         metavar="NUMBER[=PART]",
-        help="What its jobs are about, with the part of them (1: all). Replaces what was said before; repeat it.",
+        help="Keywords of its jobs, with their share (1: all). Replaces earlier ones; repeat it.",
         show_default=False,
     ),
 ]
@@ -52,35 +53,34 @@ def register_manager(root: typer.Typer) -> None:
 @commands.command("create")
 def create(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
-    name: Annotated[str, typer.Option(help="Shown to volunteers. Else the folder's name.")] = "",
-    url: Annotated[
-        str, typer.Option(help="Address that volunteers type. Their clients keep it for ever.")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
+    url: Annotated[str, typer.Option(help="Address that volunteers enter. It cannot be changed later.")] = "",
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else 8180, or the next free one.")
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8180, or the next free one."),
     ] = None,
     database: Annotated[
         str,
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty PostgreSQL database, for several processes. Else SQLite, in the folder.",
+            help="An empty PostgreSQL database, for several processes. Default: SQLite, in the folder.",
             show_default=False,
         ),
     ] = "",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make an account manager: settings, keys, database."""
+    """Create an account manager: settings, keys, database."""
     from cobblestone.account_manager.core.folder import create_manager
 
     made = create_manager(folder, name=name, url=url, host=host, port=port, database=database)
     output(json, quiet).show(
         {"folder": str(made.folder.root), "url": made.url, "port": made.port},
         lines=[
-            f"Made an account manager in {made.folder.root} for {made.url}",
-            "The first account that joins on its pages is the operator's.",
-            "The key in keys/url_sign_private signs the addresses of projects. It may be kept on another machine.",
+            f"Created an account manager in {made.folder.root} for {made.url}",
+            "The first account created on its pages is the operator's.",
+            "The key keys/url_sign_private signs the addresses of projects. It can be kept on another machine.",
             "",
             "Next:",
             f"  cobblestone manager run {folder}",
@@ -96,9 +96,11 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
     ] = False,
-    host: Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
     ] = None,
 ) -> None:
     """Run the account manager until Ctrl-C."""
@@ -133,13 +135,13 @@ def add(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Signature made with `manager sign`, where the private key is kept elsewhere.",
+            help="Signature made with `manager sign`, if the private key is kept elsewhere.",
         ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Add a project, also while the account manager runs."""
+    """Add a project; the account manager may be running."""
     from cobblestone.account_manager.core import operation
     from cobblestone.store.engine.database import Transaction
 
@@ -170,7 +172,7 @@ def edit(
     keyword: KeywordsOption = None,
     stop: Annotated[
         bool | None,
-        typer.Option("--stop/--start", help="Send nobody there any more; or again.", show_default=False),
+        typer.Option("--stop/--start", help="Send no one there any more; or again.", show_default=False),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -246,20 +248,20 @@ def accounting(
         ),
     ] = None,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Ask it no more: its credit is an estimate again.")
+        bool, typer.Option("--stop", help="Stop asking it: its credit is an estimate again.")
     ] = False,
     vouch: Annotated[
         bool | None,
         typer.Option(
             "--vouch/--no-vouch",
-            help="You know that it validates; or you do not: what it grants is then worth no more than a claim.",
+            help="Trust its validation, or not: without trust, what it grants counts as a claim only.",
             show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Have a project asked what it granted, and show how that goes."""
+    """Ask a project for granted credit, or stop asking, and show the state of it."""
     from cobblestone.account_manager.core import operation
     from cobblestone.cli.output import when
 
@@ -270,15 +272,16 @@ def accounting(
         )
     asked = "asked" if state.token else "not asked"
     lines = [
-        f"Project {state.project_id} is {asked} what it granted, to {accounts} accounts.",
-        "You vouch for it."
+        f"Project {state.project_id} is {asked} for granted credit, of {accounts} accounts.",
+        "Its validation is trusted."
         if state.vouched
-        else "You do not vouch for it, so what it grants is worth no more than a claim. If you know that it validates: --vouch",
+        else "Its validation is not trusted, so what it grants counts as a claim only. If you know "
+        "that it validates: --vouch",
     ]
     if state.asked_time:
-        lines.append(f"It told last at {when(state.asked_time)}.")
+        lines.append(f"Last report: {when(state.asked_time)}.")
     if state.problem:
-        lines.append(f"The last time it did not tell: {state.problem}")
+        lines.append(f"The last request failed: {state.problem}")
     data = {
         "project": state.project_id,
         "asked": bool(state.token),
@@ -294,13 +297,13 @@ def accounting(
 @commands.command("keyword")
 def keyword_(
     folder: FolderArgument,
-    number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Its number, as the family has it.")],
-    name: Annotated[str, typer.Argument(help="What people read.")],
+    number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
+    name: Annotated[str, typer.Argument(help="Name that users see.")],
     place: Annotated[
         bool, typer.Option("--place", help="A place where research is done, not a subject.")
     ] = False,
 ) -> None:
-    """Name a subject or place that people may want to support, or not."""
+    """Define a keyword: a subject or place that people can choose to support or reject."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import projects
 
@@ -314,7 +317,7 @@ def password(
     folder: FolderArgument,
     email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the account.")],
 ) -> None:
-    """Give somebody who forgot it a new password; prints it. Computers stay attached."""
+    """Set a new password for a user who forgot it, and print it. Computers stay attached."""
     import asyncio
 
     from cobblestone.account_manager.core import operation
@@ -343,7 +346,7 @@ def sign(
 @commands.command("ledger")
 def ledger_(
     folder: FolderArgument,
-    repair: Annotated[bool, typer.Option("--repair", help="Make wrong sums of days again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
     delete: Annotated[
         list[int] | None,
         typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.", show_default=False),
@@ -351,7 +354,7 @@ def ledger_(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Check that all sums follow from the ledger; delete bad entries."""
+    """Check that all sums agree with the ledger; delete bad entries."""
     from cobblestone.account_manager.core import operation
 
     with operation.open_beside(folder) as (_, store):
@@ -363,10 +366,10 @@ def ledger_(
         else []
     )
     if wrong:
-        verb = "were wrong and are made again" if repair else "are wrong; --repair makes them again"
+        verb = "were wrong and have been recomputed" if repair else "are wrong; --repair recomputes them"
         lines.append(f"The sums of {len(wrong)} days {verb}.")
     else:
-        lines.append("All sums follow from the ledger.")
+        lines.append("All sums agree with the ledger.")
     output(json, quiet).show(
         {"deleted": [each.id for each in deleted], "wrong_days": wrong, "repaired": repair},
         lines=lines,
@@ -375,7 +378,7 @@ def ledger_(
 
 
 def _keywords(given: list[str] | None) -> dict[int, float]:
-    """Return parts of jobs by keyword.  Raises ConfigError."""
+    """Return the share of jobs by keyword.  Raises ConfigError."""
     from cobblestone.domain.errors import ConfigError
 
     found: dict[int, float] = {}
@@ -384,5 +387,7 @@ def _keywords(given: list[str] | None) -> dict[int, float]:
         try:
             found[int(number)] = float(part) if part else 1.0
         except ValueError:
-            raise ConfigError(f"--keyword {each}: give a number, and perhaps =PART such as 3=0.5.") from None
+            raise ConfigError(
+                f"--keyword {each}: give a number, optionally with =PART such as 3=0.5."
+            ) from None
     return found

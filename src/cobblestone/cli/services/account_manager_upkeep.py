@@ -1,4 +1,4 @@
-"""``cobblestone manager``: backup, restore, move, upgrade, doctor, and the tokens of programs that may use its API."""
+"""``cobblestone manager``: backup, restore, move, upgrade, doctor, and tokens for its API."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def backup(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Back up an account manager, running or not, and check the copy."""
+    """Back up an account manager, running or stopped, and verify the copy."""
     from cobblestone.account_manager.core.folder import ManagerFolder
     from cobblestone.account_manager.upkeep import make_backup
 
@@ -66,14 +66,15 @@ def backup(
 
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="What `cobblestone manager backup` wrote.")
+        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
     ],
     target: RestoredArgument = None,
     database: Annotated[
         str,
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty database for one that was on PostgreSQL. Without it: the one that the settings in the backup name.",
+            help="An empty database for a manager that was on PostgreSQL. Default: the one named in "
+            "the backup's settings.",
             show_default=False,
         ),
     ] = "",
@@ -81,7 +82,7 @@ def restore(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make an account manager's folder from a backup; every file is checked first."""
+    """Restore an account manager's folder from a backup; every file is verified first."""
     from cobblestone.account_manager.upkeep import restore_backup, verify_backup
 
     check_wish(target, check=check)
@@ -116,7 +117,7 @@ def upgrade(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Bring the database to the schema of this version; starting it does the same."""
+    """Upgrade the database to the schema of this version; starting the account manager does the same."""
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
@@ -126,11 +127,11 @@ def upgrade(
 def doctor(
     folder: FolderArgument,
     check: OnlyOption = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Check the promises of an account manager, running or not: sums, rows, keys, signatures, disk.
+    """Check the integrity of an account manager, running or stopped: sums, rows, keys, signatures, disk.
 
     The exit status is 4 if something is wrong (warnings alone do not count).
     """
@@ -154,11 +155,11 @@ def doctor(
         )
 
 
-token_commands = Commands(no_args_is_help=True, help="Tokens: which programs of yours may use the API.")
+token_commands = Commands(no_args_is_help=True, help="Tokens for your programs that use the API.")
 
 
 class ManagerTokenScope(StrEnum):
-    """What a token allows; the second includes the first."""
+    """Scopes of a token; the second includes the first."""
 
     read = "read"
     operate = "operate"
@@ -177,7 +178,7 @@ def create(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a token. Its text is shown only once."""
+    """Create a token. Its text is shown only once."""
     from cobblestone.account_manager.core import operation
 
     lasting = chosen_days(days, forever=forever)
@@ -197,7 +198,7 @@ def create(
 
 @token_commands.command("list")
 def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """List tokens, with when each was used last."""
+    """List tokens, with the last use of each."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import accounts
 
@@ -237,7 +238,7 @@ def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOp
 def revoke(
     folder: FolderArgument, token_id: TokenIdArgument, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
-    """Make a token useless from now on."""
+    """Revoke a token."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import accounts
 

@@ -1,4 +1,4 @@
-"""``cobblestone scales``: what GPU versions are worth, found together with other projects."""
+"""``cobblestone scales``: credit scales of GPU versions, found together with other projects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def serve(
         list[str],
         typer.Argument(
             metavar="FILE_OR_URL...",
-            help="Addresses of projects (ending in /) or of their exports, or files with one address to a line.",
+            help="Addresses of projects (ending in /) or of their exports, or files with one address "
+            "per line.",
             show_default=False,
         ),
     ],
@@ -35,13 +36,16 @@ def serve(
         typer.Option(
             "--min-projects",
             min=1,
-            help="Publish plan classes of so many projects. With fewer than 3 a single project can say anything.",
+            help="Publish plan classes of at least this many projects. With fewer than 3, a single "
+            "project can set any scale.",
         ),
     ] = 3,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that a project has.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Time limit for a project, in seconds.")
+    ] = 30.0,
     state: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="Keeps what projects said, so that a restart loses nothing."),
+        typer.Option(metavar="FILE", help="Keeps the figures of projects, so that a restart loses nothing."),
     ] = Path("scales-state.json"),
 ) -> None:
     """Collect the scales of projects and publish the average per plan class, until Ctrl-C."""
@@ -79,7 +83,7 @@ def apply(
     *,
     common: Common,
 ) -> None:
-    """Find the versions of apps that have GPU versions only, and set their scales to the published ones."""
+    """Find the versions of apps that have only GPU versions, and set their scales to the published ones."""
     from cobblestone.scales.collector import read_document
     from cobblestone.wire.project.scales import parse_published_scales
 
@@ -108,7 +112,7 @@ def apply(
     printer.say(
         f"{len(published)} plan classes are published; {sum(each.changed for each in done.versions)} versions"
         f" {'would change' if dry_run else 'changed'}; {done.n_other_versions} versions belong to apps with CPU"
-        " versions, which find their scales by themselves."
+        " versions, whose scales are computed automatically."
     )
 
 

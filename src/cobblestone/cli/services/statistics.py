@@ -36,12 +36,12 @@ def register_statistics(root: typer.Typer) -> None:
 
 @commands.command("create")
 def create(folder: Folder) -> None:
-    """Make the folder of a new site, with a settings file to fill in."""
+    """Create the folder of a new site, with a settings file to fill in."""
     from cobblestone.cli.output import print_error
     from cobblestone.statistics.folder import create_site
 
     path = create_site(folder)
-    print_error(f"Write the list of projects into {path}, then: cobblestone statistics run {folder}")
+    print_error(f"Write the list of projects to {path}, then: cobblestone statistics run {folder}")
 
 
 @commands.command("run")
@@ -50,12 +50,14 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Only check that it could run: settings, secret, libraries.")
     ] = False,
-    host: Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
     ] = None,
 ) -> None:
-    """Collect the exports of all projects on the list, and show pages, until Ctrl-C."""
+    """Collect the exports of all listed projects, and serve the pages, until Ctrl-C."""
     from cobblestone.cli.output import print_error
     from cobblestone.ops.logging import configure_logging
 
@@ -77,7 +79,7 @@ def run(
 
 @commands.command("status")
 def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Show how collecting goes with each project."""
+    """Show the collection status of each project."""
     from cobblestone.statistics.folder import SiteFolder, load_settings
 
     site = SiteFolder(folder)
@@ -106,11 +108,11 @@ def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False)
 def backup(
     folder: Folder,
     target: TargetArgument,
-    keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Also the secret of cookies.")] = True,
+    keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Back up a site, running or not, and check the copy: rows, history, settings."""
+    """Back up a site, running or stopped, and verify the copy: rows, history, settings."""
     from cobblestone.statistics.backup import make_backup
     from cobblestone.statistics.folder import SiteFolder
 
@@ -123,14 +125,14 @@ def backup(
 @commands.command("restore")
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="What `cobblestone statistics backup` wrote.")
+        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
     ],
     target: RestoredArgument = None,
     check: CheckOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a site's folder from a backup; every file is checked first."""
+    """Restore a site's folder from a backup; every file is verified first."""
     from cobblestone.statistics.backup import restore_backup, verify_backup
 
     check_wish(target, check=check)
@@ -146,11 +148,11 @@ def restore(
 def doctor(
     folder: Folder,
     check: OnlyOption = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Check the promises of a site, running or not: rows, history, pages, disk.
+    """Check the integrity of a site, running or stopped: rows, history, pages, disk.
 
     The exit status is 4 if something is wrong (warnings alone do not count).
     """
@@ -175,4 +177,4 @@ def doctor(
 
 def _check_extra() -> None:
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
-        raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
+        raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")

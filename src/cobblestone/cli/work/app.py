@@ -39,7 +39,7 @@ def create(
     credit: o.CreditOptions,
     common: Common,
 ) -> None:
-    """Make an app of a program, with its first version."""
+    """Create an app from a program, with its first version."""
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
     with common.connect() as connected:
@@ -48,7 +48,7 @@ def create(
 
 
 def show_created(out: Output, app: App, has_command: bool) -> None:
-    """Print a new app and what comes next."""
+    """Print a new app and the next steps."""
     lines = [f"Created the app {app.name}."]
     if has_command:
         lines += _version_lines(app.versions[-1], [version.platform for version in app.versions])
@@ -78,7 +78,7 @@ def update(
     deprecated: Annotated[
         bool | None,
         typer.Option(
-            "--deprecated/--no-deprecated", help="Stop, or resume, sending its jobs.", show_default=False
+            "--deprecated/--no-deprecated", help="Stop or resume sending its jobs.", show_default=False
         ),
     ] = None,
     *,
@@ -87,7 +87,7 @@ def update(
     rollout: o.RolloutOption = None,
     common: Common,
 ) -> None:
-    """Change an app. With --files, --wasm or --command it gets a new version; name all files that the new version needs."""
+    """Change an app. With --files, --wasm or --command it gets a new version; list all files of the new version."""
     from cobblestone.api_schema.apps import AppChanges
 
     out = common.out
@@ -130,7 +130,7 @@ def update(
             in_use = connected.app(name).versions
             lines += _version_lines(added, [each.platform for each in in_use if each.number == added.number])
         elif changes == AppChanges():
-            raise typer.BadParameter("nothing to change: give --files, or what shall be different")
+            raise typer.BadParameter("nothing to change: give --files, or an option to change")
         changed = connected.change_app(name, changes)
     out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
 
@@ -160,7 +160,7 @@ def list_apps(
         found,
         ["name", "title", "state", "versions", "quorum", "compared", "created"],
         rows,
-        empty="No apps yet. Make one with: cobblestone app create NAME --command …",
+        empty="No apps yet. Create one with: cobblestone app create NAME --command …",
     )
 
 
@@ -196,15 +196,15 @@ def app_lines(app: App) -> list[str]:
         f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
         f"  credit       {app.credit.system} {app.credit.function}".rstrip(),
-        f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, ended beyond {limits.rsc_fpops_bound:.3g}",
+        f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, aborted beyond {limits.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"
-            f" {limits.delay_bound / 3600:g} h until a report is due"
+            f" {limits.delay_bound / 3600:g} h to the deadline"
         ),
     ]
     if app.versions and all(runs_modules(each) for each in app.versions):
         lines.append(
-            "  results      the same bit by bit on every system (WebAssembly): no need for like computers (--homogeneous)"
+            "  results      the same bit by bit on every system (WebAssembly): no need for similar computers (--homogeneous)"
         )
     if brings_container(app.versions):
         lines.append(
@@ -222,7 +222,7 @@ def deprecate(
     name: o.NameArgument,
     common: Common,
 ) -> None:
-    """Send no more jobs of an app, and take none."""
+    """Deprecate an app: send no more of its jobs, and accept none."""
     from cobblestone.api_schema.apps import AppChanges
 
     with common.connect() as connected:
@@ -237,13 +237,11 @@ def deprecate(
 @commands.command("deadline")
 def deadline(
     name: o.NameArgument,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Give it to jobs that are submitted from now on.")
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Use it for jobs submitted from now on.")] = False,
     *,
     common: Common,
 ) -> None:
-    """Propose how much time jobs should get until they must come back, by what this app's jobs took."""
+    """Propose a deadline for jobs, based on how long this app's jobs took."""
     from cobblestone.api_schema.apps import AppChanges, LimitsBody
     from cobblestone.domain.errors import ConfigError
 
@@ -258,15 +256,15 @@ def deadline(
 
 def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
     """Return a proposed deadline for people."""
-    now = f"Jobs of {found.app} get {duration(found.delay_bound)} until they must come back."
+    now = f"Jobs of {found.app} have a deadline of {duration(found.delay_bound)}."
     if found.proposed is None or found.run_time is None or found.turnaround is None:
-        return [now, f"It has {found.n} good results; from 20 on there is a proposal."]
+        return [now, f"It has {found.n} good results; a proposal needs 20."]
     took = (
-        f"Of its {found.n} newest good results 95 % took {duration(found.run_time)} or less to compute, and"
-        f" {duration(found.turnaround)} or less until they were back."
+        f"Of its {found.n} newest good results 95 % took at most {duration(found.run_time)} to compute, and"
+        f" at most {duration(found.turnaround)} to come back."
     )
     if applied:
-        return [took, f"Jobs that are submitted from now on get {duration(found.proposed)}."]
+        return [took, f"Jobs submitted from now on get {duration(found.proposed)}."]
     if found.proposed == found.delay_bound:
         return [now, took, "That fits."]
     return [

@@ -24,8 +24,8 @@ RolloutOption = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="Growing parts of the computers, in per cent, that the new version reaches step by step, such as 1,10,50,100."
-        " Else all at once.",
+        help="Growing parts of the computers, in per cent, that the new version reaches step by "
+        "step, such as 1,10,50,100. Default: all at once.",
         show_default=False,
     ),
 ]
@@ -33,14 +33,15 @@ RolloutOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
-    """What an app is born with."""
+    """Options that are fixed when an app is created."""
 
     inputs: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="NAME",
-            help="Name by which a native program opens an input. Inputs of a command follow from the command.",
+            help="Name by which a native program opens an input. Inputs of a command follow from the "
+            "command.",
             show_default=False,
         ),
     ] = None
@@ -50,7 +51,7 @@ class FormOptions:
             "--optional-output", metavar="NAME", help="An output that may be missing.", show_default=False
         ),
     ] = None
-    max_output: Annotated[str, typer.Option(metavar="SIZE", help="Largest size of each output.")] = "50MB"
+    max_output: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of each output.")] = "50MB"
     gzip_outputs: Annotated[
         bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
     ] = False
@@ -70,7 +71,7 @@ class FormOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """How answers are checked, and where they go."""
+    """Options for how answers are checked and assimilated."""
 
     quorum: Annotated[
         int | None,
@@ -107,7 +108,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AppLimitOptions:
-    """What a job needs and may use."""
+    """Options for the requirements and limits of a job."""
 
     flops_est: Annotated[
         float | None,
@@ -118,7 +119,7 @@ class AppLimitOptions:
     flops_bound: Annotated[
         float | None,
         typer.Option(
-            min=1, help="Jobs that need more are ended. Default 240 × the estimate.", show_default=False
+            min=1, help="Jobs that need more are aborted. Default 240 × the estimate.", show_default=False
         ),
     ] = None
     memory: Annotated[
@@ -131,13 +132,11 @@ class AppLimitOptions:
     ] = None
     delay_bound: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help="Time until a job must come back, e.g. 36h. Default 7d.", show_default=False
-        ),
+        typer.Option(metavar="TIME", help="Deadline of a job, e.g. 36h. Default 7d.", show_default=False),
     ] = None
 
     def body(self) -> LimitsBody:
-        """Return what the options say, as the API takes it; raises ConfigError."""
+        """Return the options as an API body; raises ConfigError."""
         from cobblestone.api_schema.apps import LimitsBody
         from cobblestone.sdk.app_definition import parse_seconds, parse_size
 
@@ -152,7 +151,7 @@ class AppLimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CreditOptions:
-    """What a job is worth."""
+    """Options for the credit of a job."""
 
     credit: Annotated[
         str | None,
@@ -171,7 +170,7 @@ class CreditOptions:
         bool | None,
         typer.Option(
             "--partial-credit/--no-partial-credit",
-            help="Trickle messages of running jobs bring provisional credit.",
+            help="Trickle messages of running jobs grant provisional credit.",
             show_default=False,
         ),
     ] = None
@@ -179,7 +178,7 @@ class CreditOptions:
         bool | None,
         typer.Option(
             "--host-scale-check/--no-host-scale-check",
-            help="Use credit scales of proven hosts only (against cherry picking).",
+            help="Use only credit scales of proven hosts (against cherry-picking).",
             show_default=False,
         ),
     ] = None
@@ -196,13 +195,13 @@ class CreditOptions:
         str | None,
         typer.Option(
             metavar="FILE.py:FUNCTION",
-            help="With --credit assigned: called with each result; returns what it is worth.",
+            help="With --credit assigned: called with each result; returns its credit.",
             show_default=False,
         ),
     ] = None
 
     def body(self) -> CreditBody:
-        """Return what the options say, as the API takes it."""
+        """Return the options as an API body."""
         from cobblestone.api_schema.apps import CreditBody
 
         return CreditBody(
@@ -217,7 +216,7 @@ class CreditOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchOptions:
-    """Who gets the jobs of an app, and how many."""
+    """Options for who gets the jobs of an app, and how many."""
 
     adaptive: Annotated[
         bool | None,
@@ -231,21 +230,23 @@ class DispatchOptions:
         Literal["none", "fine", "coarse"] | None,
         typer.Option(
             "--homogeneous",
-            help="Results of a job go to computers that compute alike: none, fine or coarse.",
+            help="Send results of a job to similar computers: none, fine or coarse.",
             show_default=False,
         ),
     ] = None
     one_version: Annotated[
         bool | None,
         typer.Option(
-            "--one-version/--any-version", help="Results of a job use one app version.", show_default=False
+            "--one-version/--any-version",
+            help="All results of a job use one app version.",
+            show_default=False,
         ),
     ] = None
     locality: Annotated[
         bool | None,
         typer.Option(
             "--locality/--no-locality",
-            help="Jobs go first to computers that have one of their sticky files.",
+            help="Send jobs first to computers that have one of their sticky files.",
             show_default=False,
         ),
     ] = None
@@ -254,7 +255,7 @@ class DispatchOptions:
         typer.Option(
             min=1,
             max=21,
-            help="Classes of computers by speed; large jobs go to fast ones.",
+            help="Number of speed classes of computers; large jobs go to fast ones.",
             show_default=False,
         ),
     ] = None
@@ -262,7 +263,7 @@ class DispatchOptions:
         bool | None,
         typer.Option(
             "--always/--not-always",
-            help="One job on every computer at all times: it hardly computes.",
+            help="One job on every computer at all times: it needs hardly any computing.",
             show_default=False,
         ),
     ] = None
@@ -276,41 +277,46 @@ class DispatchOptions:
         bool | None,
         typer.Option(
             "--show-outputs/--no-show-outputs",
-            help="Volunteers may have the answers that their computers found.",
+            help="Volunteers may download the answers that their computers found.",
             show_default=False,
         ),
     ] = None
     min_version: Annotated[
         int | None,
-        typer.Option(min=0, help="Versions below are not used (100 x major + minor).", show_default=False),
+        typer.Option(
+            min=0, help="Versions below this are not used (100 x major + minor).", show_default=False
+        ),
     ] = None
     max_on_host: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs on a computer at a time; 0: any.", show_default=False)
+        int | None,
+        typer.Option(min=0, help="Most jobs on a computer at a time; 0: no limit.", show_default=False),
     ] = None
     max_per_cpu: Annotated[
-        int | None, typer.Option(min=0, help="… for the CPU, per CPU.", show_default=False)
+        int | None, typer.Option(min=0, help="Most jobs for the CPU at a time, per CPU.", show_default=False)
     ] = None
     max_per_gpu: Annotated[
-        int | None, typer.Option(min=0, help="… for GPUs, per GPU.", show_default=False)
+        int | None, typer.Option(min=0, help="Most jobs for GPUs at a time, per GPU.", show_default=False)
     ] = None
     max_per_reply: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: any.", show_default=False)
+        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: no limit.", show_default=False)
     ] = None
     bandwidth: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="Bytes per second that a computer must download with.", show_default=False
+            metavar="SIZE",
+            help="Download speed that a computer must have, in bytes per second.",
+            show_default=False,
         ),
     ] = None
     first_day: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Jobs per processor of a computer that has returned none yet.", show_default=False
+            min=0, help="Jobs per processor for a computer that has not returned any yet.", show_default=False
         ),
     ] = None
 
     def changes(self) -> AppChanges:
-        """Return what shall be different, as the API takes it; raises ConfigError."""
+        """Return the changes as an API body; raises ConfigError."""
         from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
         from cobblestone.sdk.app_definition import parse_size
 
@@ -349,7 +355,7 @@ def spec(
     limits: AppLimitOptions,
     credit: CreditOptions,
 ) -> AppSpec:
-    """Return a new app; raises ConfigError."""
+    """Return the description of a new app; raises ConfigError."""
     from cobblestone.sdk.app_definition import AppSpec, parse_size
 
     members = given(program, form, checks)
@@ -358,7 +364,7 @@ def spec(
     if program.command is None:
         if program.files or program.stdout or program.wasm or program.portable or program.container:
             raise typer.BadParameter(
-                "--files, --wasm, --container and --stdout belong to --command. For a native program:"
+                "--files, --wasm, --container and --stdout need --command. For a native program:"
                 " cobblestone app version add NAME"
             )
     elif form.inputs:
@@ -384,12 +390,12 @@ def changes(
     deprecated: bool | None,
     functions: ProjectFunctions,
 ) -> AppChanges:
-    """Return what of an app shall be different; raises ConfigError."""
+    """Return the changes to an app; raises ConfigError."""
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
 
     if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):
         raise typer.BadParameter(
-            "--function-files belong to --assimilate, --compare python:… or --credit-function"
+            "--function-files needs --assimilate, --compare python:… or --credit-function"
         )
     bounds, worth = limits.body(), functions.credit(credit.body())
     return AppChanges(
@@ -404,7 +410,7 @@ def changes(
 
 
 def parts(text: str | None) -> list[float]:
-    """Parts of the computers from a list of per cent with commas."""
+    """Return parts of the computers from a list of percentages with commas."""
     try:
         return [float(part) / 100 for part in text.split(",")] if text else []
     except ValueError as error:

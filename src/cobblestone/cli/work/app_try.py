@@ -1,4 +1,4 @@
-"""``cobblestone app try``: one job on this computer, as a volunteer's would run it."""
+"""``cobblestone app try``: run one job on this computer, as a volunteer's computer would."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialReport:
-    """What ``--json`` prints."""
+    """The output of ``--json``."""
 
     succeeded: bool
     exit_status: int
@@ -57,13 +57,13 @@ def try_app(
         typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME}.", show_default=False),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the outputs there.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.", show_default=False)
     ] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which it is ended.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
     *,
     common: Common,
 ) -> None:
-    """Run one job of an app on this computer as a volunteer's would, and show what comes of it; nothing is submitted.
+    """Run one job of an app on this computer as a volunteer's would, and show the result; nothing is submitted.
 
     The same launcher, slot, sandbox and limits; so what the program needs and volunteers do not have is missing here, too. The
     exit status is 3 if the job fails.
@@ -137,7 +137,7 @@ def _spec(job: LaidJob, timeout: float) -> TaskSpec:
 
 
 def _keep(trial: Trial, to: Path | None) -> list[Path]:
-    """Bring the outputs to where they are wanted."""
+    """Copy the outputs to the requested folder."""
     import shutil
 
     if to is None:
@@ -171,17 +171,17 @@ def _report(job: LaidJob, trial: Trial) -> TrialReport:
 
 
 def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None) -> list[str]:
-    """Return what should be mended, or told to the project, before jobs are submitted."""
+    """Return notes on what to fix or to change in the app before jobs are submitted."""
     limits = job.app.limits
     notes: list[str] = []
     if missing := _NO_MODULE.search(stderr):
         notes.append(
-            f"The program imports {missing[1]}, which is not part of Python and was not sent along: volunteers need not"
-            " have it. Send it with --files, or do without it."
+            f"The program imports {missing[1]}, which is not part of Python and was not included: volunteers may not"
+            " have it. Include it with --files, or do without it."
         )
     if trial.peak_memory > limits.rsc_memory_bound:
         notes.append(
-            f"It used more memory than the app says: computers that have too little get its jobs. cobblestone app update"
+            f"It used more memory than the app declares, so computers with too little memory get its jobs. cobblestone app update"
             f" {job.app.name} --memory {trial.peak_memory * 1.25 / 1e6:.0f}MB"
         )
     operations = max(trial.end.cpu_time, 0.1) * USUAL_FLOPS if instructions is None else float(instructions)
@@ -189,20 +189,20 @@ def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None) ->
     ratio = operations / limits.rsc_fpops_est
     if trial.succeeded and not 0.1 < ratio < 10:
         notes.append(
-            f"The app estimates {limits.rsc_fpops_est:.2g} operations for a job; by this one it takes {operations:.2g} ({how})."
-            f" If it is a usual one: cobblestone app update {job.app.name} --flops-est {operations:.2g}"
+            f"The app estimates {limits.rsc_fpops_est:.2g} operations for a job; this one took {operations:.2g} ({how})."
+            f" If it is typical: cobblestone app update {job.app.name} --flops-est {operations:.2g}"
         )
     return notes
 
 
 def _lines(job: LaidJob, trial: Trial, report: TrialReport) -> list[str]:
-    """Return the report for people."""
+    """Return the report as lines for people."""
     limits, end = job.app.limits, trial.end
     what = "succeeded" if report.succeeded else f"failed: {report.problem}"
     lines = [
         f"A job of {job.app.name} {job.version.number} {what}",
         f"  exit status  {end.exit_status}",
-        f"  time         {end.elapsed:.1f} s, {end.cpu_time:.1f} s of them on the CPU",
+        f"  time         {end.elapsed:.1f} s, {end.cpu_time:.1f} s of it on the CPU",
         f"  memory       {size(trial.peak_memory)} at most, of {size(limits.rsc_memory_bound)}",
         f"  disk         {size(trial.peak_disk)} at most, of {size(limits.rsc_disk_bound)}",
     ]
@@ -216,12 +216,12 @@ def _lines(job: LaidJob, trial: Trial, report: TrialReport) -> list[str]:
         lines += [f"    | {line}" for line in _head(path)]
     tail = report.stderr.strip().splitlines()[-STDERR_LINES:]
     if tail:
-        lines += ["  error output, its end:", *(f"    | {line}" for line in tail)]
+        lines += ["end of error output:", *(f"    | {line}" for line in tail)]
     return [*lines, *(f"  {text}" for text in trial.surroundings), *(f"  ! {note}" for note in report.notes)]
 
 
 def _head(path: Path) -> list[str]:
-    """Return the first lines of an output that is a text."""
+    """Return the first lines of a text output."""
     with path.open("rb") as file:
         data = file.read(SHOWN_OUTPUT)
     try:

@@ -1,4 +1,4 @@
-"""``cobblestone submit`` and ``batch``: jobs for an app, and what became of them."""
+"""``cobblestone submit`` and ``batch``: jobs for an app, and their state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def register_batch(root: typer.Typer) -> None:
 
 
 def status_lines(status: BatchStatus) -> list[str]:
-    """Return a batch's state for people; the first line names it."""
+    """Return a batch's state as lines for people; the first line names it."""
     open_ = status.njobs - status.n_success - status.n_error
     return [
         f"Batch {status.id} ({status.name}, app {status.app}): {status.state}, {status.fraction_done:.0%}",
@@ -50,7 +50,7 @@ def show_status(
     batch_id: BatchArgument,
     common: Common,
 ) -> None:
-    """Tell how far a batch is."""
+    """Show the progress of a batch."""
     with common.connect() as connected:
         status = connected.batch(batch_id).status()
     common.out.show(
@@ -65,11 +65,11 @@ def show_status(
 
 @batch_commands.command("list")
 def list_batches(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
     *,
     common: Common,
 ) -> None:
-    """List batches, the newest first."""
+    """List batches, newest first."""
     with common.connect() as connected:
         found = connected.batches(limit=limit)
     rows = [
@@ -130,18 +130,18 @@ def results(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write outputs there, a folder for each job, and jobs.csv, which lists them.",
+            help="Write the outputs to this folder, with one folder per job, and jobs.csv, which lists them.",
             show_default=False,
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds to wait at most.", show_default=False)
+        float | None, typer.Option(min=0, help="Most seconds to wait.", show_default=False)
     ] = None,
     *,
     common: Common,
 ) -> None:
-    """Fetch the answers of a batch: those that are there, or with --wait all.
+    """Fetch the answers of a batch: those available now, or with --wait all.
 
     The exit status is 3 if some jobs have no answer.
     """
@@ -163,7 +163,7 @@ def results(
 
 
 def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None) -> None:
-    """Wait for a batch with a progress bar, writing outputs as they come; ends the command with its exit status."""
+    """Wait for a batch with a progress bar, writing outputs as they arrive; exits with the command's status."""
     from cobblestone.sdk.api.batch import AnswerFolder, batch_progress
 
     answers = None if to is None else AnswerFolder(to)
@@ -175,7 +175,7 @@ def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None)
         told: set[str] = set()
 
         def tell() -> None:
-            """Say why nothing comes: a job that failed may wait for a volunteer who does not exist."""
+            """Explain why nothing arrives: a failed job may wait for a volunteer who does not exist."""
             for note in batch.status().notes:
                 if note not in told:
                     told.add(note)
@@ -218,7 +218,7 @@ def cancel(
     batch_id: BatchArgument,
     common: Common,
 ) -> None:
-    """Cancel what is not done yet; answers that are there stay."""
+    """Cancel the unfinished jobs of a batch; existing answers stay."""
     with common.connect() as connected:
         status = connected.batch(batch_id).cancel()
     common.out.show(status, lines=status_lines(status), essential=[status.state])
@@ -229,7 +229,7 @@ def retry(
     batch_id: BatchArgument,
     common: Common,
 ) -> None:
-    """Submit the jobs that failed or were cancelled anew, as a batch of their own."""
+    """Submit the failed or cancelled jobs again, as a new batch."""
     with common.connect() as connected:
         status = connected.batch(batch_id).retry().status()
     common.out.show(status, lines=status_lines(status), essential=[status.id])
@@ -240,7 +240,7 @@ def retire(
     batch_id: BatchArgument,
     common: Common,
 ) -> None:
-    """Say that a finished batch's outputs are not needed any more: the project deletes them."""
+    """Retire a finished batch: the project deletes its outputs."""
     with common.connect() as connected:
         status = connected.batch(batch_id).retire()
     common.out.show(status, lines=status_lines(status), essential=[status.state])
@@ -253,7 +253,7 @@ def register_submit(root: typer.Typer) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions:
-    """Who alone may get the jobs."""
+    """Options that restrict who gets the jobs."""
 
     for_host: Annotated[
         int | None,
@@ -277,7 +277,7 @@ class TargetOptions:
     ] = None
 
     def body(self) -> dict[str, int]:
-        """Return what the options say, as the API takes it."""
+        """Return the options as an API body."""
         given = {"host": self.for_host, "user": self.for_user, "team": self.for_team}
         return {kind: number for kind, number in given.items() if number is not None}
 
@@ -303,14 +303,14 @@ def submit(
         ),
     ] = None,
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
-    batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Else the app's.")] = "",
+    batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",
     priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
     *,
     target: TargetOptions,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Wait, and write the answers there.", show_default=False),
+        typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.", show_default=False),
     ] = None,
     common: Common,
 ) -> None:
@@ -344,7 +344,7 @@ def submit(
             task = bar.add_task("Reading the input files …", total=None)
 
             def sending(sent: int, total: int) -> None:
-                doing = "Uploading …" if sent < total else "The server checks and stores …"
+                doing = "Uploading …" if sent < total else "The server is checking and storing …"
                 bar.update(task, completed=sent, total=total, description=doing)
 
             batch = connected.submit(
@@ -366,7 +366,7 @@ def submit(
 
 
 def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
-    """Return what was submitted, and what comes next."""
+    """Return the lines about what was submitted, and the next steps."""
     if running:
         following = f"Answers: cobblestone batch results {status.id} --wait --to DIR"
     else:
@@ -389,7 +389,7 @@ def read_arguments(given: list[str]) -> dict[str, str]:
 
 
 def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -> Iterable[object]:
-    """Return what to submit; mistakes are found before anything is sent."""
+    """Return what to submit; errors are found before anything is sent."""
     from cobblestone.domain.errors import JobError
     from cobblestone.sdk.api.jobs import Job, read_jobs
 
@@ -417,6 +417,6 @@ def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -
     if len(names) > 1:
         raise JobError(
             f"A job of {app.name} has {len(names)} input files ({', '.join(names)}), so a plain list is ambiguous. Write"
-            f" the jobs into a table with these columns and give it with --jobs; or --together for one job."
+            f" the jobs to a table with these columns and give it with --jobs; or use --together for one job."
         )
     return inputs

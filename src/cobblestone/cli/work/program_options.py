@@ -1,4 +1,4 @@
-"""Options that say what an app runs."""
+"""Options for the program of an app."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FilesOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
-    """The program, and what comes back."""
+    """The program and its outputs."""
 
     command: Annotated[
         str | None,
@@ -35,8 +35,8 @@ class ProgramOptions:
         typer.Option(
             "--program",
             metavar="FILE",
-            help="A program of any kind: it is looked at, the way to the volunteers' computers that fits is said with the reason,"
-            " and taken where nothing more is needed.",
+            help="A program of any kind: cobblestone finds the best way to run it on volunteers' "
+            "computers, gives the reason, and uses it if nothing more is needed.",
             show_default=False,
         ),
     ] = None
@@ -45,8 +45,8 @@ class ProgramOptions:
         typer.Option(
             "--wasm",
             metavar="FILE.wasm",
-            help="A WebAssembly module that the command runs, the same on Windows, macOS and Linux; the command's first word is"
-            " its name.",
+            help="A WebAssembly module for the command, the same on Windows, macOS and Linux; the "
+            "command's first word is its name.",
             show_default=False,
         ),
     ] = None
@@ -55,7 +55,7 @@ class ProgramOptions:
         typer.Option(
             "--source",
             metavar="FILE.c",
-            help="C or C++ source, compiled to such a module; again for each further file.",
+            help="C or C++ source, compiled to such a module; repeat it for more files.",
             show_default=False,
         ),
     ] = None
@@ -72,14 +72,15 @@ class ProgramOptions:
         bool,
         typer.Option(
             "--portable",
-            help="Send Python along, as WebAssembly: the program runs on every Windows, macOS and Linux computer, but slower.",
+            help="Include Python as WebAssembly: the program runs on every Windows, macOS and Linux "
+            "computer, but more slowly.",
         ),
     ] = False
     requirements: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.txt",
-            help="Packages of pure Python that are sent along with a portable program.",
+            help="Pure Python packages to include with a portable program.",
             show_default=False,
         ),
     ] = None
@@ -87,8 +88,8 @@ class ProgramOptions:
         bool,
         typer.Option(
             "--browser",
-            help="Visitors' browsers compute it too, on the project's page /compute; for WebAssembly or a bundle, and a quorum of"
-            " 2 or more.",
+            help="Also compute it in visitors' browsers, on the project's page /compute; for "
+            "WebAssembly or a bundle, and a quorum of 2 or more.",
         ),
     ] = False
     bundle: Annotated[
@@ -96,17 +97,21 @@ class ProgramOptions:
         typer.Option(
             "--bundle",
             metavar="FILE.txt",
-            help="Packages, compiled ones too, that are sent along with a Python of their own: for Windows, macOS and Linux.",
+            help="Packages, also compiled ones, to include with a bundled Python: for Windows, macOS "
+            "and Linux.",
             show_default=False,
         ),
     ] = None
-    bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of that Python.")] = "3.12"
+    bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of the bundled Python.")] = (
+        "3.12"
+    )
     container: Annotated[
         Path | None,
         typer.Option(
             "--container",
             metavar="IMAGE.tar",
-            help="An image, saved by podman or docker, in which the command runs: for Linux computers that have one of them.",
+            help="An image, saved by podman or docker, in which the command runs: for Linux "
+            "computers that have podman or docker.",
             show_default=False,
         ),
     ] = None
@@ -115,7 +120,7 @@ class ProgramOptions:
         typer.Option(
             "--installed",
             metavar="MODULE",
-            help="A Python module that all computers of your volunteers have, so it is not sent along.",
+            help="A Python module that all your volunteers' computers have, so it is not included.",
             show_default=False,
         ),
     ] = None
@@ -124,32 +129,30 @@ class ProgramOptions:
         list[str] | None,
         typer.Option(
             "--platform",
-            help="Where a command may run, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
+            help="Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
             show_default=False,
         ),
     ] = None
     plan_class: Annotated[
-        str, typer.Option(help="What a command needs of a computer: a class of plan_classes.toml.")
+        str, typer.Option(help="Requirements of a command: a class of plan_classes.toml.")
     ] = ""
     outputs: Annotated[
         list[str] | None,
         typer.Option(
             "--output",
             metavar="NAME",
-            help="An output file that the program writes. Not needed for those that the command names.",
+            help="An output file that the program writes. Not needed for those named in the command.",
             show_default=False,
         ),
     ] = None
     stdout: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Keep what the program prints, as this output.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Save what the program prints as this output.", show_default=False),
     ] = None
 
 
 def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None]) -> ProgramOptions:
-    """Return the options of a program with its module made, and what its app needs fetched: minutes the first time.
+    """Return the options with the module built and all that the app needs downloaded: minutes the first time.
 
     Raises:
         JobError, ConfigError: it cannot be compiled or run, or something cannot be fetched.
@@ -173,10 +176,11 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
         )
     if program.container and (program.bundle or program.portable or program.wasm or program.source):
         raise typer.BadParameter(
-            "--container brings all that the command needs: without --bundle, --portable, --wasm and --source"
+            "--container includes all that the command needs: without --bundle, --portable, "
+            "--wasm and --source"
         )
     if program.requirements and not program.portable and is_new:
-        raise typer.BadParameter("--requirements belongs to --portable")
+        raise typer.BadParameter("--requirements needs --portable")
     if program.source or program.wasm or program.portable:
         from cobblestone.sdk.packing.wasm_package import compile_source, prepare
 
@@ -187,7 +191,7 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
 
 
 def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> ProgramOptions:
-    """Return the options of the way that fits a program.  Raises JobError where it needs more than the program."""
+    """Return the options of the best way to run a program.  Raises JobError if it needs more than the program."""
     from cobblestone.domain.errors import JobError
     from cobblestone.sdk.packing.program_advice import Way, advise
 
@@ -205,13 +209,13 @@ def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> 
         command = program.command or f"{start} {{input}} {{output}}"
         chosen = replace(program, program=None, files=files, command=command)
     else:
-        raise JobError(f"More is needed than the program. {advice.text}")
+        raise JobError(f"The program alone is not enough. {advice.text}")
     say(advice.reason)
     return chosen
 
 
 def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
-    """Say what would reach more computers than a Python command does."""
+    """Suggest what would reach more computers than a Python command."""
     from cobblestone.domain.errors import JobError
     from cobblestone.sdk.packing.program_advice import Way, advise
 

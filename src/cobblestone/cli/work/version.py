@@ -20,14 +20,14 @@ commands = Commands(no_args_is_help=True, help="Versions of an app, one for each
 
 
 def unsigned_lines(added: Version) -> list[str]:
-    """Return what to do about a version without signatures."""
+    """Return how to sign an unsigned version."""
     if added.signed:
         return ["It is signed and ready to be sent."]
     return [
-        "It is unsigned, since the private key is not here: it is not sent until signatures are imported. Do:",
+        "It is unsigned, since the private key is not here: it is not sent until signatures are imported. Run:",
         "  cobblestone key manifest DIR                      (here)",
-        "  cobblestone key sign DIR --key PRIVATEKEYFILE     (on the machine with the private key; bring DIR there)",
-        "  cobblestone key import DIR                        (here, with DIR brought back)",
+        "  cobblestone key sign DIR --key PRIVATEKEYFILE     (on the machine with the private key; copy DIR there)",
+        "  cobblestone key import DIR                        (here, after copying DIR back)",
     ]
 
 
@@ -121,10 +121,10 @@ def deprecate(
     *,
     common: Common,
 ) -> None:
-    """Send a version no more."""
+    """Stop sending a version."""
     with common.connect() as connected:
         changed = connected.deprecate_version(version_id, undo=undo)
-    state = "is sent again" if undo else "is not sent any more"
+    state = "is sent again" if undo else "is no longer sent"
     common.out.show(
         changed,
         lines=[f"Version {changed.number} of {changed.app} for {changed.platform} {state}."],
@@ -145,14 +145,14 @@ def start_rollout(
     ] = "1,10,50,100",
     max_error_rate: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Hold the version when more than this part of its results fail."),
+        typer.Option(min=0, max=1, help="Hold the version when more than this share of its results fails."),
     ] = 0.1,
-    min_results: Annotated[int, typer.Option(min=1, help="Results that a stage needs before the next.")] = 20,
-    min_hours: Annotated[float, typer.Option(min=0, help="Least duration of a stage.")] = 1.0,
+    min_results: Annotated[int, typer.Option(min=1, help="Results required before the next stage.")] = 20,
+    min_hours: Annotated[float, typer.Option(min=0, help="Minimum duration of a stage.")] = 1.0,
     *,
     common: Common,
 ) -> None:
-    """Let a version reach growing parts of the computers, as long as it works there."""
+    """Roll a version out to growing parts of the computers, as long as it works there."""
     parts = o.parts(stages)
     with common.connect() as connected:
         found = connected.operation.start_rollout(
@@ -160,7 +160,7 @@ def start_rollout(
         )
     common.out.show(
         found,
-        lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers now ({found.state})."],
+        lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers ({found.state})."],
         essential=[version_id],
     )
 
@@ -170,7 +170,7 @@ def hold(
     version_id: VersionArgument,
     common: Common,
 ) -> None:
-    """Give a version to no more computers until its roll-out is started again."""
+    """Send a version to no more computers until its roll-out is started again."""
     with common.connect() as connected:
         found = connected.operation.hold_rollout(version_id)
     common.out.show(
@@ -182,20 +182,20 @@ def hold(
 def roll_back(
     version_id: VersionArgument,
     abort_jobs: Annotated[
-        bool, typer.Option("--abort-jobs", help="Tell computers to stop what they compute with it.")
+        bool, typer.Option("--abort-jobs", help="Tell computers to abort its tasks.")
     ] = False,
     *,
     common: Common,
 ) -> None:
-    """Withdraw a version: the one before it is sent again."""
+    """Withdraw a version: the previous one is sent again."""
     with common.connect() as connected:
         done = connected.operation.roll_back(version_id, abort_jobs=abort_jobs)
     instead = (
         f"version {done.version_in_its_place} is sent instead"
         if done.version_in_its_place
-        else "there is none before it"
+        else "there is no previous version"
     )
-    lines = [f"Version {version_id} is not sent any more; {instead}."]
+    lines = [f"Version {version_id} is no longer sent; {instead}."]
     if abort_jobs:
         lines.append(f"{done.results_given_up} results on computers are given up.")
     common.out.show(done, lines=lines, essential=[done.version_in_its_place or ""])

@@ -1,4 +1,4 @@
-"""``cobblestone workunit`` and ``trickle``: single jobs, and messages of those that run."""
+"""``cobblestone workunit`` and ``trickle``: single jobs, and messages of running jobs."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def list_workunits(
         int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
     ] = None,
     status: Annotated[
-        JobState | None, typer.Option(help="Only those that stand there.", show_default=False)
+        JobState | None, typer.Option(help="Only those with this status.", show_default=False)
     ] = None,
     *,
     page: PageOptions,
     common: Common,
 ) -> None:
-    """List workunits, the newest first; those of an app or status are sought among 20,000."""
+    """List workunits, newest first; a filter by app or status searches the newest 20,000."""
     with common.connect() as connected:
         found = connected.operation.workunits(
             limit=page.limit, before=page.before, app=app, batch=batch, status=status
@@ -82,7 +82,7 @@ def show(
     workunit: NameArgument,
     common: Common,
 ) -> None:
-    """Describe a workunit: limits, rules, and what became of its results."""
+    """Describe a workunit: limits, rules, and the state of its results."""
     with common.connect() as connected:
         found = connected.operation.workunit(workunit)
     common.out.show(found, lines=_lines(found), essential=[found.id])
@@ -91,20 +91,20 @@ def show(
 def _lines(found: WorkunitDetails) -> list[str]:
     return [
         f"Workunit {found.id} ({found.name}{f', job {found.label}' if found.label else ''}), app {found.app}: {found.status}",
-        f"  batch        {found.batch or '-'}, made {when(found.created)}, priority {found.priority}",
+        f"  batch        {found.batch or '-'}, created {when(found.created)}, priority {found.priority}",
         f"  inputs       {', '.join(found.inputs) or '-'}",
         f"  quorum       {found.min_quorum} of {found.target_nresults}",
         (
             f"  at most      {found.max_total_results} results, {found.max_error_results} failed,"
             f" {found.max_success_results} successful ones"
         ),
-        f"  estimate     {found.rsc_fpops_est:.3g} FLOPs, ended beyond {found.rsc_fpops_bound:.3g}",
+        f"  estimate     {found.rsc_fpops_est:.3g} FLOPs, aborted beyond {found.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(found.rsc_memory_bound)} memory, {size(found.rsc_disk_bound)} disk,"
-            f" {found.delay_bound / 3600:g} h until a report is due"
+            f" {found.delay_bound / 3600:g} h to the deadline"
         ),
         *(_task_line(each, found.canonical_result) for each in found.tasks),
-        f"What becomes of it: cobblestone explain workunit {found.id}",
+        f"What happens to it: cobblestone explain workunit {found.id}",
     ]
 
 
@@ -118,38 +118,38 @@ def _task_line(task: Task, canonical: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """What can be changed of an unfinished workunit, in the workunit itself."""
+    """Editable rules of an unfinished workunit."""
 
-    priority: Annotated[int | None, typer.Option(help="Higher ones are sent first.", show_default=False)] = (
-        None
-    )
+    priority: Annotated[
+        int | None, typer.Option(help="Higher priorities are sent first.", show_default=False)
+    ] = None
     max_error_results: Annotated[
-        int | None, typer.Option(min=0, help="Results that may fail.", show_default=False)
+        int | None, typer.Option(min=0, help="Most failed results.", show_default=False)
     ] = None
     max_total_results: Annotated[
-        int | None, typer.Option(min=1, help="Results at all.", show_default=False)
+        int | None, typer.Option(min=1, help="Most results in total.", show_default=False)
     ] = None
     max_success_results: Annotated[
-        int | None, typer.Option(min=1, help="Successful results without agreement.", show_default=False)
+        int | None, typer.Option(min=1, help="Most successful results without agreement.", show_default=False)
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkunitLimits:
-    """What can be changed of its limits."""
+    """Editable limits of an unfinished workunit."""
 
     rsc_fpops_bound: Annotated[
         float | None,
-        typer.Option("--fpops-bound", help="Operations beyond which it is ended.", show_default=False),
+        typer.Option("--fpops-bound", help="Operations after which it is aborted.", show_default=False),
     ] = None
     rsc_memory_bound: Annotated[
-        float | None, typer.Option("--memory-bound", help="Bytes of memory.", show_default=False)
+        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.", show_default=False)
     ] = None
     rsc_disk_bound: Annotated[
-        float | None, typer.Option("--disk-bound", help="Bytes of disk.", show_default=False)
+        float | None, typer.Option("--disk-bound", help="Disk bound in bytes.", show_default=False)
     ] = None
     delay_bound: Annotated[
-        float | None, typer.Option("--delay-bound", help="Seconds until a report is due.", show_default=False)
+        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.", show_default=False)
     ] = None
 
 
@@ -160,13 +160,13 @@ def edit(
     limits: WorkunitLimits,
     common: Common,
 ) -> None:
-    """Change an unfinished workunit, for results that are sent from now on."""
+    """Change an unfinished workunit, for results sent from now on."""
     from cobblestone.api_schema.apps import LimitsBody
     from cobblestone.api_schema.batches import WorkunitChanges
 
     changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
     if changes == WorkunitChanges():
-        raise typer.BadParameter("give what shall change, such as --priority or --delay-bound")
+        raise typer.BadParameter("give what to change, such as --priority or --delay-bound")
     with common.connect() as connected:
         found = connected.operation.change_workunit(workunit, changes)
     common.out.show(found, lines=_lines(found), essential=[found.id])
@@ -177,7 +177,7 @@ def cancel(
     workunit_id: WorkunitArgument,
     common: Common,
 ) -> None:
-    """Stop a workunit; hosts that compute it are told at their next contact."""
+    """Cancel a workunit; hosts that compute it are told at their next contact."""
     with common.connect() as connected:
         done = connected.operation.cancel_workunit(workunit_id)
     common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
@@ -188,13 +188,13 @@ def retry(
     workunit_id: WorkunitArgument,
     common: Common,
 ) -> None:
-    """Try a workunit again: an unfinished one may fail as often again, a failed one becomes a new batch."""
+    """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
     with common.connect() as connected:
         done = connected.operation.retry_workunit(workunit_id)
     if done.new_batch is None:
-        line = f"Workunit {workunit_id} goes on: it may fail as often again as it has."
+        line = f"Workunit {workunit_id} continues: it may fail as many times again."
     else:
-        line = f"Workunit {workunit_id} is tried again as batch {done.new_batch}."
+        line = f"Workunit {workunit_id} is retried as batch {done.new_batch}."
     common.out.show(done, lines=[line], essential=[done.new_batch or workunit_id])
 
 
@@ -208,18 +208,18 @@ def register_trickle(root: typer.Typer) -> None:
 
 @trickle_commands.command("list")
 def list_trickles(
-    after: Annotated[int, typer.Option(min=0, help="Only those behind this number.")] = 0,
+    after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
     *,
     common: Common,
 ) -> None:
-    """List what running jobs have sent, oldest first."""
+    """List messages from running jobs, oldest first."""
     with common.connect() as connected:
         found = connected.admin.trickles(after=after)
     common.out.table(
         found,
         ("number", "result", "variety", "received", "text"),
         [(each.id, each.result, each.variety, when(each.received), each.text) for each in found],
-        empty="No job has sent anything.",
+        empty="No job has sent any message.",
         right=("number",),
     )
 
@@ -230,9 +230,9 @@ def send(
     text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
     common: Common,
 ) -> None:
-    """Send a message to a running job: its program gets it by receive_trickles()."""
+    """Send a message to a running job: its program gets it from receive_trickles()."""
     with common.connect() as connected:
         made = connected.admin.send_trickle(result, text)
     common.out.show(
-        made, lines=[f"Message {made.id} goes out when the computer calls next."], essential=[made.id]
+        made, lines=[f"Message {made.id} is sent at the computer's next contact."], essential=[made.id]
     )

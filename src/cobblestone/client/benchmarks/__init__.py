@@ -1,4 +1,4 @@
-"""The family's two benchmarks, Whetstone and Dhrystone, on every CPU at once.
+"""BOINC's two benchmarks, Whetstone and Dhrystone, on every CPU at once.
 
 Their C sources stand beside this module, with the WebAssembly module made of them (``make benchmarks`` builds it again): it runs
 at nearly the speed of native code, and its bytes are the same for every client.
@@ -41,7 +41,7 @@ class BenchmarkResult:
 
 
 def are_due(last: BenchmarkResult | None, *, ncpus: int, same_hardware: bool, now: float) -> bool:
-    """Whether to measure again: never done, done for other hardware, long ago, or in what is now the future."""
+    """Return whether to measure again: never done, done for other hardware, long ago, or in what is now the future."""
     if last is None or last.ncpus != ncpus or not same_hardware:
         return True
     return not 0.0 <= now - last.at < PERIOD_SECONDS
@@ -95,8 +95,8 @@ async def _measure(cpu_seconds: float, environment: Mapping[str, str]) -> tuple[
         found = json.loads(output)
         speeds = float(found["whetstone"]), float(found["dhrystone"])
     except (ValueError, KeyError, TypeError):
-        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it gave no message"]
         raise BenchmarkFailed(f"The computer's speed could not be measured: {last[0]}.") from None
     if not all(math.isfinite(speed) and speed > 0 for speed in speeds):
-        raise BenchmarkFailed(f"The benchmarks gave {speeds}, which is no speed.")
+        raise BenchmarkFailed(f"The benchmarks gave {speeds}, which is not a valid speed.")
     return speeds

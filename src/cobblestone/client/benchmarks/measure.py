@@ -1,4 +1,4 @@
-"""One CPU's measurement, in a process of its own: ``python -m cobblestone.client.benchmarks.measure SECONDS``."""
+"""One CPU's measurement, in a separate process: ``python -m cobblestone.client.benchmarks.measure SECONDS``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIPS = 1e6
 
 
 def measure(seconds: float, clock: Callable[[], float] = time.process_time) -> dict[str, float]:
-    """Run both benchmarks for ``seconds`` of CPU time each; operations per second in the family's units."""
+    """Run both benchmarks for ``seconds`` of CPU time each; return operations per second in BOINC's units."""
     import wasmtime  # an extra
 
     engine = wasmtime.Engine()

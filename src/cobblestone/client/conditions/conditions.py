@@ -1,4 +1,4 @@
-"""The computer and the volunteer's wishes: what is told to projects, and what the core is allowed to use.
+"""The computer and the volunteer's preferences: what projects are told, and what the core is allowed to use.
 
 What may be used is decided by `policy.client.preferences` from the files, the modes and what is seen of the computer; here it is
 only put together.
@@ -74,7 +74,7 @@ PATIENCE = 60.0
 
 @dataclass(slots=True)
 class Changed:
-    """What has changed since it was asked for last."""
+    """Changes since the last query."""
 
     preferences: SchedulingPreferences | None = None
     devices: HostDevices | None = None
@@ -83,7 +83,7 @@ class Changed:
 
 
 class Conditions:
-    """Knows the computer, reads the preference files, and looks at what goes on."""
+    """Describes the computer, reads the preference files, and watches current activity."""
 
     def __init__(
         self, folders: DataFolder, state: ClientDatabase, journal: Journal, clock: Callable[[], float]
@@ -113,7 +113,7 @@ class Conditions:
         self.sandbox = Sandbox()
 
     async def start(self) -> None:
-        """Find out what there is."""
+        """Detect the hardware and read all files."""
         if not self._state.notes.host_cpid:
             self._state.notes.host_cpid = secrets.token_hex(16)
             self._state.keep_notes()
@@ -125,17 +125,17 @@ class Conditions:
         self._decide()
 
     def sandbox_report(self) -> list[str]:
-        """Return what holds jobs back, in sentences."""
+        """Return what confines jobs, in sentences."""
         return [each.text() for each in self.sandbox.report]
 
     def job_environment(self) -> dict[str, str]:
-        """Environment variables of jobs."""
+        """Return the environment variables of jobs."""
         return environment_without_proxies()
 
     # -- the computer -----------------------------------------------------------------------------------
 
     async def read_host(self) -> None:
-        """Find out what this computer is; the search for GPUs may take a while."""
+        """Detect this computer's hardware; the search for GPUs may take a while."""
         notes, config = self._state.notes, self._in_force.config
         self._searched = not config.no_gpus  # a driver may crash by the search alone
         self._coprocs = await asyncio.to_thread(find_gpus, self.job_environment()) if self._searched else ()
@@ -152,7 +152,7 @@ class Conditions:
         )
 
     def benchmarks_due(self) -> bool:
-        """Whether the processors are to be measured: never done, long ago, or on other hardware."""
+        """Return whether the processors must be measured: never done, long ago, or on other hardware."""
         notes = self._state.notes
         if self._in_force.config.skip_cpu_benchmarks or self._clock() < self._no_benchmark_before:
             return False
@@ -166,7 +166,7 @@ class Conditions:
         return hardware_key(self._host, tuple(f"{each.name} x {each.count}" for each in self._coprocs))
 
     async def benchmark(self, apply: Callable[[], None]) -> None:
-        """Measure the processors while jobs pause; ``apply`` makes the pause and its end known."""
+        """Measure the processors while jobs pause; ``apply`` announces the pause and its end."""
         self._situation = replace(self._situation, benchmarks_running=True)
         apply()
         self._journal.say("Running CPU benchmarks")
@@ -193,7 +193,7 @@ class Conditions:
         apply()
 
     async def measure_disk(self) -> None:
-        """Measure what everything takes up."""
+        """Measure the disk usage of everything."""
         self._used = await asyncio.to_thread(self._folders.used_by, self._folders.root)
         total, free = self._folders.free_space()
         self._host = replace(self._host, d_total=total, d_free=free)
@@ -203,14 +203,14 @@ class Conditions:
             content.project.disk_share = self.disk()[1] * part
 
     def disk(self) -> tuple[float, float]:
-        """Bytes in use and allowed."""
+        """Return the bytes in use and allowed."""
         total, free = self._folders.free_space()
         return self._used, allowed_disk(self._in_force.preferences, total=total, free=free, used=self._used)[
             0
         ]
 
     def facts(self) -> ReportedHost:
-        """Return what projects and jobs are told."""
+        """Return the facts for projects and jobs."""
         config, host = self.config, self._host
         coprocs = usable_coprocs(self._coprocs, config)
         name, address = ("", "") if config.suppress_net_info else (host.domain_name, host.ip_addr)
@@ -232,16 +232,16 @@ class Conditions:
         )
 
     def venue(self) -> str:
-        """Return the place whose preferences hold."""
+        """Return the venue whose preferences apply."""
         return next((c.project.host.venue for c in self._state.contents.values() if c.project.host.venue), "")
 
     @property
     def config(self) -> ClientConfig:
-        """What ``cc_config.xml`` says."""
+        """Return the content of ``cc_config.xml``."""
         return self._in_force.config
 
     async def look(self, runner: Runner) -> None:
-        """Look at what goes on in this computer."""
+        """Read the current activity of this computer."""
         if self._looks() != self._stamp:
             self.read_files()
             if not (self._searched or self.config.no_gpus):
@@ -275,7 +275,7 @@ class Conditions:
     # -- wishes -------------------------------------------------------------------------------------------
 
     def read_files(self) -> None:
-        """Read all preference and configuration files; what cannot be read is said once."""
+        """Read all preference and configuration files; an error in one is reported once."""
         self._in_force = self._files.read(self.venue())
         problems = list(self._in_force.problems)
         for url, content in self._state.contents.items():
@@ -296,35 +296,35 @@ class Conditions:
         self._told.preferences = None
 
     def read_own_apps(self, content: ProjectContent) -> list[str]:
-        """Take the volunteer's own programs for a project over; sentences about what is wrong with the file."""
+        """Take over the volunteer's own programs for a project; return sentences about errors in the file."""
         folder = self._folders.project(content.project.master_url)
         flops = self._state.notes.p_fpops
         return take_own_apps(self._state, content, folder, platform=platforms()[0], cpu_flops=flops)
 
     def _looks(self) -> object:
-        """Return a value that differs when a file, or what its entries are compared with, has changed."""
+        """Return a fingerprint of the files."""
         contents = self._state.contents
         files = self._files.stamp(*map(self._folders.project, contents))
         return files, [(url, len(each.apps), len(each.versions)) for url, each in contents.items()]
 
     def modes_changed(self) -> None:
-        """Note that a mode was set by the volunteer."""
+        """Note that the volunteer has set a mode."""
         self._told.devices = None
 
     def clock_set_back(self, seconds: float) -> None:
-        """Move the moments that are waited for, and the start, along with a clock that was set back."""
+        """Move waiting times, and the start, back with a clock that was set back."""
         self._started -= seconds
         self._network_open_until -= seconds
         self._no_benchmark_before -= seconds
 
     def open_network(self, seconds: float) -> None:
-        """Let the network be used for a while, whatever the preferences say."""
+        """Allow the network for a while, regardless of preferences."""
         self._network_open_until = self._clock() + seconds
 
     def take_preferences(
         self, text: str, project: ProjectRecord | None, *, manager: str = "", always: bool = False
     ) -> None:
-        """Consider preferences that a project or account manager sends: the newest win, a dynamic manager's always."""
+        """Consider preferences from a project or account manager: the newest win, a dynamic manager's always."""
         if not text:
             return
         known = parse_global_preferences(self._stored_preferences()).mod_time
@@ -342,7 +342,7 @@ class Conditions:
             return ""
 
     def scheduling(self) -> SchedulingPreferences:
-        """Return what policies look at."""
+        """Return the preferences that policies use."""
         wishes, config = self._in_force.preferences, self._in_force.config
         return SchedulingPreferences(
             buffer_min=wishes.work_buf_min_days * DAY,
@@ -358,7 +358,7 @@ class Conditions:
         )
 
     def devices(self) -> HostDevices:
-        """Return what computes here."""
+        """Return the devices for computing."""
         config = self.config
         return HostDevices(
             ncpus=config.ncpus if config.ncpus > 0 else self._host.p_ncpus,
@@ -392,11 +392,11 @@ class Conditions:
         self._allowance = decide_allowance(self._in_force.preferences, self._in_force.config, self._situation)
 
     def permission(self) -> Permission:
-        """Return what is allowed now."""
+        """Return what is currently allowed."""
         return changed(to_core(self._allowance), connected=self._situation.connected)
 
     def sentences(self) -> list[str]:
-        """Why so much, or so little, is allowed now."""
+        """Return why so much, or so little, is allowed now."""
         found = self._allowance
         return [
             each.text()
@@ -404,7 +404,7 @@ class Conditions:
         ]
 
     def preferences_as_data(self) -> dict[str, object]:
-        """Return what is in force, by the family's names, and which file says so."""
+        """Return the preferences in force, by BOINC's names, and the file each comes from."""
         wishes, origins, usual = self._in_force.preferences, self._in_force.origins, ClientConfig()
         found: dict[str, object] = {
             name: {"value": getattr(wishes, name), "from": origins.get(name, "default")}
@@ -416,7 +416,7 @@ class Conditions:
         return found
 
     def describe_project(self, content: ProjectContent) -> ProjectDescription:
-        """Return a project as the volunteer has attached and limited it."""
+        """Return a project with the volunteer's settings and limits."""
         project = content.project
         kinds = (CPU, *(coproc.type for coproc in usable_coprocs(self._coprocs, self.config)))
         limits = content.app_config
@@ -446,7 +446,7 @@ class Conditions:
         )
 
     def changes(self) -> Changed:
-        """Return what the core has not been told yet."""
+        """Return the changes that the core has not been told yet."""
         self._decide()
         told, news = self._told, Changed()
         news.projects, told.projects = told.projects, False
@@ -460,7 +460,7 @@ class Conditions:
         return news
 
     def limit(self, jobs: Jobs, transfers: Transfers) -> None:
-        """Have throttle, memory and network limits take effect."""
+        """Apply throttle, memory and network limits."""
         wishes, config, found = self._in_force.preferences, self._in_force.config, self._allowance
         transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
         transfers.limits = TransferLimits(
@@ -474,11 +474,11 @@ class Conditions:
             jobs.runner.set_network(suspended=bool(found.network.code))
 
     def patience(self) -> float:
-        """Seconds for which a job that has to leave memory may go on until its next checkpoint."""
+        """Return how long, in seconds, a job that must leave memory may run on to its next checkpoint."""
         return PATIENCE if not self._allowance.cpu.code else 0.0
 
     def modes(self) -> dict[str, ModeStatus]:
-        """Modes and suspensions, for managers."""
+        """Return modes and suspensions, for managers."""
         now = self._clock()
         notes, found = self._state.notes, self._allowance
 

@@ -1,4 +1,4 @@
-"""Graphics processors: which ones there are, and which may be used.
+"""Graphics processors: which ones exist, and which may be used.
 
 Graphics processors: NVIDIA's through its management library, all others through OpenCL, where the libraries are present.
 
@@ -25,7 +25,7 @@ ALL = -1
 
 
 def usable_coprocs(found: Sequence[CoprocRequest], config: ClientConfig) -> tuple[CoprocRequest, ...]:
-    """Return the GPUs that projects are told of: without those that are to be ignored."""
+    """Return the GPUs reported to projects, without ignored ones."""
     if config.no_gpus:
         return ()
     usable: list[CoprocRequest] = []
@@ -47,7 +47,7 @@ def _ignored(coproc: CoprocRequest, config: ClientConfig) -> set[int]:
 def gpus_in_use(
     found: Sequence[CoprocRequest], config: ClientConfig, switched_off: Mapping[str, Sequence[int]]
 ) -> tuple[Gpu, ...]:
-    """Return the GPUs that jobs may have; instances that are ignored keep their numbers, and are never used."""
+    """Return the GPUs for jobs; ignored instances keep their numbers and are never used."""
     told = {each.type for each in usable_coprocs(found, config)}
     gpus: list[Gpu] = []
     for each in found:
@@ -117,7 +117,7 @@ def look() -> tuple[CoprocRequest, ...]:
 
 
 def _completed(device: CoprocRequest, opencl: CoprocRequest) -> CoprocRequest:
-    """Add what only OpenCL knows of a device."""
+    """Add the properties of a device that only OpenCL knows."""
     return changed(
         device,
         have_opencl=True,
@@ -127,7 +127,7 @@ def _completed(device: CoprocRequest, opencl: CoprocRequest) -> CoprocRequest:
 
 
 def _group(devices: list[CoprocRequest]) -> tuple[CoprocRequest, ...]:
-    """One entry for each type, described by its fastest device, as the family does."""
+    """Return one entry for each type, described by its fastest device, as BOINC does."""
     found: dict[str, list[CoprocRequest]] = {}
     for each in devices[:MAX_DEVICES]:
         found.setdefault(each.type, []).append(each)
@@ -189,7 +189,7 @@ def _nvml_text(library: ctypes.CDLL, function: str, *arguments: Any) -> str:  # 
 
 
 def _driver_number(version: str) -> int:
-    """``535.104.05`` as the family writes it: 100 times the first number plus the second."""
+    """Return ``535.104.05`` as BOINC writes it: 100 times the first number plus the second."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     return 100 * int(major) + int(minor or 0) if major.isdigit() and (minor or "0").isdigit() else 0

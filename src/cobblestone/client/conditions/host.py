@@ -1,4 +1,4 @@
-"""What the client finds out about its computer: its hardware and system, and what changes while the client runs.
+"""Detection of the computer's hardware and system, and of changes while the client runs.
 
 What changes while the client runs: users, power, heat, other programs' load, and the network connection.
 
@@ -66,17 +66,17 @@ def with_benchmarks(host: HostInfo, *, whetstone: float, dhrystone: float, at: f
 
 
 def usable_cpus() -> int:
-    """CPUs that the system lets this process use: fewer than there are in a container or a set of CPUs."""
+    """Return the CPUs that the system lets this process use: fewer than exist in a container or a CPU set."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def hardware_key(host: HostInfo, gpus: tuple[str, ...] = ()) -> str:
-    """Return a text that differs when the processor or its number, or a GPU, has changed, so that benchmarks are due."""
+    """Return a text that changes with the processors or GPUs, so that benchmarks are due."""
     return "|".join((host.p_vendor, host.p_model, str(host.p_ncpus), *gpus))
 
 
 def _processor(text: str) -> tuple[str, str, str]:
-    """Vendor, model and features; the model is followed by family, model and stepping as the family's client writes it."""
+    """Return vendor, model and features; the model is followed by family, model and stepping as BOINC's client writes it."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, found = line.partition(":")
@@ -117,7 +117,7 @@ def _os_version(root: Path) -> str:
 
 
 def _address() -> str:
-    """Return the address by which this computer reaches others; nothing is sent."""
+    """Return the address from which this computer reaches others; nothing is sent."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # an address for documentation (RFC 5737)
         return str(probe.getsockname()[0])
@@ -144,7 +144,7 @@ class _Info(ctypes.Structure):
 
 
 class X11Idle:
-    """One display, that of the client's environment; opened anew for each look, since a dead display would end our process."""
+    """The display in the client's environment; opened for each query, since a dead display would end our process."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._display = environment.get("DISPLAY", "")
@@ -160,7 +160,7 @@ class X11Idle:
             saver.XScreenSaverAllocInfo.restype = ctypes.POINTER(_Info)
 
     def seconds(self) -> float | None:
-        """Seconds since the last input; None without a display."""
+        """Return the seconds since the last input; None without a display."""
         if self._libraries is None:
             return None
         x11, saver = self._libraries
@@ -188,7 +188,7 @@ _MOBILE_INTERFACES = ("wwan", "ppp", "rmnet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """One look at the computer."""
+    """One set of readings of the computer."""
 
     on_battery: bool | None = None
     battery_percent: float | None = None
@@ -204,7 +204,7 @@ class Readings:
 
 
 class HostWatch:
-    """Looks at the computer every few seconds; ``look`` blocks for some milliseconds, so call it in a thread."""
+    """Watches the computer every few seconds; ``look`` blocks for some milliseconds, so call it in a thread."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class HostWatch:
         exclusive: Collection[str] = (),
         exclusive_gpu: Collection[str] = (),
     ) -> Readings:
-        """Take all readings; ``own_cpu_seconds`` is what the client and all its jobs, ended ones too, have used so far."""
+        """Take all readings; ``own_cpu_seconds`` is the CPU time of the client and all its jobs so far, including ended ones."""
         names = _programs() if exclusive or exclusive_gpu else set[str]()
         metered, mobile = self._network()
         on_battery, percent, heat = self._battery()
@@ -279,7 +279,7 @@ class HostWatch:
     # -- other programs
 
     def _load(self, own_cpu_seconds: float) -> float | None:
-        """Return the load since the last look."""
+        """Return the load since the last reading."""
         self._own = own_cpu_seconds = max(self._own, own_cpu_seconds)  # what was used cannot become less
         times = psutil.cpu_times()
         busy = times.user + times.system + times.nice + times.irq + times.softirq - own_cpu_seconds
@@ -307,7 +307,7 @@ class HostWatch:
     # -- users
 
     def _idle(self) -> float | None:
-        """Seconds since the last input at a terminal, an X display, or a desktop session."""
+        """Return the seconds since the last input at a terminal, an X display, or a desktop session."""
         found = [self._terminal_idle(), self._x11.seconds(), self._desktop_idle()]
         known = [each for each in found if each is not None]
         return min(known, default=None)
@@ -333,7 +333,7 @@ class HostWatch:
         return 0.0 if values.get("IdleHint") is False and self._has_desktop() else None
 
     def _has_desktop(self) -> bool:
-        """Whether somebody has a graphical session; only these say whether they are idle."""
+        """Return whether there is a graphical session; only these report whether they are idle."""
         sessions = self._root / "run/systemd/sessions"
         lines = [line for file in sessions.glob("[!.]*") for line in _line(file, 5000).splitlines()]
         return any(line in ("TYPE=x11", "TYPE=wayland") for line in lines)
@@ -341,7 +341,7 @@ class HostWatch:
     # -- network
 
     def _network(self) -> tuple[bool | None, bool | None]:
-        """Whether the connection is metered, and whether it is a mobile one."""
+        """Return whether the connection is metered, and whether it is a mobile one."""
         interface = _default_interface(_line(self._root / "proc/net/route", 20_000))
         mobile = interface.startswith(_MOBILE_INTERFACES) if interface else None
         if not (self._root / "run/NetworkManager").is_dir():
@@ -352,14 +352,14 @@ class HostWatch:
         return metered, kind in _MOBILE if isinstance(kind, str) and kind else mobile
 
     def _connected(self) -> bool | None:
-        """Whether there is a default route; None where the system has no tables of routes."""
+        """Return whether there is a default route; None if the system has no routing tables."""
         routes, routes_6 = (_line(self._root / "proc/net" / name, 20_000) for name in ("route", "ipv6_route"))
         if not (routes or routes_6):
             return None
         return bool(_default_interface(routes)) or _has_default_6(routes_6)
 
     def _bus(self, service: str, path: str, interface: str) -> dict[str, object]:
-        """All properties of an object on the system bus."""
+        """Return all properties of an object on the system bus."""
         program = shutil.which("busctl", path=self._environment.get("PATH", "/usr/bin:/bin"))
         if not program:
             return {}
@@ -384,7 +384,7 @@ class HostWatch:
 
 
 def read_bus_properties(answer: bytes) -> dict[str, object]:
-    """Return the values in what ``busctl --json=short call … GetAll`` prints; empty for anything else."""
+    """Return the values in the output of ``busctl --json=short call … GetAll``; empty for anything else."""
     try:
         (values,) = json.loads(answer)["data"]
         return {str(name): each["data"] for name, each in values.items()}
@@ -393,7 +393,7 @@ def read_bus_properties(answer: bytes) -> dict[str, object]:
 
 
 def _programs() -> set[str]:
-    """Names of all running programs, in lower case."""
+    """Return the names of all running programs, in lower case."""
     found: set[str] = set()
     for process in psutil.process_iter(["name"]):
         name = str(process.info["name"] or "").lower()

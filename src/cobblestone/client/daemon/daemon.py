@@ -1,4 +1,4 @@
-"""The daemon: what happens goes to the core of decisions, what the core wants is carried out.
+"""The daemon: passes events to the decision core and carries out its instructions.
 
 Nothing is decided here.  Everything runs in one event loop; what takes long (hashing, unpacking, measuring the disk) runs in
 threads.  The order of each round is fixed: events to the core, everything to disk, then the instructions.
@@ -155,13 +155,13 @@ class Client:
             with contextlib.suppress(ValueError):  # not in the main thread
                 loop.add_signal_handler(number, self.stopping.set)
         self.journal.say(
-            f"Starting cobblestone's client, version {VERSION_TEXT} of the family, for {platforms()[0]}"
+            f"Starting cobblestone's client, compatible with BOINC {VERSION_TEXT}, for {platforms()[0]}"
         )
         self.journal.say(f"Data directory: {self.folders.root}")
         if self.decisions.forgotten:
             self.journal.say(
-                "What another version of this program had learnt of projects and run times cannot be read and is learnt anew; "
-                f"all projects and tasks go on ({self.decisions.forgotten})"
+                "The statistics of another version of this program cannot be read and are collected again; "
+                f"all projects and tasks continue ({self.decisions.forgotten})"
             )
         await self._prepare()
         notify("READY=1")
@@ -206,7 +206,7 @@ class Client:
         self.transfers.poll()
 
     def _tell_core_of_everything(self) -> None:
-        """Go on after a restart, before what people have asked for meanwhile."""
+        """Continue after a restart, before what people have requested meanwhile."""
         self._pending.extendleft(reversed(events_at_start(self)))
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
@@ -248,7 +248,7 @@ class Client:
         return self.jobs.runner
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside; what fails is written into the event log."""
+        """Run something in the background; a failure is written to the event log."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background_done)
@@ -261,14 +261,14 @@ class Client:
     # -- events and instructions --------------------------------------------------------------------------
 
     def post(self, *events: Event) -> None:
-        """Tell the core of something, in this turn of the loop; before everything is prepared it waits."""
+        """Send an event to the core, in this turn of the loop; before everything is prepared it waits."""
         self._pending.extend(events)
         if self._may_act and not self._draining:
             self._draining = True
             asyncio.get_running_loop().call_soon(self.drain)
 
     def drain(self) -> None:
-        """Hand all events over, save everything, and carry out what the core wants."""
+        """Pass on all events, save everything, and carry out the core's instructions."""
         self._draining = False
         while self._pending:
             events = list(self._pending)
@@ -288,7 +288,7 @@ class Client:
                 self._carry_out(instruction)
 
     def save(self) -> bool:
-        """Write what has changed; a disk that is full does not end the client, but nothing new is begun."""
+        """Write what has changed; a full disk does not end the client, but nothing new is started."""
         try:
             self.state.flush()
         except StoreError as error:
@@ -392,7 +392,7 @@ class Client:
         self.drain()
 
     def _end_when_idle(self) -> None:
-        """End when everything is done and reported, if the configuration wants that."""
+        """End when everything is done and reported, if so configured."""
         has_jobs = any(content.jobs for content in self.state.contents.values())
         if self.conditions.config.exit_when_idle and self._had_jobs and not has_jobs:
             self.journal.say("All tasks are reported: ending, as cc_config.xml says with <exit_when_idle>")
@@ -400,7 +400,7 @@ class Client:
         self._had_jobs |= has_jobs
 
     def apply_conditions(self) -> None:
-        """Have preferences and the state of the computer take effect."""
+        """Apply preferences and the state of the computer."""
         now = self.clock()
         changed = self.conditions.changes()
         if changed.preferences:
@@ -419,23 +419,23 @@ class Client:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The connections to everybody, as they are to be made now."""
+        """Return the connections to use now."""
         return self.connections.http
 
     def _connect(self) -> None:
-        """Use the proxy of those who control the client, else that of the configuration, else the environment's."""
+        """Use the proxy set by a manager, else that of the configuration, else the environment's."""
         config = self.conditions.config
         proxy = read_proxy(self.state.notes.proxy)[0] or config.proxy
         try:
             if self.connections.use(proxy, max(1.0, config.http_transfer_timeout)):
                 way = f"the proxy {proxy.host}:{proxy.port}" if proxy else "no proxy but the environment's"
-                self.journal.say(f"The network is reached through {way} from now on")
+                self.journal.say(f"The network is now reached through {way}")
                 self.transfers.reconnect()
         except ConfigError as error:
             self.journal.alert(str(error))
 
     def describe_projects(self) -> None:
-        """Tell the core what projects and their jobs are like now."""
+        """Send the core the current descriptions of projects and their jobs."""
         now = self.clock()
         contents = self.state.contents.values()
         self.post(*(ProjectAttached(now, self.conditions.describe_project(each)) for each in contents))
@@ -443,7 +443,7 @@ class Client:
             self.post(JobsDescribed(now, jobs))
 
     def show(self) -> None:
-        """Bring what managers see of the core's knowledge up to date."""
+        """Update what managers see of the core's state."""
         for known in self.decisions.core.state.jobs:
             if found := self.jobs.find(known.id):
                 content, job = found
@@ -453,7 +453,7 @@ class Client:
         self.contacts.look(self.clock())
 
     def facts(self) -> ReportedHost:
-        """Return what projects and jobs are told of this computer."""
+        """Return the facts about this computer for projects and jobs."""
         times = self.measurements.time_stats(self.decisions.core.state, self.clock())
         return replace(self.conditions.facts(), time_stats=times)
 

@@ -1,4 +1,4 @@
-"""What the core of decisions does not know yet: changes in jobs, and what may have changed while the client did not run."""
+"""Events for the decision core: changes in jobs, and possible changes while the client was not running."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHANGEABLE = ("cpus", "gpus", "exact_fraction", "report_immediately")
 
 
 def changed_descriptions(state: ClientDatabase, core: CoreState) -> tuple[JobDescription, ...]:
-    """Return the jobs that the core knows otherwise than the volunteer's files make them now."""
+    """Return the jobs whose descriptions in the core differ from those that the volunteer's files give now."""
     found: list[JobDescription] = []
     for content in state.contents.values():
         for job in content.jobs.values():
@@ -47,7 +47,7 @@ def changed_descriptions(state: ClientDatabase, core: CoreState) -> tuple[JobDes
 
 
 def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> list[DownloadStalled]:
-    """Return which jobs wait for files that do not come, or do so no more: they are no work that devices could do."""
+    """Return which jobs wait for files that do not arrive, or no longer do: they are no work for devices."""
     found: list[DownloadStalled] = []
     for known in core.jobs:
         if known.phase is not Phase.DOWNLOADING:
@@ -66,7 +66,7 @@ def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> lis
 
 
 def events_at_start(client: Client) -> list[Event]:
-    """Return the events after a restart: processes are gone; all else is as the core remembers it, or is told anew."""
+    """Return the events after a restart: processes are gone; everything else is as the core remembers it, or is sent again."""
     now, conditions = client.clock(), client.conditions
     core = client.decisions.core.state
     events: list[Event] = [HostOn(now)]

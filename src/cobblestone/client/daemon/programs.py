@@ -14,7 +14,7 @@ from cobblestone.ops.environment import quoted_word
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faces:
-    """How the client can be controlled."""
+    """The control interfaces of the client."""
 
     gui_port: int = 31416  #: 0: any free one
     json_port: int = 0
@@ -81,7 +81,7 @@ WantedBy={target}
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit's text, where it belongs, and the commands that start it."""
+    """A unit's text, its path, and the commands that start it."""
 
     text: str
     place: Path
@@ -89,7 +89,7 @@ class Unit:
 
 
 def client_unit(folder: Path, *, user: str) -> Unit:
-    """Return the unit for a client in ``folder``: the system's own, which runs as ``user``, or (empty) that of whoever asks."""
+    """Return the unit for a client in ``folder``: a system unit that runs as ``user``, or (empty) a user unit."""
     command = " ".join(
         quoted_word(word) for word in (sys.executable, "-m", "cobblestone", "client", "run", str(folder))
     )

@@ -1,4 +1,4 @@
-"""Contacts with projects: attaching, scheduler requests that the core wants, and answers to questions about stored files."""
+"""Contacts with projects: attaching, scheduler requests for the core, and answers to questions about stored files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChallenge) -> FileAnswer | None:
-    """Answer a question from what lies in the project's folder; None: there is no such file, or it is not to be kept.
+    """Answer a question from the file in the project's folder; None if there is no such file, or it is not a kept one.
 
     Only files that the project sent us are read, and no links: the answer must not tell a project anything about other files.
     """
@@ -94,7 +94,7 @@ class Contacts:
     def attach(
         self, url: str, authenticator: str, *, name: str = "", email: str = "", by_manager: bool = False
     ) -> ProjectContent:
-        """Belong to a project from now on.
+        """Attach to a project.
 
         Raises:
             Conflict: the client does so already.
@@ -102,7 +102,7 @@ class Contacts:
         """
         master_url = canonical_master_url(url)
         if not authenticator or not all("!" <= c <= "~" for c in authenticator) or len(authenticator) > 255:
-            raise RemoteProtocolError("The account key is missing, or is no key.")
+            raise RemoteProtocolError("The account key is missing or invalid.")
         if self.find(master_url) is not None:
             raise Conflict("Already attached to project")
         folder = self._client.folders.project(master_url)
@@ -147,7 +147,7 @@ class Contacts:
         return found
 
     async def detach(self, content: ProjectContent) -> None:
-        """Leave a project: end its jobs, forget everything, remove its files."""
+        """Detach from a project: end its jobs, forget its state, remove its files."""
         url = content.project.master_url
         self._client.transfers.forget(url)
         await self._client.jobs.end_all(content, ABORTED_BY_USER, DETACHED)
@@ -162,7 +162,7 @@ class Contacts:
         await asyncio.to_thread(shutil.rmtree, self._client.folders.project(url), True)
 
     async def reset(self, content: ProjectContent) -> None:
-        """Begin anew with a project: without jobs and files, with the same account."""
+        """Reset a project: remove jobs and files, and keep the account."""
         project = content.project
         await self.detach(content)
         fresh = self.attach(
@@ -178,19 +178,19 @@ class Contacts:
         fresh.project.credit = project.credit
 
     def write_account(self, project: ProjectRecord) -> None:
-        """Keep the file by which other clients of the family would belong to the project."""
+        """Write the account file with which BOINC's client would attach to the project."""
         text = f'<?xml version="1.0"?>\n{write_account_file(project)}'
         write_private(self._client.folders.account_file(project.master_url), text.encode())
 
     def ask(self, content: ProjectContent, why: str = "user") -> None:
-        """Somebody wants a contact."""
+        """Request a contact."""
         content.project.sched_rpc_pending = REASONS[why]
         self._client.post(ContactAsked(self._client.clock(), content.project.master_url, why))
 
     # -- contacts -----------------------------------------------------------------------------------------
 
     async def contact(self, wanted: ContactProject) -> None:
-        """Carry out a contact; the core hears how it went."""
+        """Carry out a contact; report the outcome to the core."""
         content = self._state.contents.get(wanted.project)
         if content is None:
             return
@@ -220,7 +220,7 @@ class Contacts:
             self._client.post(ContactFailed(self._client.clock(), project.master_url))
 
     def _attached(self, content: ProjectContent) -> bool:
-        """Tell whether the project is still attached, and not left and attached anew while a contact was under way."""
+        """Return whether the project is still attached, and was not detached and attached again during a contact."""
         return self._state.contents.get(content.project.master_url) is content
 
     async def _contact(self, content: ProjectContent, wanted: ContactProject) -> None:
@@ -275,7 +275,7 @@ class Contacts:
             client.background(self.detach(content))
 
     def _remember(self, content: ProjectContent, job: JobRecord, now: float) -> None:
-        """Write a reported job into the history."""
+        """Write a reported job to the history."""
         workunit, version = content.workunits.get(job.result.wu_name), content.version_of(job)
         fpops = workunit.rsc_fpops_est if workunit else 0.0
         self._state.add_history(
@@ -301,7 +301,7 @@ class Contacts:
         self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
 
     def look(self, now: float) -> None:
-        """Leave projects that were only waited for, and show the core's figures."""
+        """Detach from projects that are now idle, and show the core's figures."""
         core = self._client.decisions.core.state
         for known in core.projects:
             content = self._state.contents.get(known.description.id)
@@ -316,7 +316,7 @@ class Contacts:
                 self._client.background(self.detach(content))
 
     async def measure_disk(self) -> None:
-        """Measure what projects take up."""
+        """Measure the disk usage of projects."""
         client = self._client
         for content in list(self._state.contents.values()):
             folder = client.folders.project(content.project.master_url)

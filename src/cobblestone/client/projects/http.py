@@ -46,7 +46,7 @@ OLD_SECONDS = 120.0
 
 
 class Connections:
-    """The connections of one client.  What is under way when the proxy changes may end as it began."""
+    """The connections of one client.  Requests in progress when the proxy changes may end as they began."""
 
     def __init__(self) -> None:
         self._http: httpx.AsyncClient | None = (
@@ -58,14 +58,14 @@ class Connections:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The connections as they are to be made now."""
+        """Return the connections to use now."""
         if self._http is None:
             self._http = make_http(self._proxy)
             self._be_patient()
         return self._http
 
     def use(self, proxy: Proxy | None, silence: float) -> bool:
-        """Use this proxy, and give up after so many seconds of silence; whether the connections are other ones now.
+        """Use this proxy and this timeout in seconds; return whether the connections have changed.
 
         Raises:
             ConfigError: the proxy cannot be used; the one before stays.
@@ -87,7 +87,7 @@ class Connections:
             self._http.timeout = httpx.Timeout(self._silence, connect=CONNECT_SECONDS)
 
     async def close_old(self, age: float = OLD_SECONDS) -> None:
-        """Close connections that have not been used for new requests for so many seconds."""
+        """Close connections not used for new requests for this many seconds."""
         before = asyncio.get_running_loop().time() - age
         gone = [each for each in self._old if each[0] <= before]
         for each in gone:
@@ -131,7 +131,7 @@ def make_http(proxy: Proxy | None) -> httpx.AsyncClient:
 
 
 def _pattern(name: str) -> str:
-    """Return what matches a host, or a domain with all hosts in it."""
+    """Return a pattern for a host, or for a domain with all its hosts."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -155,7 +155,7 @@ Throttle = Callable[[int], Awaitable[None]]
 
 @dataclass(slots=True)
 class TransferProgress:
-    """How far a transfer is; read by those who show it."""
+    """The progress of a transfer, for display."""
 
     url: str
     offset: float = 0.0
@@ -166,7 +166,7 @@ class TransferProgress:
 
 @dataclass(frozen=True, slots=True)
 class TransferOutcome:
-    """How a try ended."""
+    """The outcome of an attempt."""
 
     ok: bool
     error: str = ""
@@ -178,7 +178,7 @@ class TransferOutcome:
 
 @dataclass(slots=True)
 class TransferContext:
-    """What all transfers share."""
+    """Shared state of all transfers."""
 
     connections: Connections
     version: int
@@ -190,7 +190,7 @@ class TransferContext:
 
 
 class _Pace:
-    """Gives a transfer up that crawls: it holds a place that another could use."""
+    """Aborts a transfer that crawls: it holds a place that another could use."""
 
     def __init__(self, exchange: TransferContext) -> None:
         self._exchange = exchange
@@ -198,7 +198,7 @@ class _Pace:
         self._moved = 0
 
     def moved(self, nbytes: int) -> None:
-        """Take note of a piece.  Raises httpx.ReadTimeout."""
+        """Record a received piece.  Raises httpx.ReadTimeout."""
         import httpx
 
         self._moved += nbytes
@@ -206,12 +206,12 @@ class _Pace:
         if now - self._since < patience:
             return
         if self._moved < self._exchange.slowest * (now - self._since):
-            raise httpx.ReadTimeout(f"only {self._moved} bytes came through in {now - self._since:.0f} s")
+            raise httpx.ReadTimeout(f"only {self._moved} bytes were transferred in {now - self._since:.0f} s")
         self._since, self._moved = now, 0
 
 
 def partial_path(path: Path, *, compressed: bool = False) -> Path:
-    """Where a download grows; no name from a server begins with a dot."""
+    """Return the path of a partial download; no name from a server starts with a dot."""
     return path.with_name(f".{path.name}{'.gz' if compressed else ''}.part")
 
 
@@ -221,7 +221,7 @@ def partial_path(path: Path, *, compressed: bool = False) -> Path:
 async def download(
     exchange: TransferContext, file: FileRecord, path: Path, code_key: str, progress: TransferProgress
 ) -> TransferOutcome:
-    """Fetch and check a file; it has its name only when it is whole and right."""
+    """Download and check a file; it gets its name only when it is complete and correct."""
     import httpx
 
     info = file.download
@@ -240,7 +240,9 @@ async def download(
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return TransferOutcome(False, f"{url} cannot be reached: {error}", server_down=True)
     except (httpx.InvalidURL, UnicodeError) as error:
-        return TransferOutcome(False, f"{url:.200} is no address: {error}", permanent=True, code=-224)
+        return TransferOutcome(
+            False, f"{url:.200} is not a valid address: {error}", permanent=True, code=-224
+        )
     except httpx.HTTPError as error:
         await asyncio.to_thread(_drop_tail, growing)
         return TransferOutcome(False, f"{type(error).__name__} while fetching {url}: {error}")
@@ -262,7 +264,7 @@ async def _fetch(
         if status == 416:
             await asyncio.to_thread(growing.unlink, missing_ok=True)
             return TransferOutcome(
-                False, f"{url} refused to go on at byte {offset}: it will be fetched from its beginning"
+                False, f"{url} refused to continue at byte {offset}: it will be fetched from the start"
             )
         if status not in (200, 206):
             return TransferOutcome(
@@ -316,7 +318,7 @@ async def _receive(
 
 
 def _prepare(growing: Path, expected: int) -> int:
-    """Return the size of what is there; more than expected is nothing."""
+    """Return the size of the partial file; one larger than expected counts as nothing."""
     growing.parent.mkdir(parents=True, exist_ok=True)
     try:
         size = growing.stat().st_size
@@ -341,7 +343,7 @@ def _range_fits(header: str, offset: int) -> bool:
 
 
 def _finish(growing: Path, path: Path, info: FileInfo, code_key: str, compressed: bool) -> TransferOutcome:
-    """Unpack, check, flush to disk, and give it its name."""
+    """Decompress, check, flush to disk, and rename."""
     if compressed:
         unpacked = partial_path(path)
         try:
@@ -349,7 +351,7 @@ def _finish(growing: Path, path: Path, info: FileInfo, code_key: str, compressed
         except (OSError, EOFError, zlib.error) as error:
             growing.unlink(missing_ok=True)
             unpacked.unlink(missing_ok=True)
-            return TransferOutcome(False, f"the packed form of {path.name} is damaged: {error}")
+            return TransferOutcome(False, f"the compressed form of {path.name} is damaged: {error}")
         growing.unlink()
         growing = unpacked
     problem = check_file(growing, info, code_key)
@@ -374,7 +376,7 @@ def _unpack(packed: Path, target: Path, limit: int) -> None:
 
 
 def check_file(path: Path, info: FileInfo, code_key: str) -> str:
-    """Return what is wrong with a file's size, hash or signature; the empty text if nothing is.  Blocks: call it in a thread."""
+    """Return the error in a file's size, hash or signature; empty if there is none.  Blocks: call it in a thread."""
     try:
         size = path.stat().st_size
         md5 = file_md5(path)
@@ -383,7 +385,7 @@ def check_file(path: Path, info: FileInfo, code_key: str) -> str:
     if info.nbytes and size != info.nbytes:
         return f"{info.name} has {size} bytes instead of {info.nbytes}"
     if info.md5_cksum and md5 != info.md5_cksum:
-        return f"{info.name} has another content than the project announced (MD5 {md5} instead of {info.md5_cksum})"
+        return f"{info.name} differs from what the project announced (MD5 {md5} instead of {info.md5_cksum})"
     if info.file_signature or info.executable:
         return _check_signature(info.name, md5, info, code_key)
     return ""
@@ -402,7 +404,7 @@ def _check_signature(name: str, md5: str, info: FileInfo, code_key: str) -> str:
 
 
 def file_md5(path: Path) -> str:
-    """MD5 of a file's content, in hex."""
+    """Return the MD5 of a file's content, in hex."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -413,7 +415,7 @@ def file_md5(path: Path) -> str:
 async def upload(
     exchange: TransferContext, file: FileRecord, path: Path, progress: TransferProgress
 ) -> TransferOutcome:
-    """Send a file, from where the server stands."""
+    """Upload a file, continuing where the server stopped."""
     import httpx
 
     target = file.upload
@@ -452,7 +454,9 @@ async def upload(
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return TransferOutcome(False, f"{url} cannot be reached: {error}", server_down=True)
     except (httpx.InvalidURL, UnicodeError) as error:
-        return TransferOutcome(False, f"{url:.200} is no address: {error}", permanent=True, code=-224)
+        return TransferOutcome(
+            False, f"{url:.200} is not a valid address: {error}", permanent=True, code=-224
+        )
     except (httpx.HTTPError, RemoteProtocolError) as error:
         return TransferOutcome(False, f"{url}: {error}")
     except OSError as error:

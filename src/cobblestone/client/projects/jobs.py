@@ -48,7 +48,7 @@ SAME_NAME_PAUSE = 60.0
 
 
 class Jobs:
-    """Carries out what the core wants done with jobs, and tells what happens to them."""
+    """Carries out the core's instructions about jobs, and reports what happens to them."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Jobs:
         return self.runner
 
     def find(self, identity: str) -> tuple[ProjectContent, JobRecord] | None:
-        """Return the records of a job, unless it is gone."""
+        """Return the records of a job, unless it has been removed."""
         project, name = job_place(identity)
         content = self._state.contents.get(project)
         job = content.jobs.get(name) if content else None
@@ -98,7 +98,7 @@ class Jobs:
     # -- orders of the core -----------------------------------------------------------------------------
 
     def start(self, identity: str, instances: tuple[int, ...]) -> None:
-        """Start a job, or let it go on."""
+        """Start or resume a job."""
         self._wanted.add(identity)
         found = self.find(identity)
         if found is None or identity in self._starting:
@@ -146,14 +146,14 @@ class Jobs:
             self._post(TaskStopped(self._clock(), identity))
 
     def suspend(self, identity: str) -> None:
-        """Stop a job and leave it in memory."""
+        """Suspend a job and leave it in memory."""
         self._wanted.discard(identity)
         if found := self.find(identity):
             found[1].task.scheduled = False
             self._runner().suspend(found[1].name)
 
     def quit(self, identity: str, patience: float = 0.0) -> None:
-        """Have a job leave memory."""
+        """Remove a job from memory."""
         self._wanted.discard(identity)
         found = self.find(identity)
         if found:
@@ -164,7 +164,7 @@ class Jobs:
             self._post(TaskStopped(self._clock(), identity))
 
     def abort(self, identity: str, exit_status: int, words: str) -> None:
-        """End a job for good."""
+        """Abort a job."""
         self._wanted.discard(identity)
         found = self.find(identity)
         if found is None:
@@ -177,13 +177,13 @@ class Jobs:
         self._close(content, job, uploading=False, failed=True)
 
     def no_processes(self) -> None:
-        """Take down that no job is in memory: those of an earlier client, which may have been killed, were ended."""
+        """Record that no job is in memory: those of an earlier client, which may have been killed, were ended."""
         for content in self._state.contents.values():
             for job in content.jobs.values():
                 job.task.pid, job.task.state, job.task.scheduled = 0, 0, False
 
     def computing(self) -> list[tuple[ProjectContent, JobRecord]]:
-        """Return the jobs that run at this moment."""
+        """Return the jobs running at this moment."""
         found = (self.find(identity) for identity in self._identities.values())
         return [each for each in found if each is not None and each[1].task.pid and each[1].task.scheduled]
 
@@ -198,7 +198,7 @@ class Jobs:
             del self._gone[name]
 
     def readings(self) -> tuple[Reading, ...]:
-        """Return what running tasks have last said; the records are brought up to date."""
+        """Return the last reports of running tasks, and update the records."""
         if self.runner is None:
             return ()
         readings: list[Reading] = []
@@ -242,7 +242,7 @@ class Jobs:
         return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def _check_inputs(self, content: ProjectContent, job: JobRecord) -> str:
-        """Return what is wrong with a job's files; programs and inputs are checked again before they are used first."""
+        """Return the error in a job's files; programs and inputs are checked again before first use."""
         folder = self._folders.project(job.project)
         for name in needed_files(content, job):
             file = content.files.get(name)
@@ -260,7 +260,7 @@ class Jobs:
     # -- what jobs tell ---------------------------------------------------------------------------------
 
     def told(self, event: TaskEvent) -> None:
-        """Take what the runner tells."""
+        """Handle an event from the runner."""
         identity = self._identities.get(event.name, "")
         found = self.find(identity)
         if found is None:
@@ -317,7 +317,7 @@ class Jobs:
             case Ending.STOPPED | Ending.RESTART:
                 if event.ending is Ending.RESTART:
                     self._journal.say(
-                        f"Task {job.name} ended too early: {event.text}. It will start again", job.project
+                        f"Task {job.name} ended too early: {event.text}. It will be restarted", job.project
                     )
                 self._state.put_job(job)
                 self._post(TaskStopped(now, identity))
@@ -365,7 +365,7 @@ class Jobs:
         return any(f is not None and f.wanted_upload and f.status is FileStatus.PRESENT for f in files)
 
     def _close(self, content: ProjectContent, job: JobRecord, *, uploading: bool, failed: bool) -> None:
-        """Note that the job's computing is over."""
+        """Record that the job's computing is over."""
         identity = job_id(job.project, job.name)
         self._wanted.discard(identity)
         job.completed_time = self._clock()
@@ -399,7 +399,7 @@ class Jobs:
     # -- files ------------------------------------------------------------------------------------------
 
     def fetch_missing(self, content: ProjectContent) -> None:
-        """Have all files transferred that jobs and the project wait for, in both directions."""
+        """Start all transfers that jobs and the project wait for, in both directions."""
         for job in content.jobs.values():
             if _waits_for_files(job):
                 for file in missing_files(content, job):
@@ -414,7 +414,7 @@ class Jobs:
                 self._transfers.want(file)
 
     def transferred(self, file: FileRecord) -> None:
-        """Note that a transfer has come to its end, well or not."""
+        """Record the end of a transfer, successful or not."""
         content = self._state.contents.get(file.project)
         if content is None:
             return
@@ -446,14 +446,14 @@ class Jobs:
                 self._post(JobUploaded(self._clock(), job_id(job.project, job.name)))
 
     def forget(self, content: ProjectContent, jobs: Iterable[JobRecord]) -> None:
-        """Remove reported jobs, and the files that nobody needs any more."""
+        """Remove reported jobs, and files that are no longer needed."""
         for job in jobs:
             content.jobs.pop(job.name, None)
             self._state.drop("job", job.project, job.name)
         self.collect_garbage(content)
 
     def collect_garbage(self, content: ProjectContent) -> None:
-        """Remove workunits, old versions and files that are of no further use."""
+        """Remove workunits, old versions and files that are no longer needed."""
         url = content.project.master_url
         units = {job.result.wu_name for job in content.jobs.values()}
         for name in [name for name in content.workunits if name not in units]:

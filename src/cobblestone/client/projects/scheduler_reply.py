@@ -1,4 +1,4 @@
-"""Take over what a scheduler answered: into the client's records, and as the event that the core is told.
+"""Take over a scheduler's reply: into the client's records, and as the event for the core.
 
 Everything is marked in the state and flushed by the caller together with the event: a reply counts wholly or not at all.
 """
@@ -33,7 +33,7 @@ DAY = 86400.0
 
 @dataclass(slots=True)
 class TakenReply:
-    """What a reply has changed beyond the records."""
+    """The changes by a reply beyond the records."""
 
     event: ReplyReceived
     new_files: list[FileRecord] = field(default_factory=list[FileRecord])
@@ -53,7 +53,7 @@ def take_reply(
     reported: tuple[str, ...],
     now: float,
 ) -> TakenReply:
-    """Take a reply over; ``reported`` are the identities of the jobs that were in the request."""
+    """Take over a reply; ``reported`` are the identities of the jobs that were in the request."""
     project, reply = content.project, read.reply
     before = (project.resource_share, project.dont_use_dcf, project.non_cpu_intensive, project.no_rsc_pref)
     _say(journal, project, reply)
@@ -155,7 +155,7 @@ def _take_account(
 
 
 def _take_key(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -> None:
-    """Trust the first key, and a further one only with the signature of the one before."""
+    """Trust the first key, and a new one only with a signature by the previous one."""
     from cobblestone.wire.project.signatures import decode_public_key, same_key, verify_bytes
 
     new = reply.code_sign_key
@@ -167,14 +167,15 @@ def _take_key(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -
             old = decode_public_key(project.code_sign_key)
             if not verify_bytes(old, new.strip().encode(), reply.code_sign_key_signature):
                 journal.alert(
-                    "The project sent a new code signing key without the old key's signature: it was refused. If the project says"
-                    " that it lost its key, remove it and attach again.",
+                    "The project sent a new code-signing key without the old key's signature: "
+                    "it was refused. If the project says that it lost its key, remove the "
+                    "project and attach again.",
                     project.master_url,
                 )
                 return
-            journal.say("The project has a new code signing key, signed with the old one", project.master_url)
+            journal.say("The project has a new code-signing key, signed with the old one", project.master_url)
     except CobblestoneError as error:
-        journal.alert(f"The project's code signing key cannot be used: {error}", project.master_url)
+        journal.alert(f"The project's code-signing key cannot be used: {error}", project.master_url)
         return
     project.code_sign_key = new
 
@@ -250,7 +251,7 @@ def _take_jobs(
             continue  # sent again because a reply was lost
         job = JobRecord(project=url, result=result, received_time=now, state=ClientJobState.DOWNLOADING)
         if content.version_of(job) is None:
-            journal.say(f"{result.name} came without an app version that it could run with", url)
+            journal.say(f"{result.name} came without an app version to run it", url)
             continue
         content.jobs[result.name] = job
         if not missing_files(content, job):
@@ -263,7 +264,7 @@ def _take_jobs(
 
 
 def needed_files(content: ProjectContent, job: JobRecord) -> list[str]:
-    """Names of the files without which a job cannot start."""
+    """Return the names of the files without which a job cannot start."""
     version = content.version_of(job)
     workunit = content.workunits.get(job.result.wu_name)
     refs = (*(version.file_refs if version else ()), *(workunit.file_refs if workunit else ()))
@@ -271,13 +272,13 @@ def needed_files(content: ProjectContent, job: JobRecord) -> list[str]:
 
 
 def missing_files(content: ProjectContent, job: JobRecord) -> list[FileRecord]:
-    """Files that a job waits for, or that could not be had."""
+    """Return the files that a job waits for, or that could not be downloaded."""
     found = (content.files.get(name) for name in needed_files(content, job))
     return [file for file in found if file is not None and file.status is not FileStatus.PRESENT]
 
 
 def describe_job(content: ProjectContent, job: JobRecord) -> JobDescription:
-    """Return a job as the core is told of it."""
+    """Return a job's description for the core."""
     version = version_in_force(content, job)
     workunit = content.workunits[job.result.wu_name]
     app = content.apps.get(workunit.app_name)

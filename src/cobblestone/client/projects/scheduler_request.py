@@ -1,4 +1,4 @@
-"""Put together what a scheduler is told: the request of one contact, from the client's state."""
+"""Builds the scheduler request of one contact from the client's state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEAST_REQUEST = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedHost:
-    """What every project is told of this computer."""
+    """The description of this computer for projects."""
 
     host: HostInfo
     coprocs: tuple[CoprocRequest, ...]

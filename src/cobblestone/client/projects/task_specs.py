@@ -1,4 +1,4 @@
-"""Describe a job to the runner of tasks: its files, its command line, its limits, and what it may know."""
+"""Describe a job to the task runner: its files, command line, limits, and what it may know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_task_spec(
     config: ClientConfig,
     checkpoint_seconds: float,
 ) -> TaskSpec:
-    """Describe a job to the runner.  Raises JobError when its app version is gone."""
+    """Describe a job to the runner.  Raises JobError if its app version is gone."""
     version, workunit = version_in_force(content, job), content.workunits[job.result.wu_name]
     if version is None:
         raise JobError(f"{job.name} has no app version")
@@ -137,7 +137,7 @@ def _init_data(
 
 
 def _niceness(version: AppVersionBlock, config: ClientConfig) -> int | None:
-    """Return how much the job gives way: all the way, but for what feeds a device, a wrapper, or less than a CPU."""
+    """Return a job's niceness: the lowest priority, except for those that feed a device, wrappers, or less than a CPU."""
     if config.no_priority_change:
         return None
     special = bool(version.coproc_type) or version.is_wrapper or version.avg_ncpus < 1

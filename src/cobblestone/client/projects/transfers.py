@@ -1,4 +1,4 @@
-"""All file transfers of the client: starts them when `policy.client.transfers` says so, and tells what has come of them."""
+"""All file transfers of the client: starts them when `policy.client.transfers` says so, and reports their outcome."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from cobblestone.wire.client.records import FileRecord, FileStatus
 
 
 class RateLimiter:
-    """Keeps the bytes per second of one direction below a limit; transfers share it as they come."""
+    """Limits the bytes per second of one direction; transfers share it first come, first served."""
 
     def __init__(self) -> None:
         self.limit = 0.0  #: bytes per second; 0 = none
         self._free_at = 0.0
 
     async def take(self, nbytes: int) -> None:
-        """Wait until so many bytes may pass."""
+        """Wait until this many bytes may pass."""
         if self.limit <= 0:
             return
         now = asyncio.get_running_loop().time()  # which nobody can set
@@ -50,7 +50,7 @@ class RateLimiter:
 
 
 class Transfers:
-    """Starts, follows and repeats transfers.  ``finished`` is called after each that ended for good, well or not."""
+    """Starts, follows and repeats transfers.  ``finished`` is called after each that ended, successful or not."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Transfers:
     # -- what is wanted ---------------------------------------------------------------------------------
 
     def want(self, file: FileRecord) -> None:
-        """Have this file transferred."""
+        """Request the transfer of this file."""
         if not file.first_request_time:
             file.first_request_time = self._clock()
             self._state.put_file(file)
@@ -101,7 +101,7 @@ class Transfers:
                 running[0].cancel()
 
     def retry(self, project: str, name: str) -> bool:
-        """Forget the waits: the volunteer wants it now."""
+        """End all waits: the volunteer wants it now."""
         file = self._wanted.get((project, name))
         if file is None:
             return False
@@ -112,7 +112,7 @@ class Transfers:
         return True
 
     def abort(self, project: str, name: str) -> bool:
-        """Give a file up, as the volunteer asks."""
+        """Abort a file's transfer, as the volunteer asks."""
         file = self._wanted.get((project, name))
         if file is None:
             return False
@@ -123,23 +123,23 @@ class Transfers:
         return True
 
     def busy(self, project: str, *, upload: bool) -> bool:
-        """Whether a project has transfers in that direction, be they waiting."""
+        """Return whether a project has transfers in that direction, including waiting ones."""
         return any(
             url == project and (file.upload is not None) == upload for (url, _), file in self._wanted.items()
         )
 
     def be_patient(self, seconds: float, slowest: float) -> None:
-        """Give up transfers that move fewer bytes a second than ``slowest`` for so long, unless the volunteer slows them."""
+        """Abort transfers slower than ``slowest`` bytes per second for this long, unless the volunteer limits them."""
         limited = self.down.limit > 0 or self.up.limit > 0
         self._exchange.patience, self._exchange.slowest = max(1.0, seconds), 0.0 if limited else slowest
 
     def reconnect(self) -> None:
-        """Go on over other connections, from where each transfer stands."""
+        """Continue over new connections, each transfer from its position."""
         self.suspend()
         self.poll()
 
     def clock_set_back(self, seconds: float) -> None:
-        """Move what is waited for along with a clock that was set back."""
+        """Move waiting times back with a clock that was set back."""
         self.projects.clock_set_back(seconds)
         self.servers.clock_set_back(seconds)
         for file in self._wanted.values():
@@ -147,7 +147,7 @@ class Transfers:
             self._state.put_file(file)
 
     def listed(self) -> Iterator[tuple[FileRecord, TransferProgress | None, float]]:
-        """Every transfer: the file, how far it is if it runs, and the end of its project's wait."""
+        """Return every transfer: the file, its progress if it runs, and the end of its project's wait."""
         for key, file in self._wanted.items():
             progress = self._exchange.progress.get("|".join(key))
             yield file, progress, self.projects.until(direction(file.project, upload=file.upload is not None))
@@ -155,7 +155,7 @@ class Transfers:
     # -- doing it -----------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Start what may be started."""
+        """Start transfers that may be started."""
         if not self.allowed:
             self.look_again = float("inf")
             return
@@ -176,13 +176,13 @@ class Transfers:
             self._running[project, name] = (task, self._waiting(file))
 
     def suspend(self) -> None:
-        """Stop everything that moves; what has come so far is kept."""
+        """Stop all running transfers and keep the received parts."""
         for task, _ in self._running.values():
             task.cancel()
         self._running.clear()
 
     async def close(self) -> None:
-        """Stop, and wait until it has."""
+        """Stop, and wait for the end."""
         tasks = [task for task, _ in self._running.values()]
         self.suspend()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What is asked of projects over HTTP besides file transfers: front page, configuration, accounts, scheduler, feeds."""
+"""HTTP requests to projects besides file transfers: front page, configuration, accounts, scheduler, feeds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: i
             f"{request.url} cannot be reached: {str(error) or type(error).__name__}"
         ) from error
     except httpx.InvalidURL as error:
-        raise ProjectNotReached(f"{request.url} is no address: {error}") from error
+        raise ProjectNotReached(f"{request.url} is not a valid address: {error}") from error
 
 
 async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> bytes:
@@ -70,12 +70,12 @@ async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> b
     try:
         request = http.build_request("GET", url)
     except (httpx.InvalidURL, ValueError) as error:
-        raise ProjectNotReached(f"{url[:100]} is no address: {error}") from error
+        raise ProjectNotReached(f"{url[:100]} is not a valid address: {error}") from error
     return await read_bounded(http, request, limit)
 
 
 async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
-    """Return what a project says of itself; its master URL is checked.  Raises Unreachable or RemoteProtocolError."""
+    """Return a project's description of itself, with its master URL checked.  Raises Unreachable or RemoteProtocolError."""
     base = canonical_master_url(url)
     config = parse_project_config(await fetch(http, project_config_url(base)))
     if config.master_url:
@@ -84,7 +84,7 @@ async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
 
 
 async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[str, ...]:
-    """Addresses of a project's schedulers, from its front page.
+    """Return the addresses of a project's schedulers, from its front page.
 
     Raises:
         Unreachable: the page cannot be had, or names no scheduler.
@@ -98,14 +98,14 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[st
 
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:
-    """Look up or create an account; its key.  Raises Unreachable or RemoteProtocolError."""
+    """Look up or create an account; return its key.  Raises Unreachable or RemoteProtocolError."""
     return parse_account_out(await fetch(http, url))
 
 
 async def contact_scheduler(
     http: httpx.AsyncClient, urls: tuple[str, ...], body: bytes, rng: random.Random
 ) -> tuple[ReadReply, bytes]:
-    """Send a request to one of the schedulers, the next after a failure; the reply read, and as it came.
+    """Send a request to one of the schedulers, the next after a failure; return the parsed and the raw reply.
 
     Raises:
         Unreachable: none of them gave an answer that can be read.
@@ -130,7 +130,7 @@ DAY = 86400.0
 
 @dataclass(slots=True, kw_only=True)
 class Feed:
-    """A feed, as it is kept over restarts."""
+    """A feed, as stored over restarts."""
 
     url: str
     project: str = ""  #: master URL; empty: the account manager's
@@ -141,7 +141,7 @@ class Feed:
 
 
 class FeedReader:
-    """Knows the feeds that are to be followed, and when each is to be fetched."""
+    """Tracks the feeds to follow, and when each is due."""
 
     def __init__(
         self, state: ClientDatabase, journal: Journal, *, clock: Callable[[], float], rng: random.Random
@@ -156,18 +156,18 @@ class FeedReader:
             self._show(feed)
 
     def refresh(self, project: str) -> None:
-        """Fetch a project's feeds soon: the volunteer wants to be up to date."""
+        """Fetch a project's feeds soon, for the volunteer."""
         for feed in self._feeds.values():
             if feed.project == project:
                 feed.due = 0.0
 
     def clock_set_back(self, seconds: float) -> None:
-        """Move what is waited for along with a clock that was set back."""
+        """Move waiting times back with a clock that was set back."""
         for feed in self._feeds.values():
             feed.due -= seconds
 
     async def poll(self, connections: Connections) -> None:
-        """Follow what is named now, and fetch what is due, one after the other."""
+        """Follow the feeds named now, and fetch those that are due, one after the other."""
         if self._busy:
             return
         self._busy = True

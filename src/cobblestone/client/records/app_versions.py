@@ -1,4 +1,4 @@
-"""App versions as they run here: the project's, as ``app_config.xml`` changes them, and the volunteer's own (``app_info.xml``).
+"""App versions in use: the project's, modified by ``app_config.xml``, and the volunteer's own (``app_info.xml``).
 
 App versions as they run here: what the project says, and what the volunteer's ``app_config.xml`` makes of it.
 
@@ -25,13 +25,13 @@ _NOTHING = AppConfig()
 
 
 def version_in_force(content: ProjectContent, job: JobRecord) -> AppVersionBlock | None:
-    """Return the app version that a job runs with, as the volunteer wants it to be used."""
+    """Return the app version that a job runs with, with the volunteer's settings."""
     version = content.version_of(job)
     return None if version is None else _overridden(version, content.app_config)
 
 
 def with_versions_in_force(content: ProjectContent) -> ProjectContent:
-    """Return the project with all its app versions as the volunteer wants them to be used, to be shown."""
+    """Return the project with all its app versions with the volunteer's settings, for display."""
     if content.app_config == _NOTHING:
         return content
     return replace(content, versions=[_overridden(each, content.app_config) for each in content.versions])
@@ -54,7 +54,7 @@ def _overridden(version: AppVersionBlock, config: AppConfig) -> AppVersionBlock:
 
 
 def resources_in_words(version: AppVersionBlock, devices: tuple[int, ...]) -> str:
-    """Return what a job uses, as managers show it; the empty text for the usual one CPU."""
+    """Return a job's resources, as managers show them; empty for the usual one CPU."""
     cpus = f"{version.avg_ncpus:.3g} CPU{'' if version.avg_ncpus == 1 else 's'}"
     if not version.coproc_type:
         return "" if version.avg_ncpus == 1 else cpus
@@ -69,7 +69,7 @@ def resources_in_words(version: AppVersionBlock, devices: tuple[int, ...]) -> st
 def take_own_apps(
     state: ClientDatabase, content: ProjectContent, folder: Path, *, platform: str, cpu_flops: float
 ) -> list[str]:
-    """Bring a project's apps in line with the file, if there is one; sentences about what is wrong with it.
+    """Apply the file with the volunteer's own apps, if there is one; return sentences about its errors.
 
     A file that cannot be read leaves everything as it was.  Jobs that have begun keep the version that they came for.
     """
@@ -128,7 +128,7 @@ def _take_files(
 
 
 def _replace(state: ClientDatabase, content: ProjectContent, versions: tuple[AppVersionBlock, ...]) -> None:
-    """Put versions in the place of those that are here, but for those of jobs that are here."""
+    """Replace the app versions, except those of existing jobs."""
     url = content.project.master_url
     used = [version for job in content.jobs.values() if (version := content.version_of(job)) is not None]
     kept = {version.key: version for version in (*used, *versions)}

@@ -1,4 +1,4 @@
-"""The core of decisions, its memory, and the log of all that it was told, which can be played to a fresh core.
+"""The decision core, its memory, and the log of all its inputs, which can be replayed to a fresh core.
 
 Logs of events that are played to a fresh core: written by hand, or what a client has recorded.
 
@@ -41,7 +41,7 @@ COMMENT = b"#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What the core was told at one time, and what it wanted then."""
+    """The core's inputs at one time, and its instructions."""
 
     events: Sequence[Event]
     decided: Sequence[Instruction]
@@ -49,7 +49,7 @@ class Round:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The round as a line of a log."""
+        """Return the round as a line of a log."""
         return {
             "events": [event_to_plain(event) for event in self.events],
             "instructions": plain_instructions(self.decided),
@@ -57,17 +57,17 @@ class Round:
 
     @property
     def differs(self) -> bool:
-        """Whether something else was decided then."""
+        """Return whether the instructions differ."""
         return self.recorded is not None and self.recorded != as_recorded(self.decided)
 
 
 def plain_instructions(instructions: Sequence[Instruction]) -> list[dict[str, Any]]:
-    """Return instructions as a log has them."""
+    """Return instructions in the form of a log."""
     return [{"instruction": type(each).__name__, **to_plain(each)} for each in instructions]
 
 
 def as_recorded(instructions: Sequence[Instruction]) -> list[Any]:
-    """Return instructions as they are read from a log."""
+    """Return instructions in the form read from a log."""
     return msgspec.json.decode(msgspec.json.encode(plain_instructions(instructions)))
 
 
@@ -80,30 +80,30 @@ def _read(body: bytes) -> tuple[list[Event], list[Any] | None]:
     try:
         line = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"this is not JSON: {error}") from error
+        raise ConfigError(f"not valid JSON: {error}") from error
     events, recorded = line, None
     if isinstance(line, dict) and "event" not in line:
         entry = cast("dict[str, Any]", line)
         if not entry.keys() <= {"events", "instructions"}:
             raise ConfigError(
-                'a line is an event, a list of events, or {"events": [...], "instructions": [...]}'
+                'a line must be an event, a list of events, or {"events": [...], "instructions": [...]}'
             )
         events, recorded = entry.get("events"), entry.get("instructions")
     listed = cast("list[Any]", events if isinstance(events, list) else [events])
     if not all(isinstance(each, dict) for each in listed):
-        raise ConfigError('an event is an object such as {"event": "TimePassed", "now": 60}')
+        raise ConfigError('an event must be an object such as {"event": "TimePassed", "now": 60}')
     if not (recorded is None or isinstance(recorded, list)):
-        raise ConfigError('"instructions" is a list')
+        raise ConfigError('"instructions" must be a list')
     return [event_from_plain(each) for each in listed], cast("list[Any] | None", recorded)
 
 
 def fresh_core(policy: str, *, seed: int = 1) -> ClientCore:
-    """Return a core that knows nothing.  Raises :class:`ConfigError` if there is no such policy."""
+    """Return a core without any state.  Raises :class:`ConfigError` if there is no such policy."""
     return ClientCore.start(policy, rng=random.Random(seed))
 
 
 def play(core: ClientCore, lines: Iterable[bytes], *, alarms: bool = False) -> Iterator[Round]:
-    """Tell a core what a log says, line by line, and return what it wanted.
+    """Replay a log to a core, line by line, and return its instructions.
 
     ``alarms``: those that the core has set ring between two lines, for logs that leave `TimePassed` out.  Empty lines and those
     that begin with ``#`` are passed over.  Raises :class:`ConfigError` with the number of a line that cannot be read or cannot
@@ -129,7 +129,9 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
             return
         event = TimePassed(core.state.alarm)
         yield Round(events=[event], decided=core.handle(event))
-    raise ConfigError(f"the alarm has rung {MOST_ALARMS} times since the line before; write lines in between")
+    raise ConfigError(
+        f"the timer has fired {MOST_ALARMS} times since the previous line; add lines in between"
+    )
 
 
 SNAPSHOT_AFTER = 1000
@@ -143,16 +145,16 @@ def job_id(project: str, name: str) -> str:
 
 
 def job_place(identity: str) -> tuple[str, str]:
-    """Project and name of a job; names hold no delimiter that comes last."""
+    """Return project and name of a job; names contain no delimiter that comes last."""
     project, _, name = identity.rpartition(_DELIMITER)
     return project, name
 
 
 class CoreDriver:
-    """Tells the core what happens, and remembers it."""
+    """Sends events to the core, and stores them."""
 
     def __init__(self, state: ClientDatabase, *, policy: str, seed: int) -> None:
-        """Go on with the stored core, or begin anew where there is none that this program can read.
+        """Continue with the stored core, or start a new one if there is none that this program can read.
 
         Raises:
             ConfigError: there is no such policy.
@@ -182,7 +184,7 @@ class CoreDriver:
             self.core.handle(*read_events(body))
 
     def tell(self, *events: Event, refused: list[Refusal]) -> list[Instruction]:
-        """Tell the core what has happened; what is to be done.  What cannot have happened is added to ``refused``."""
+        """Send events to the core and return its instructions.  Impossible events are added to ``refused``."""
         before = len(refused)
         instructions = self.core.handle(*events, refused=refused)
         wrong = {id(event) for event, _ in refused[before:]}
@@ -204,7 +206,7 @@ class CoreDriver:
 
 
 def reasons_as_data(reasons: Sequence[Why]) -> list[dict[str, Any]]:
-    """Reasons for JSON: code, values and sentence."""
+    """Return reasons for JSON: code, values and sentence."""
     return [
         {"code": each.code, "values": to_plain(each.values), "sentence": sentence(each)} for each in reasons
     ]

@@ -1,4 +1,4 @@
-"""The data directory: where things lie, small files that other programs read, and the volunteer's preferences.
+"""The data directory: its layout, small files for other programs, and the volunteer's preferences.
 
 Preferences and configuration from the data directory.
 
@@ -36,25 +36,25 @@ MAX_PASSWORD = 255
 
 
 class DataFolder:
-    """One client's directory.  Names that come from servers have been checked by `wire` before they get here."""
+    """One client's data directory.  Names from servers have been checked by `wire` before."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
 
     def project(self, master_url: str) -> Path:
-        """Where a project's files lie."""
+        """Return the folder of a project's files."""
         return self.root / "projects" / folder_of(master_url)
 
     def slot(self, number: int) -> Path:
-        """Where a job runs."""
+        """Return the folder in which a job runs."""
         return self.root / "slots" / str(number)
 
     def account_file(self, master_url: str) -> Path:
-        """Return what other clients of the family would read to belong to a project."""
+        """Return the account file of a project, in BOINC's format."""
         return self.root / f"account_{folder_of(master_url)}.xml"
 
     def password(self) -> str:
-        """Return the password of those who control this client; made at the first start.
+        """Return the password for controlling this client; created at the first start.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -68,12 +68,12 @@ class DataFolder:
             raise ConfigError(f"{path} cannot be used: {error.strerror}.") from error
 
     def free_space(self) -> tuple[float, float]:
-        """Size of the disk and what is free on it, in bytes."""
+        """Return the size of the disk and its free space, in bytes."""
         usage = shutil.disk_usage(self.root)
         return float(usage.total), float(usage.free)
 
     def used_by(self, folder: Path) -> float:
-        """Bytes on disk below a folder."""
+        """Return the bytes on disk of a folder."""
         total = 0.0
         for path in _files(folder):
             try:
@@ -99,7 +99,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What holds now, and sentences about what could not be read."""
+    """The settings in force, and sentences about unreadable ones."""
 
     preferences: ComputingPreferences
     config: ClientConfig
@@ -109,7 +109,7 @@ class InForce:
 
 
 class PreferenceFiles:
-    """The files of one data directory."""
+    """The preference files of one data directory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -164,14 +164,14 @@ class PreferenceFiles:
         return found
 
     def stamp(self, *project_dirs: Path) -> tuple[tuple[int, int] | None, ...]:
-        """Return a value that differs when one of the files has changed: time of change and size of each."""
+        """Return a fingerprint of the files: modification time and size of each."""
         names = [*(self._data_dir / name for name in (PREFERENCES, OVERRIDE, CONFIG))]
         names += [folder / name for folder in project_dirs for name in (APP_CONFIG, APP_INFO)]
         return tuple(_stamp(path) for path in names)
 
 
 def check_text(body: bytes, root: str) -> str:
-    """Return what is wrong with the text of a file that somebody wants to write; empty if nothing."""
+    """Return the error in the text of a file to be written; empty if there is none."""
     try:
         parse_file(body, root)
     except RemoteProtocolError as error:

@@ -1,4 +1,4 @@
-"""Changing from another client of the family to this one, and back.
+"""Migration from BOINC's client to this one, and back.
 
 Going over to this client from another one of the family.
 
@@ -37,7 +37,7 @@ STATE_FILES = ("client_state.xml", "client_state_next.xml", "client_state_prev.x
 
 
 def adopt(root: Path) -> dict[str, int]:
-    """Take over the data directory of a stopped client of the family; what was found, in numbers.
+    """Take over the data directory of a stopped BOINC client; return counts of what was found.
 
     Raises:
         ConfigError: there is none, or its state cannot be read.
@@ -46,7 +46,7 @@ def adopt(root: Path) -> dict[str, int]:
     """
     folders = DataFolder(root)
     if (folders.root / DATABASE).exists():
-        raise Conflict(f"{root} has been used by this client already: there is nothing to take over.")
+        raise Conflict(f"{root} is already used by this client: there is nothing to take over.")
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)
     try:
@@ -121,7 +121,7 @@ DAYS = 60
 
 
 def export(source: Path, target: Path) -> dict[str, int]:
-    """Write what a client of the family needs to go on with everything; what was written, in numbers.
+    """Write the state for a BOINC client to continue with; return counts of what was written.
 
     ``target`` is a new or empty folder, which gets copies of the files of projects and jobs, or ``source`` itself.  The state
     file is written last: a folder without it is not complete.
@@ -133,7 +133,7 @@ def export(source: Path, target: Path) -> dict[str, int]:
     """
     folders, target = DataFolder(source), target.expanduser().absolute()
     if not (folders.root / DATABASE).exists():
-        raise ConfigError(f"{folders.root} holds no state of this client. Give --dir if it lies elsewhere.")
+        raise ConfigError(f"{folders.root} contains no state of this client. Give --dir if it is elsewhere.")
     in_place = target.exists() and target.samefile(folders.root)
     if not in_place and target.exists() and any(target.iterdir()):
         raise Conflict(f"{target} is not empty. Give a new folder, or {folders.root} itself.")
@@ -199,7 +199,7 @@ def _write(state: ClientDatabase, target: Path) -> None:
 
 
 def _write_messages(state: ClientDatabase, url: str, folder: Path) -> bool:
-    """Messages of jobs that the project does not have; whether there are some."""
+    """Write messages of jobs that the project does not have yet; return whether there are any."""
     waiting = state.trickles(url)
     for _, job, time, variety, text in waiting:
         _put(folder / f"trickle_up_{job}_{time:.0f}.xml", write_trickle_file(variety, text))

@@ -1,4 +1,4 @@
-"""What this client says that it is, on the wire."""
+"""The client's identification on the wire."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLATFORMS = {
 
 
 def platforms(system: str = "", machine: str = "") -> tuple[str, ...]:
-    """Return the family's names of what runs here, the best first; 32-bit programs only where their loader is."""
+    """Return BOINC's names of the platforms that run here, best first; 32-bit programs only if their loader exists."""
     system, machine = system or platform.system(), machine or platform.machine()
     names = _PLATFORMS.get((system, machine), (f"{machine}-unknown-{system.lower()}",))
     if names[0] == "x86_64-pc-linux-gnu" and not _runs_32_bits():
@@ -39,5 +39,5 @@ def _runs_32_bits() -> bool:
 
 
 def user_agent() -> str:
-    """Return the name in HTTP requests, in the family's form."""
+    """Return the name in HTTP requests, in BOINC's format."""
     return f"BOINC client ({platforms()[0]} {VERSION_TEXT})"

@@ -1,4 +1,4 @@
-"""The event log and the notices: what the client says, on standard output and to those who ask for it."""
+"""The event log and the notices: messages of the client, on standard output and for interfaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Kept:
 
 
 class Notices:
-    """Numbered notices, without those that say the same again.
+    """Numbered notices, without repetitions.
 
     A manager asks for what is behind the number that it has seen last.  When notices go, those that stay get new numbers.
     """
@@ -45,7 +45,7 @@ class Notices:
         return len(self._kept)
 
     def since(self, seqno: int) -> list[NoticeEntry]:
-        """Return what is new to somebody who knows all up to this number, the latest first."""
+        """Return the notices after this number, latest first."""
         if 0 < seqno <= self._renumbered:
             return [FORGET_ALL, *(each.entry for each in reversed(self._kept))]
         return [each.entry for each in reversed(self._kept) if each.entry.seqno > seqno]
@@ -62,7 +62,7 @@ class Notices:
         source: str = "",
         private: bool = False,
     ) -> None:
-        """Add a notice, unless the same is there already but for its digits."""
+        """Add a notice, unless there is one that differs only in its digits."""
         bare = _DIGITS.sub("", title + text)
         if any(each.bare == bare and each.entry.project_name == project_name for each in self._kept):
             return
@@ -83,7 +83,7 @@ class Notices:
         del self._kept[:-MAX_NOTICES]
 
     def of_feed(self, source: str, items: Sequence[RssItem], *, project_name: str, private: bool) -> None:
-        """Show these items of a feed, and no others of it."""
+        """Show these items of a feed, replacing all others of it."""
         wanted = {(item.title, item.description) for item in items}
         self._drop(
             lambda each: each.source == source and (each.entry.title, each.entry.description) not in wanted
@@ -100,11 +100,11 @@ class Notices:
             )
 
     def drop_feed(self, source: str) -> None:
-        """Forget the items of a feed that is not followed any more."""
+        """Forget the items of a feed that is no longer followed."""
         self._drop(lambda each: each.source == source)
 
     def drop_of_scheduler(self, project_name: str) -> None:
-        """Forget what a project's scheduler has said: it does not say so any more."""
+        """Forget the messages of a project's scheduler, which no longer sends them."""
         self._drop(
             lambda each: each.entry.category == "scheduler" and each.entry.project_name == project_name
         )
@@ -144,21 +144,21 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """The highest number."""
+        """Return the highest number."""
         return self._messages[-1].seqno if self._messages else 0
 
     def since(self, seqno: int) -> list[LoggedMessage]:
-        """Messages with higher numbers, oldest first."""
+        """Return messages with higher numbers, oldest first."""
         return [message for message in self._messages if message.seqno > seqno]
 
     def keep(self, lines: int) -> None:
-        """Keep so many of the last lines, within bounds."""
+        """Keep this many of the last lines, within bounds."""
         wanted = max(100, lines) if 0 < lines < MAX_KEPT else MAX_KEPT
         if wanted != self._messages.maxlen:
             self._messages = deque(self._messages, maxlen=wanted)
 
     def say(self, text: str, project: str = "", priority: int = INFORMATION, *, flag: str = "") -> None:
-        """Write a line, unless the volunteer does not want its kind; what is for the user becomes a notice, too."""
+        """Write a line, unless the volunteer does not want its kind; one for the user also becomes a notice."""
         if flag and self.flags is not None and flag not in self.flags:
             return
         now = self._clock()
@@ -180,10 +180,10 @@ class Journal:
             self.notices.add(title="Notice from the client", text=text, category="client", project_name=name)
 
     def alert(self, text: str, project: str = "") -> None:
-        """Say something that the user must know."""
+        """Write a message that the user must see."""
         self.say(text, project, FOR_USER)
 
     def project_name(self, project: str) -> str:
-        """Return how a project is called."""
+        """Return the display name of a project."""
         content = self._state.contents.get(project)
         return (content.project.project_name or project) if content else project

@@ -1,4 +1,4 @@
-"""What the client measures of itself: time, network speed, estimated credit, and the timeline of what ran and will run.
+"""Measurements of the client: time, network speed, estimated credit, and the timeline of past and future runs.
 
 What the client measures of itself over weeks: how much of the time it computes, and how fast the network is.
 
@@ -44,7 +44,7 @@ _UNKNOWN = -1.0
 
 
 class Measurements:
-    """Seconds that passed, and bytes that moved.  Kept with the client's notes."""
+    """Elapsed times and transferred bytes.  Stored with the client's notes."""
 
     def __init__(self, state: ClientDatabase, started: float) -> None:
         self._state = state
@@ -78,13 +78,13 @@ class Measurements:
         )
 
     def clock_set_back(self, seconds: float) -> None:
-        """Move the start along with a clock that was set back."""
+        """Move the start back with a clock that was set back."""
         self._last -= seconds
         self._saved -= seconds
         self._figures = replace(self._figures, client_start_time=self._figures.client_start_time - seconds)
 
     def time_stats(self, core: CoreState, now: float) -> TimeStats:
-        """Return the figures as projects are told."""
+        """Return the figures as reported to projects."""
         times = core.host_times(now)
         return replace(
             self._figures,
@@ -97,14 +97,14 @@ class Measurements:
         )
 
     def save(self, core: CoreState, now: float, *, at_once: bool = False) -> None:
-        """Keep the figures, now and then."""
+        """Store the figures at intervals."""
         if at_once or not 0.0 <= now - self._saved < SAVE_EVERY:
             self._saved = now
             self._state.notes.time_stats = self.time_stats(core, now)
             self._state.keep_notes()
 
     def moved(self, nbytes: float, *, upload: bool, started: float, now: float) -> None:
-        """Learn from a transfer that has ended."""
+        """Learn from a finished transfer."""
         stats = self._state.notes.net_stats
         if upload:
             rate = TransferRate(highest=stats.bwup, average=stats.avg_up, average_at=stats.avg_time_up)
@@ -118,7 +118,7 @@ class Measurements:
 
 
 def known_times(stats: TimeStats) -> HostTimes | None:
-    """Return what another client has measured here; None if there was none."""
+    """Return the measurements of another client here; None if there was none."""
     if not stats.total_start_time:
         return None
     return HostTimes(
@@ -131,7 +131,7 @@ def known_times(stats: TimeStats) -> HostTimes | None:
 
 
 def _fraction(stated: float) -> float:
-    """Return a fraction that another client has written down; 1 where it is none."""
+    """Return a fraction recorded by another client; 1 if it is invalid."""
     return stated if 0.0 <= stated <= 1.0 else 1.0
 
 
@@ -148,7 +148,7 @@ class Speeds:
 
 
 class RunAccounting:
-    """Adds up what runs."""
+    """Adds up the run times of jobs."""
 
     def __init__(self, state: ClientDatabase) -> None:
         self._state = state
@@ -184,7 +184,7 @@ class RunAccounting:
         self._unsaved[key] = (before[0] + credit, before[1] + seconds)
 
     def save(self) -> None:
-        """Mark what was added up for the next flush."""
+        """Mark the sums for the next flush."""
         for (url, day, device), (credit, seconds) in self._unsaved.items():
             self._state.add_estimated(url, day, device, credit, seconds)
             if url in self._state.contents:
@@ -203,7 +203,7 @@ FRESH = 30.0
 
 
 class RunTimeline:
-    """Notes what runs, and keeps the last forecast."""
+    """Records what runs, and keeps the last forecast."""
 
     def __init__(self, state: ClientDatabase) -> None:
         self._state = state
@@ -224,7 +224,7 @@ class RunTimeline:
             self._unsaved[begin, project, job] = now
 
     def save(self) -> None:
-        """Mark what was noted for the next flush."""
+        """Mark the records for the next flush."""
         for (begin, project, job), end in self._unsaved.items():
             self._state.add_run(project, job, begin, end)
         if self._unsaved:
@@ -232,7 +232,7 @@ class RunTimeline:
         self._unsaved.clear()
 
     async def plan(self, decisions: CoreDriver, now: float) -> list[PlannedRun]:
-        """Return the forecast, made anew when it is old.  The work is done in a thread, on a copy of the core."""
+        """Return the forecast, recomputed when it is old, in a thread and on a copy of the core."""
         async with self._planning:
             if not 0 <= now - self._planned_at < FRESH:
                 self._planned_at = now
@@ -248,7 +248,7 @@ def _play(snapshot: bytes, now: float, steps: int) -> list[PlannedRun]:
 
 
 def in_lanes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give each run a lane (from 0), so that no two in a lane overlap: few lanes, and a job stays in its own."""
+    """Assign each run a lane (from 0), without overlaps in a lane: few lanes, and a job stays in its own."""
     ends: list[float] = []
     last: dict[str, int] = {}
     for run in runs:
@@ -264,7 +264,7 @@ def in_lanes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def timeline_as_data(client: Client, hours: float) -> dict[str, Any]:
-    """Return what ran in the last ``hours``, and what will run, each run with its lane."""
+    """Return the runs of the last ``hours``, and the future ones, each with its lane."""
     now = client.clock()
     since = now - hours * 3600.0
     client.timeline.save()

@@ -1,4 +1,4 @@
-"""What the client knows, in memory and in one SQLite file in its data directory.
+"""The client's state, in memory and in one SQLite file in its data directory.
 
 Records are changed in memory and marked with `State.put`; `State.flush` writes everything that is marked in one transaction.
 The daemon flushes after each event and *before* it acts on it (starts a program, sends a report), so that a kill between any
@@ -71,7 +71,7 @@ _TYPES: dict[str, Any] = {
 
 @dataclass(slots=True)
 class ChosenMode:
-    """A mode that the volunteer chose: 1 always, 2 by preferences, 3 never; and one for a while."""
+    """A mode that the volunteer chose: 1 always, 2 by preferences, 3 never; and a temporary one."""
 
     permanent: int = 2
     temporary: int = 0
@@ -85,7 +85,7 @@ class ChosenMode:
 
 @dataclass(slots=True, kw_only=True)
 class ManagerAttachment:
-    """The account manager that the client obeys."""
+    """The account manager that the client follows."""
 
     url: str
     name: str = ""
@@ -108,7 +108,7 @@ class ManagerAttachment:
 
 @dataclass(slots=True, kw_only=True)
 class ClientNotes:
-    """Everything that belongs to no project."""
+    """All state that belongs to no project."""
 
     host_cpid: str = ""
     run_mode: ChosenMode = field(default_factory=ChosenMode)
@@ -127,7 +127,7 @@ class ClientNotes:
 
 
 class ClientDatabase:
-    """The client's memory.  Raises StoreError, with a sentence, when the file cannot be used."""
+    """The client's memory.  Raises StoreError, with a sentence, if the file cannot be used."""
 
     def __init__(self, folder: Path, *, lock: bool = True) -> None:
         self.folder = folder
@@ -140,7 +140,7 @@ class ClientDatabase:
         self._load()
 
     def close(self) -> None:
-        """Give the directory free; what is marked and not flushed is lost."""
+        """Release the directory; marked changes that were not flushed are lost."""
         self._database.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -184,7 +184,7 @@ class ClientDatabase:
             self._statements.append((f"DELETE FROM {table} WHERE project = ?", (project,)))
 
     def keep_notes(self) -> None:
-        """Mark what belongs to no project as changed."""
+        """Mark the state that belongs to no project as changed."""
         self.keep("client", self.notes)
 
     def keep(self, name: str, value: object) -> None:
@@ -199,7 +199,7 @@ class ClientDatabase:
         return msgspec.json.decode(row[0], type=kind) if row else None
 
     def flush(self) -> None:
-        """Write everything that is marked, or nothing.  Raises StoreError; the marks stay."""
+        """Write all marked changes, atomically.  Raises StoreError; the marks stay."""
         if not (self._dirty or self._statements):
             return
         try:
@@ -247,7 +247,7 @@ class ClientDatabase:
     # -- trickles, messages, history ----------------------------------------------------------------------
 
     def add_trickle(self, project: str, job: str, time: float, variety: str, text: str) -> None:
-        """Keep a message of a running job until the project has it."""
+        """Store a message of a running job until the project has it."""
         self._statements.append(
             (
                 "INSERT INTO trickle (project, job, time, variety, text) VALUES (?, ?, ?, ?, ?)",
@@ -256,7 +256,7 @@ class ClientDatabase:
         )
 
     def trickles(self, project: str) -> list[tuple[int, str, float, str, str]]:
-        """Messages that the project does not have: number, job, time, variety, text."""
+        """Return messages that the project does not have: number, job, time, variety, text."""
         return self._all(
             "SELECT id, job, time, variety, text FROM trickle WHERE project = ? ORDER BY id", project
         )
@@ -268,7 +268,7 @@ class ClientDatabase:
     def add_message(
         self, seqno: int, time: float, project: str, priority: int, body: str, *, keep: int = MAX_MESSAGES
     ) -> None:
-        """Keep a line of the event log; the oldest go."""
+        """Store a line of the event log, and remove the oldest."""
         self._statements.append(
             ("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", (seqno, time, project, priority, body))
         )
@@ -279,7 +279,7 @@ class ClientDatabase:
         return self._all("SELECT seqno, time, project, priority, body FROM message ORDER BY seqno")
 
     def add_credit_day(self, project: str, day: DailyCredit) -> None:
-        """Keep a project's credit of a day, the last figures of it."""
+        """Store a project's credit of a day, replacing earlier figures."""
         number = int(day.day // 86400)
         self._statements.append(
             (
@@ -310,7 +310,7 @@ class ClientDatabase:
         )
 
     def estimated(self, since_day: int = 0) -> list[tuple[str, int, str, float, float]]:
-        """Estimated credit: project, day number, device type, credit, seconds."""
+        """Return estimated credit: project, day number, device type, credit, seconds."""
         return self._all(
             "SELECT project, day, device, credit, seconds FROM estimated WHERE day >= ? ORDER BY day, project",
             since_day,
@@ -326,13 +326,13 @@ class ClientDatabase:
         )
 
     def transferred(self, since_day: int = 0) -> list[tuple[int, float, float]]:
-        """Bytes by day: number of the day, up, down."""
+        """Return transferred bytes by day: number of the day, up, down."""
         return self._all("SELECT day, up, down FROM transfer_day WHERE day >= ? ORDER BY day DESC", since_day)
 
     def add_history(
         self, job: JobRecord, *, app: str, reported: float, outcome: str, estimate: float, fpops: float
     ) -> None:
-        """Remember a job that the project has taken."""
+        """Store a job that the project has accepted."""
         figures = (
             job.final_elapsed_time,
             job.final_cpu_time,
@@ -351,7 +351,7 @@ class ClientDatabase:
         )
 
     def history(self, since: float = 0.0, limit: int = 1000) -> list[dict[str, Any]]:
-        """Jobs that were reported, the latest first."""
+        """Return reported jobs, latest first."""
         names = (
             "project",
             "job",
@@ -368,24 +368,24 @@ class ClientDatabase:
         return [dict(zip(names, row, strict=True)) for row in self._all(sql, since, limit)]
 
     def add_run(self, project: str, job: str, begin: float, end: float) -> None:
-        """Remember that a job ran without interruption; the same begin again: that it went on until ``end``."""
+        """Record that a job ran without interruption; with the same start, that it continued until ``end``."""
         self._statements.append(
             ("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)", (begin, project, job, end))
         )
 
     def forget_runs(self, before: float) -> None:
-        """Forget what ran long ago."""
+        """Delete old runs."""
         self._statements.append(("DELETE FROM run WHERE begin < ?", (before,)))
 
     def runs(self, since: float) -> list[tuple[str, str, float, float]]:
-        """Return what ran: project, job, begin, end; the latest, oldest first."""
+        """Return the latest runs: project, job, start, end; oldest first."""
         sql = "SELECT project, job, begin, end FROM run WHERE end >= ? ORDER BY begin DESC LIMIT ?"
         return self._all(sql, since, MAX_RUNS)[::-1]
 
     # -- the log of inputs ----------------------------------------------------------------------------------
 
     def add_event(self, body: bytes) -> None:
-        """Append to the log of what the core was told."""
+        """Append to the log of the core's inputs."""
         self._statements.append(("INSERT INTO event (body) VALUES (?)", (body,)))
 
     def trim_events(self) -> None:
@@ -394,7 +394,7 @@ class ClientDatabase:
         self._statements.append((sql, (MAX_EVENTS,)))
 
     def keep_core(self, stored: dict[str, Any]) -> None:
-        """Store the core's state, and behind which event it stands."""
+        """Store the core's state, and the number of its last event."""
         body = msgspec.json.encode(stored)
         sql = (
             "INSERT OR REPLACE INTO note VALUES ('core',"
@@ -403,11 +403,11 @@ class ClientDatabase:
         self._statements.append((sql, (body,)))
 
     def events_since(self, number: int) -> list[tuple[int, bytes]]:
-        """Return the log of inputs behind an event."""
+        """Return the log of inputs after an event."""
         return self._all("SELECT id, body FROM event WHERE id > ? ORDER BY id", number)
 
     def clear_events(self) -> None:
-        """Begin the log of inputs anew."""
+        """Clear the log of inputs."""
         self._statements.append(("DELETE FROM event", ()))
 
     def events(self) -> Iterator[bytes]:
@@ -433,7 +433,7 @@ def _version_name(version: AppVersionBlock) -> str:
 
 
 def _take_lock(folder: Path) -> int:
-    """Lock the directory as the family's client does, so that two clients of any make cannot share it."""
+    """Lock the directory as BOINC's client does, so that no two clients can share it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660)
@@ -444,7 +444,7 @@ def _take_lock(folder: Path) -> int:
     except OSError:
         os.close(descriptor)
         raise Busy(
-            f"Another client is using {folder}. Stop it first, or give this one a directory of its own."
+            f"Another client is using {folder}. Stop it first, or give this one another directory."
         ) from None
     return descriptor
 
@@ -474,6 +474,6 @@ def _prepare(path: Path, on_failure: contextlib.ExitStack) -> sqlite3.Connection
         path.chmod(0o600)  # it holds account keys
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"{path} cannot be opened: {error}. If it is damaged, move it away and start again: projects can be attached anew."
+            f"{path} cannot be opened: {error}. If it is damaged, move it away and start again: projects can be attached again."
         ) from error
     return database

@@ -1,4 +1,4 @@
-"""How programs find a client, prove that they may control it, and ask it through its JSON interface."""
+"""Access of programs to a client: finding it, authorisation, and calls of its JSON interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCESS_FILE = "control.json"
 
 
 class Access(msgspec.Struct, kw_only=True):
-    """How programs on this computer find the interface; the file is readable by its owner alone."""
+    """The access data for programs on this computer; the file is readable by its owner only."""
 
     port: int
     control_token: str
@@ -25,7 +25,7 @@ class Access(msgspec.Struct, kw_only=True):
 
 
 def read_access(folder: Path) -> Access:
-    """Return what the client of a data directory wrote.
+    """Return the access data that a client wrote to its data directory.
 
     Raises:
         ConfigError: no client has run there, or the file belongs to somebody else.
@@ -42,7 +42,7 @@ def read_access(folder: Path) -> Access:
 
 
 def known_access(folder: Path) -> Access | None:
-    """As `read_access`, or None."""
+    """Do the same as `read_access`, but return None on failure."""
     with contextlib.suppress(ConfigError):
         return read_access(folder)
     return None
@@ -54,7 +54,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a client can be asked."""
+    """The address of a client's JSON interface."""
 
     name: str
     url: str
@@ -62,18 +62,18 @@ class Address:
 
 
 class Refused(CobblestoneError):
-    """The client says no, in words."""
+    """The client refuses, with a reason."""
 
 
 def local_address(folder: Path) -> Address:
-    """Return the client of a data directory on this computer."""
+    """Return the address of the client of a data directory on this computer."""
     access = read_access(folder)
     scheme = "wss" if access.tls else "ws"
     return Address("this computer", f"{scheme}://127.0.0.1:{access.port}/ws", access.control_token)
 
 
 def remote_address(text: str, *, tls: bool = False) -> Address:
-    """Return a client given as ``TOKEN@HOST:PORT``; a token in front, for it differs from client to client.
+    """Return the address of a client given as ``TOKEN@HOST:PORT``; the token differs from client to client.
 
     On this computer it is asked without TLS, unless ``tls``.
 
@@ -83,16 +83,14 @@ def remote_address(text: str, *, tls: bool = False) -> Address:
     token, at, place = text.rpartition("@")
     host, colon, port = place.rpartition(":")
     if not (at and colon and token and host and port.isdecimal()):
-        raise ConfigError(
-            f"{place!r}: give --host TOKEN@HOST:PORT, with what control.json of that client says."
-        )
+        raise ConfigError(f"{place!r}: give --host TOKEN@HOST:PORT, from control.json of that client.")
     here = host in ("127.0.0.1", "localhost", "[::1]")
     scheme = "ws" if here and not tls else "wss"
     return Address(place, f"{scheme}://{place}/ws", token)
 
 
 def ask(address: Address, command: str, certificate: Path | None = None, **given: Any) -> Any:
-    """Have a command carried out; its result.
+    """Run a command and return its result.
 
     Raises:
         Refused: the client says no.

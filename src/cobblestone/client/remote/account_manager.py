@@ -1,4 +1,4 @@
-"""The account manager that this client obeys: the stock protocol, plain and dynamic."""
+"""The client's account manager: the standard protocol, plain and dynamic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def manager_request(client: Client, *, url: str, login: str = "", password: str 
 
 
 def leave_manager(client: Client) -> None:
-    """Stop obeying the account manager; its projects stay, as the volunteer's own."""
+    """Detach from the account manager; its projects stay, as the volunteer's own."""
     client.state.notes.manager = None
     client.state.keep_notes()
     client.manager_errand = Errand(0)
@@ -57,14 +57,14 @@ def leave_manager(client: Client) -> None:
 
 
 class Starvation:
-    """Notices that a device has had nothing to do, of which a dynamic account manager wants to hear."""
+    """Detects that a device has been idle, which a dynamic account manager wants to know."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._patience = STARVED_FIRST
 
     def look(self, *, starving: bool, now: float) -> bool:
-        """Whether to report it now: after ten minutes, then after twice as long each time."""
+        """Return whether to report it now: after ten minutes, then after twice as long each time."""
         if not starving:
             self._since, self._patience = None, STARVED_FIRST
             return False
@@ -77,7 +77,7 @@ class Starvation:
 
 
 def look_after_manager(client: Client, now: float) -> None:
-    """Contact the account manager when it is time, or when a device starves."""
+    """Contact the account manager when it is due, or when a device is idle."""
     manager = client.state.notes.manager
     if manager is None or client.manager_errand.error == IN_PROGRESS:
         return
@@ -188,13 +188,13 @@ def _project(client: Client, content: ProjectContent, *, dynamic: bool) -> Proje
 
 
 def _take(client: Client, account: ManagerAttachment, reply: ManagerReply, now: float) -> str:
-    """Obey a reply; what is wrong with it, or the empty text."""
+    """Carry out a reply; return its error, or the empty text."""
     from cobblestone.wire.project.signatures import same_key
 
     if not reply.signing_key:
-        problem = "its answer holds no signing key"
+        problem = "its answer contains no signing key"
     elif account.signing_key and not same_key(account.signing_key, reply.signing_key):
-        problem = "its signing key has changed, which must never happen: it may be somebody else's server"
+        problem = "its signing key has changed, which must never happen: it may be another server"
     else:
         problem = ""
     if problem:
@@ -257,7 +257,7 @@ def _obey(client: Client, account: ManagerAttachment, wanted: ManagedAccount) ->
 
 
 def _attach(client: Client, account: ManagerAttachment, wanted: ManagedAccount) -> ProjectContent | None:
-    """Attach a project that is new here: its address must be signed by the account manager."""
+    """Attach to a new project, whose address must be signed by the account manager."""
     from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
 
     if wanted.detach or not wanted.authenticator:
@@ -265,7 +265,7 @@ def _attach(client: Client, account: ManagerAttachment, wanted: ManagedAccount) 
     key = decode_public_key(account.signing_key)
     if not verify_bytes(key, wanted.url.encode(), wanted.url_signature):
         client.journal.alert(
-            f"The account manager wants {wanted.url}, but has not signed that address: it was refused"
+            f"The account manager wants {wanted.url}, but has not signed its address: it was refused"
         )
         return None
     content = client.contacts.attach(wanted.url, wanted.authenticator, by_manager=True)

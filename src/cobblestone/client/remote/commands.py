@@ -1,4 +1,4 @@
-"""Questions and commands of the JSON interface, and their answers as plain data; the command line uses nothing else."""
+"""Queries and commands of the JSON interface, with plain data as answers; the command line uses nothing else."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _PHASES = {
 
 
 class Arguments:
-    """What came with a command."""
+    """The arguments of a command."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a text.  Raises ConfigError when it is missing or something else."""
+        """Return a text.  Raises ConfigError if it is missing or of another type."""
         value = self._values.get(name, default)
         if not isinstance(value, str) or len(value) > 4096:
-            raise ConfigError(f"{name} is missing, or is no text.")
+            raise ConfigError(f"{name} is missing, or is not a text.")
         return value
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return a number from 0.  Raises ConfigError for anything else."""
         value = self._values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-            raise ConfigError(f"{name} is no number from 0.")
+            raise ConfigError(f"{name} is not a number from 0.")
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """Whether it was given as true."""
+        """Return whether it was given as true."""
         return self._values.get(name) is True
 
 
@@ -63,7 +63,7 @@ Command = Callable[["Client", Arguments], Awaitable[object]]
 
 
 async def status(client: Client, given: Arguments) -> object:
-    """Everything in short."""
+    """Return a summary of the state."""
     client.jobs.readings()
     permission = client.conditions.permission()
     jobs = [job for content in client.state.contents.values() for job in content.jobs.values()]
@@ -190,13 +190,13 @@ async def projects(client: Client, given: Arguments) -> object:
 
 
 async def log(client: Client, given: Arguments) -> object:
-    """Return the event log behind a number."""
+    """Return the event log after a number."""
     found = client.journal.since(int(given.number("after")))
     return found[-int(given.number("last", 2000)) :]
 
 
 async def notices(client: Client, given: Arguments) -> object:
-    """Return what the user should know."""
+    """Return the notices for the user."""
     return list(client.journal.notices)
 
 
@@ -224,7 +224,7 @@ async def history(client: Client, given: Arguments) -> object:
 
 
 async def credit(client: Client, given: Arguments) -> object:
-    """Credit by day: what projects granted, and what we estimate."""
+    """Return credit by day: granted by projects, and estimated by us."""
     since = client.clock() - given.number("days", 30) * 86400
     return {
         "granted": {url: client.state.credit_days(url, since) for url in client.state.contents},
@@ -242,12 +242,12 @@ async def credit(client: Client, given: Arguments) -> object:
 
 
 async def timeline(client: Client, given: Arguments) -> object:
-    """Return what ran within so many hours, and what will run by the policy's own forecast."""
+    """Return the runs within this many hours, and the policy's forecast."""
     return await timeline_as_data(client, given.number("hours", 6.0))
 
 
 async def why(client: Client, given: Arguments) -> object:
-    """Why a task runs or waits, why a project is asked or not, how many CPUs are used and which preference says so."""
+    """Return why a task runs or waits, why a project is asked or not, and which preference limits the CPUs."""
     about = given.text("about", "")
     core = client.decisions.core
     if not about:
@@ -270,7 +270,7 @@ async def why(client: Client, given: Arguments) -> object:
 
 
 async def prefs(client: Client, given: Arguments) -> object:
-    """Return the preferences in force, and where they come from."""
+    """Return the preferences in force, and their origin."""
     return client.conditions.preferences_as_data()
 
 
@@ -289,7 +289,7 @@ async def _finished(errand: Errand) -> Errand:
 
 
 async def attach(client: Client, given: Arguments) -> object:
-    """Belong to a project: by key, or by e-mail and password, with a new account if there is a name for it."""
+    """Attach to a project: by key, or by e-mail and password, with a new account if a name is given."""
     url, key = given.text("url"), given.text("key", "")
     config = (await _finished(client.control.ask_config(url))).result
     master = config.master_url or url
@@ -327,13 +327,13 @@ def _project_flags(**flags: bool) -> Command:
 
 
 async def detach(client: Client, given: Arguments) -> object:
-    """Leave a project."""
+    """Detach from a project."""
     client.control.detach(given.text("project"))
     return {}
 
 
 async def reset(client: Client, given: Arguments) -> object:
-    """Begin anew with a project."""
+    """Reset a project."""
     client.control.reset(given.text("project"))
     return {}
 
@@ -364,12 +364,12 @@ async def suspend(client: Client, given: Arguments) -> object:
 
 
 async def resume(client: Client, given: Arguments) -> object:
-    """Let a project, a task or a GPU go on."""
+    """Resume a project, a task or a GPU."""
     return await _suspend(client, given, suspended=False)
 
 
 async def abort(client: Client, given: Arguments) -> object:
-    """End a task for good."""
+    """Abort a task."""
     content, job = client.control.find_job(given.text("task"))
     client.control.abort_job(content.project.master_url, job.name)
     return {}
@@ -391,13 +391,13 @@ async def read_preferences(client: Client, given: Arguments) -> object:
 
 
 async def benchmark(client: Client, given: Arguments) -> object:
-    """Measure the processors anew."""
+    """Measure the processors again."""
     client.control.run_benchmarks()
     return {}
 
 
 async def manager(client: Client, given: Arguments) -> object:
-    """Obey an account manager, or leave it (without an address)."""
+    """Attach to an account manager, or detach from it (without an address)."""
     url = given.text("url", "")
     if not url:
         if client.state.notes.manager is None:
@@ -411,7 +411,7 @@ async def manager(client: Client, given: Arguments) -> object:
 
 
 async def quit_client(client: Client, given: Arguments) -> object:
-    """End the client; jobs save their work."""
+    """Stop the client; jobs save their work."""
     client.control.quit()
     return {}
 

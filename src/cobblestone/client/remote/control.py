@@ -1,4 +1,4 @@
-"""What people and their programs may do with the client: one list of commands, whoever asks (GUI RPC, JSON, command line).
+"""Control of the client by people and programs: one list of commands for GUI RPC, JSON and the command line.
 
 Each command raises a CobblestoneError with a sentence when it cannot be done.
 """
@@ -37,7 +37,7 @@ NETWORK_OPEN_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Errand:
-    """Something that takes a while: an answer, or an error number; -204 until it is there."""
+    """A longer operation: an answer, or an error number; -204 while it is in progress."""
 
     error: int = IN_PROGRESS
     text: str = ""
@@ -85,22 +85,23 @@ class ClientCommands:
                 self._client.transfers.retry(file.project, file.name)
 
     def reset(self, url: str) -> None:
-        """Throw a project's jobs and files away, and begin anew."""
+        """Reset a project: remove its jobs and files."""
         content = self.project(url)
         self._open_network()
         self._client.background(self._client.contacts.reset(content))
 
     def detach(self, url: str) -> None:
-        """Leave a project."""
+        """Detach from a project."""
         content = self.project(url)
         if content.project.attached_via_acct_mgr and self._client.state.notes.manager is not None:
             raise PolicyViolation(
-                "This project was chosen by your account manager: remove it there, or leave the account manager first"
+                "This project was chosen by your account manager: remove it there, or detach "
+                "from the account manager first"
             )
         self._client.background(self._client.contacts.detach(content))
 
     def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
-        """Belong to a project from now on.  Raises PolicyViolation when the configuration forbids that."""
+        """Attach to a project.  Raises PolicyViolation if the configuration forbids that."""
         if self._client.conditions.config.disallow_attach:
             raise PolicyViolation("Projects cannot be attached: cc_config.xml says <disallow_attach>")
         self._open_network()
@@ -122,7 +123,7 @@ class ClientCommands:
     def create_account(
         self, url: str, email: str, password_hash: str, user_name: str, team_name: str, *, consent: bool
     ) -> Errand:
-        """Make an account at a project."""
+        """Create an account at a project."""
         base = canonical_master_url(url)
         return self._account(
             create_account_url(base, email, password_hash, user_name, team_name, consent=consent)
@@ -165,7 +166,7 @@ class ClientCommands:
         raise NotFound(f"There is no task {name}. cobblestone client tasks lists them.")
 
     def suspend_job(self, url: str, name: str, *, suspended: bool) -> None:
-        """Suspend a job, or let it go on."""
+        """Suspend or resume a job."""
         _, job = self.job(url, name)
         job.suspended_via_gui = suspended
         self._client.journal.say(
@@ -175,28 +176,28 @@ class ClientCommands:
         self._client.post(JobSuspended(self._client.clock(), job_id(job.project, name), suspended))
 
     def abort_job(self, url: str, name: str) -> None:
-        """End a job for good; the project is told."""
+        """Abort a job; the project is told."""
         _, job = self.job(url, name)
         if job.completed_time:
-            raise PolicyViolation("This task has ended already")
+            raise PolicyViolation("This task has already ended")
         self._client.journal.say(f"Task {name} aborted by the user", job.project)
         self._client.jobs.abort(job_id(job.project, name), ABORTED_BY_USER, "aborted by user")
 
     def retry_transfer(self, url: str, name: str) -> None:
-        """Try a transfer at once."""
+        """Retry a transfer at once."""
         self._open_network()
         if not self._client.transfers.retry(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
     def abort_transfer(self, url: str, name: str) -> None:
-        """Give a transfer up."""
+        """Abort a transfer."""
         if not self._client.transfers.abort(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
     # -- modes and settings -------------------------------------------------------------------------------
 
     def set_mode(self, which: str, mode: int, seconds: float = 0.0) -> None:
-        """Set the mode of ``run``, ``gpu`` or ``network``, for good or for a while."""
+        """Set the mode of ``run``, ``gpu`` or ``network``, permanently or for a while."""
         notes = self._client.state.notes
         chosen: ChosenMode = getattr(notes, f"{which}_mode")
         if mode == RESTORE:
@@ -221,13 +222,13 @@ class ClientCommands:
         self._client.describe_projects()
 
     def set_proxy(self, settings: Settings) -> None:
-        """Reach the network through another proxy from now on; the settings go before those of ``cc_config.xml``."""
+        """Use another proxy from now on; these settings take precedence over ``cc_config.xml``."""
         self._client.state.notes.proxy = dict(settings)
         self._client.state.keep_notes()
         self._client.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
-        """Switch one GPU off for jobs, or on again."""
+        """Disable or enable one GPU for jobs."""
         notes = self._client.state.notes
         off = set(notes.suspended_gpus.get(device, ()))
         (off.add if suspended else off.discard)(number)
@@ -237,15 +238,15 @@ class ClientCommands:
         self._client.apply_conditions()
 
     def run_benchmarks(self) -> None:
-        """Measure the processors anew."""
+        """Measure the processors again."""
         self._client.background(self._client.conditions.benchmark(self._client.apply_conditions))
 
     def quit(self) -> None:
-        """End the client."""
+        """Stop the client."""
         self._client.stopping.set()
 
     def _open_network(self) -> None:
-        """Let what a person asks for use the network for some minutes, even if it is suspended."""
+        """Allow the network for some minutes for a person's request, even if it is suspended."""
         self._client.conditions.open_network(NETWORK_OPEN_SECONDS)
         self._client.apply_conditions()
 

@@ -1,4 +1,4 @@
-"""What each GUI RPC operation does and answers."""
+"""The operations of GUI RPC and their replies."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Operations:
         }
 
     def carry_out(self, call: GuiRpcCall) -> str:
-        """Return the content of the answer.  Raises CobblestoneError for what cannot be done."""
+        """Return the content of the reply.  Raises CobblestoneError if the call fails."""
         handler = self._handlers.get(call.operation)
         if handler is None:
             raise NotFound(f"unrecognized op: {call.operation}")

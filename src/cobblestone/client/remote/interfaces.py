@@ -1,4 +1,4 @@
-"""The interfaces by which the client is controlled: GUI RPC on TCP, JSON on a WebSocket, and the page for browsers.
+"""The control interfaces of the client: GUI RPC on TCP, JSON on a WebSocket, and the page for browsers.
 
 The JSON interface: one WebSocket, questions and commands as JSON objects, and what happens as it happens.
 
@@ -57,7 +57,7 @@ REMOTE_HOSTS = "remote_hosts.cfg"
 
 
 class GuiRpcServer:
-    """Listens; every connection is one small task, and there are never too many of them."""
+    """Listens on a port; every connection is one small task, and their number is limited."""
 
     def __init__(self, client: Client, *, port: int = PORT, remote: bool = False) -> None:
         self._client = client
@@ -70,11 +70,11 @@ class GuiRpcServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """Return the port that it listens on."""
         return self._port
 
     async def start(self) -> None:
-        """Listen.  Raises ConfigError when the port is taken."""
+        """Listen.  Raises ConfigError if the port is in use."""
         self._client.folders.password()  # managers look for its file
         host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only when the volunteer allows it
         try:
@@ -111,7 +111,7 @@ class GuiRpcServer:
         task.add_done_callback(self._connections.discard)
 
     def _may_connect(self, peer: str) -> bool:
-        """Whether ``remote_hosts.cfg`` names the peer; with remote control allowed to all it need not."""
+        """Return whether ``remote_hosts.cfg`` names the peer; not needed if remote control is allowed to all."""
         if self._remote:
             return True
         path = self._client.folders.root / REMOTE_HOSTS
@@ -239,7 +239,7 @@ class JsonInterface:
         )
 
     async def start(self) -> None:
-        """Listen.  A port that is taken meanwhile is replaced by another, unless it was asked for."""
+        """Listen.  A port that is in use is replaced by another, unless it was requested."""
         host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only on demand, and with TLS
         try:
             listening = socket.create_server((host, self.access.port), backlog=MAX_JSON_CONNECTIONS)
@@ -282,7 +282,7 @@ class JsonInterface:
             self._listening.close()
 
     def _rights(self, token: str) -> bool | None:
-        """Return True: everything; False: looking; None: nothing."""
+        """Return True: full access; False: read-only; None: no access."""
         given = token.encode()
         if hmac.compare_digest(given, self.access.control_token.encode()):
             return True
@@ -291,12 +291,12 @@ class JsonInterface:
         return None
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return a WebSocket only with a token, and not from pages of other sites."""
+        """Accept a WebSocket only with a token, and not from pages of other sites."""
         try:
             path, origin = urlsplit(request.path), request.headers.get("Origin")
             origin_host = None if origin is None else urlsplit(origin).netloc
         except ValueError as error:
-            return connection.respond(HTTPStatus.BAD_REQUEST, f"This is no address: {error}.\n")
+            return connection.respond(HTTPStatus.BAD_REQUEST, f"This is not a valid address: {error}.\n")
         if path.path in PAGE:
             return page_part(path.path)
         if path.path != "/ws":
@@ -309,7 +309,7 @@ class JsonInterface:
             )
         if origin_host is not None and origin_host != request.headers.get("Host"):
             return connection.respond(
-                HTTPStatus.FORBIDDEN, "Pages of other sites may not control this client.\n"
+                HTTPStatus.FORBIDDEN, "Pages of other sites must not control this client.\n"
             )
         if self._server is not None and len(self._server.connections) > MAX_JSON_CONNECTIONS:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.\n")
@@ -342,12 +342,12 @@ class JsonInterface:
                 return _reply(number, {})
             command = COMMANDS.get(name)
             if command is None:
-                raise ConfigError(f"There is no command {name!r}; there are {', '.join(sorted(COMMANDS))}.")
+                raise ConfigError(f"Unknown command {name!r}; known: {', '.join(sorted(COMMANDS))}.")
             if name not in READING and not may_control:
-                raise ConfigError("This token only allows looking.")
+                raise ConfigError("This token only allows reading.")
             return _reply(number, await command(self._client, Arguments(question.get("with") or {})))
         except msgspec.DecodeError as error:
-            return _refusal(number, f"This is no JSON object: {error}")
+            return _refusal(number, f"This is not a JSON object: {error}")
         except CobblestoneError as error:
             return _refusal(number, str(error))
 
@@ -361,13 +361,13 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, listeners: list[Callable[[LoggedMessage], None]]) -> None:
-        """Begin."""
+        """Start."""
         if self._task is None:
             listeners.append(self._heard)
             self._task = asyncio.create_task(self._pass_on())
 
     def stop(self, listeners: list[Callable[[LoggedMessage], None]]) -> None:
-        """End."""
+        """Stop."""
         if self._task is not None:
             self._task.cancel()
             listeners.remove(self._heard)

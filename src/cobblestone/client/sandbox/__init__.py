@@ -1,4 +1,4 @@
-"""What keeps jobs within bounds: bubblewrap, an account of their own, control groups, resource limits, containers.
+"""Confinement of jobs: bubblewrap, a separate account, control groups, resource limits, containers.
 
 It knows processes and files, and nothing of tasks or projects.
 """

@@ -1,4 +1,4 @@
-"""Whether this computer runs containers: found out by running one, through the launcher that jobs in containers have."""
+"""Detection of container engines, by running a container through the launcher of container jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MACHINES = {
 
 @dataclass(frozen=True, slots=True)
 class ContainerEngine:
-    """What starts containers here, if anything does."""
+    """The container engine of this computer, if there is one."""
 
     version: str = ""  #: empty: nothing
     type: int = 0
@@ -46,7 +46,7 @@ class ContainerEngine:
 def find_engine(
     data_dir: Path, account: JobAccount | None, environment: Mapping[str, str]
 ) -> ContainerEngine:
-    """Look for Podman or Docker, and run a container of nothing but a program that ends."""
+    """Look for Podman or Docker, and run a container with only a program that ends."""
     path = environment.get("PATH", SYSTEM_PATH)
     name = next((each for each in ENGINES if shutil.which(each, path=path)), "")
     if not name or platform.machine() not in _MACHINES:
@@ -65,7 +65,7 @@ def find_engine(
 def _run_one(
     name: str, data_dir: Path, account: JobAccount | None, environment: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Return the engine's version, and what went wrong."""
+    """Return the engine's version, and the error."""
     home, owner = open_home(data_dir, account), _owner(account)
     with tempfile.TemporaryDirectory(dir=data_dir, prefix="containers-") as temporary:
         folder = Path(temporary)
@@ -80,7 +80,7 @@ def _run_one(
 
 
 def open_home(data_dir: Path, account: JobAccount | None) -> Path:
-    """Return the folder of images and containers, made if need be."""
+    """Return the folder of images and containers; created if missing."""
     home = data_dir / CONTAINERS_FOLDER
     home.mkdir(mode=0o700, exist_ok=True)
     os.chown(home, *_owner(account))
@@ -88,7 +88,7 @@ def open_home(data_dir: Path, account: JobAccount | None) -> Path:
 
 
 def empty_home(home: Path, account: JobAccount | None, environment: Mapping[str, str]) -> None:
-    """Have Podman remove its images: their files may belong to accounts that only Podman can become."""
+    """Have Podman remove its images: their files may belong to accounts that only Podman can use."""
     path = environment.get("PATH", SYSTEM_PATH)
     if podman := shutil.which("podman", path=path):
         with suppress(OSError, subprocess.SubprocessError):  # the account may have none
@@ -119,7 +119,7 @@ def _owner(account: JobAccount | None) -> tuple[int, int]:
 
 
 def lay_out_trial(folder: Path) -> None:
-    """Make a job in a container of a folder."""
+    """Create a container job in a folder."""
     architecture, machine, code = _MACHINES[platform.machine()]
     layer = folder / "layer.tar"
     with tarfile.open(layer, "w") as archive:
@@ -135,7 +135,7 @@ def lay_out_trial(folder: Path) -> None:
 
 
 def _program(machine: int, code: bytes) -> bytes:
-    """Return an executable for Linux of one piece (ELF-64: header, one program header, code)."""
+    """Return a minimal executable for Linux (ELF-64: header, one program header, code)."""
     base, head = 0x400000, 64 + 56
     size = head + len(code)
     elf = struct.pack(

@@ -1,4 +1,4 @@
-"""Processes of jobs: started behind a gate, measured with all descendants, bounded by control groups, and ended.
+"""Processes of jobs: started behind a gate, measured with all descendants, limited by control groups, and ended.
 
 Control groups for jobs: memory and number of processes, enforced by the kernel.
 
@@ -29,7 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """One process as the system counts it; seconds and bytes."""
+    """One process as the system accounts it; seconds and bytes."""
 
     parent: int
     cpu_seconds: float  #: its own and that of ended children
@@ -41,7 +41,7 @@ class ProcessFacts:
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """What a process and its descendants use."""
+    """The usage of a process and its descendants."""
 
     pids: frozenset[int]  #: without zombies
     cpu_seconds: float
@@ -54,7 +54,7 @@ NOTHING = TreeUsage(frozenset(), 0.0, 0.0, 0.0, 0)
 
 
 def read_processes() -> dict[int, ProcessFacts]:
-    """All processes of the system."""
+    """Return all processes of the system."""
     found: dict[int, ProcessFacts] = {}
     for name in _process_names():
         if name.isdigit():
@@ -86,7 +86,7 @@ def _read(path: str, limit: int = 1 << 17) -> bytes:
 def usage_by_root(
     processes: Mapping[int, ProcessFacts], roots: Mapping[int, Collection[int]]
 ) -> dict[int, TreeUsage]:
-    """Return what each of the given processes uses together with its descendants, and with further processes and theirs."""
+    """Return the usage of each given process with its descendants, and of further processes with theirs."""
     children: dict[int, list[int]] = {}
     for pid, facts in processes.items():
         children.setdefault(facts.parent, []).append(pid)
@@ -113,7 +113,7 @@ def usage_by_root(
 
 
 def files_in_memory(pids: Collection[int]) -> int:
-    """Bytes of the files that a sandbox keeps in memory, as one of its processes sees them; no process's own size has them."""
+    """Return the bytes of files that a sandbox keeps in memory, seen from inside; no process's size includes them."""
     for pid in pids:
         with suppress(OSError):
             seen = [os.statvfs(f"/proc/{pid}/root{folder}") for folder in _FOLDERS_IN_MEMORY]
@@ -131,7 +131,7 @@ def tasks_of_account(uid: int) -> int:
 
 
 def processes_by_slot() -> dict[str, set[int]]:
-    """Living processes by the slot that they were started for, as the mark in their environment says."""
+    """Return living processes by the slot for which they were started, from the mark in their environment."""
     found: dict[str, set[int]] = {}
     for name in _process_names():
         if name.isdigit():
@@ -143,12 +143,12 @@ def processes_by_slot() -> dict[str, set[int]]:
 
 
 def marked_processes(slot: Path) -> set[int]:
-    """Living processes that were started for this slot."""
+    """Return living processes that were started for this slot."""
     return processes_by_slot().get(str(slot), set())
 
 
 def send(pids: Collection[int], number: signal.Signals) -> None:
-    """Signal processes that may have ended by now."""
+    """Send a signal to processes that may have ended."""
     for pid in pids:
         if pid > 1:
             with suppress(OSError):
@@ -167,7 +167,7 @@ class JobProcess:
         environment: Mapping[str, str],
         prepare: Callable[[int], None],
     ) -> None:
-        """Start the process; ``prepare`` gets its id and sets its limits before the program begins.  Raises OSError."""
+        """Start the process; ``prepare`` gets its id and sets its limits before the program starts.  Raises OSError."""
         waiting_end, our_end = os.pipe2(os.O_CLOEXEC)
         with os.fdopen(waiting_end), os.fdopen(our_end, "wb", buffering=0) as gate:
             self._popen = subprocess.Popen(
@@ -193,7 +193,7 @@ class JobProcess:
                 gate.write(b"go\n")
 
     def reap(self) -> tuple[int, int]:
-        """Take the status of the ended process: exit code and signal, one of which is 0."""
+        """Reap the ended process; return exit code and signal, one of which is 0."""
         os.close(self.pidfd)
         try:
             _, status, usage = os.wait4(self.pid, 0)
@@ -216,13 +216,13 @@ CONTROLLERS = ("memory", "pids")
 
 @dataclass(frozen=True, slots=True)
 class ControlGroups:
-    """Where our groups are: a directory for each controller, the same one for all of them in version 2."""
+    """The location of our groups: a directory for each controller, the same one for all in version 2."""
 
     version: int
     folders: Mapping[str, Path]
 
     def open(self, slot: int, *, memory_bytes: float, processes: int) -> JobGroup:
-        """Make the group of one slot with its limits; 0 means none.  Limits that the system refuses are left out."""
+        """Create the group of one slot with its limits; 0 means none.  Limits that the system refuses are left out."""
         group = JobGroup(
             self.version, {name: folder / f"slot-{slot}" for name, folder in self.folders.items()}
         )
@@ -257,12 +257,12 @@ class JobGroup:
         self.enforces_processes = False
 
     def add(self, pid: int) -> None:
-        """Move a process in; its children are born there."""
+        """Add a process; its children are born in the group."""
         for folder in set(self.folders.values()):
             _write(folder / "cgroup.procs", str(pid))
 
     def pids(self) -> set[int]:
-        """Return the processes in it."""
+        """Return the processes in the group."""
         found: set[int] = set()
         for folder in set(self.folders.values()):
             with suppress(OSError, ValueError):
@@ -278,7 +278,7 @@ class JobGroup:
                 os.kill(pid, signal.SIGKILL)
 
     def out_of_memory_kills(self) -> int:
-        """How many processes the system has killed at the memory limit."""
+        """Return how many processes the system has killed at the memory limit."""
         memory = self.folders.get("memory")
         if memory is None:
             return 0
@@ -289,14 +289,14 @@ class JobGroup:
         return 0
 
     def close(self) -> None:
-        """Remove the group; it stays, to be used again, while a dead process has not been buried."""
+        """Remove the group; it stays for later use while a dead process has not been reaped."""
         for folder in set(self.folders.values()):
             with suppress(OSError):
                 folder.rmdir()
 
 
 def find_control_groups(data_dir: Path, *, root: Path = ROOT, own: str | None = None) -> ControlGroups | None:
-    """Make groups for the jobs of a client in ``data_dir``; None where the system does not let us.
+    """Create groups for the jobs of a client in ``data_dir``; return None if the system does not allow it.
 
     ``own`` is what ``/proc/self/cgroup`` says.
     """

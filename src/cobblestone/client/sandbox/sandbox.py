@@ -1,4 +1,4 @@
-"""What keeps jobs within bounds on this computer: which bounds hold, by what, and how a job's command line is wrapped."""
+"""Confinement of jobs on this computer: which bounds hold, what enforces them, and how a command line is wrapped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AS_A_SERVICE = "run the client as a service of systemd (cobblestone client unit
 
 
 class Holder(StrEnum):
-    """Who keeps a job within a bound."""
+    """What enforces a bound."""
 
     SYSTEM = "system"  #: it cannot be passed
     CLIENT = "client"  #: it can be passed for a while, until the client looks
@@ -76,7 +76,8 @@ def job_bounds(
             _looks(MEASURE_SECONDS),
             reason(
                 "disk_watched",
-                "The space of a job's slot is looked at every {seconds:.0f} seconds only; the system bounds single files.",
+                "The space of a job's slot is looked at every {seconds:.0f} seconds only; the "
+                "system bounds single files.",
                 seconds=MEASURE_SECONDS,
             ),
         ),
@@ -89,7 +90,8 @@ def job_bounds(
             "lowest priority",
             reason(
                 "processors_free",
-                "Nothing keeps a job to its number of processors; its priority lets other programs go first.",
+                "Nothing limits a job to its number of processors; its low priority lets other "
+                "programs go first.",
             ),
         ),
         *_reach(bubblewrap, account),
@@ -111,8 +113,9 @@ def _processes(grouped: bool, counted: bool, why_not: str) -> Bound:
         _looks(MEASURE_SECONDS),
         reason(
             "processes_watched",
-            "A job's processes are counted every {seconds:.0f} seconds only: there are no control groups, and {why}. In between "
-            "the system bounds the processes of the whole account. What helps: {remedy}, or let bubblewrap work.",
+            "A job's processes are counted only every {seconds:.0f} seconds: there are no "
+            "control groups, and {why}. In between, the system limits the processes of the "
+            "whole account. To improve this: {remedy}, or let bubblewrap work.",
             seconds=MEASURE_SECONDS,
             why=why_not,
             remedy=_AS_A_SERVICE,
@@ -129,8 +132,9 @@ def _memory(grouped: bool) -> Bound:
         _looks(MEASURE_SECONDS),
         reason(
             "memory_watched",
-            "A job's memory is looked at every {seconds:.0f} seconds only, since there are no control groups; when the computer "
-            "has none left, the system ends jobs first. What helps: {remedy}.",
+            "A job's memory is checked only every {seconds:.0f} seconds, since there are no "
+            "control groups; when the computer runs out of memory, the system ends jobs first. "
+            "To improve this: {remedy}.",
             seconds=MEASURE_SECONDS,
             remedy=_AS_A_SERVICE,
         ),
@@ -138,7 +142,7 @@ def _memory(grouped: bool) -> Bound:
 
 
 def _reach(bubblewrap: bool, account: bool) -> tuple[Bound, Bound]:
-    """Network and files; that there is no sandbox, and why, is a sentence of its own."""
+    """Return the bounds of network and files; that there is no sandbox, and why, is a separate sentence."""
     if bubblewrap:
         return Bound("network", Holder.SYSTEM, "bubblewrap"), Bound(
             "files of others", Holder.SYSTEM, "bubblewrap"
@@ -161,13 +165,14 @@ def _remains(bubblewrap: bool, grouped: bool) -> Bound:
         "parents and a mark",
         reason(
             "processes_may_hide",
-            "A job can hide processes from the client, so that they outlive it. What helps: install bubblewrap.",
+            "A job can hide processes from the client, so that they outlive it. To prevent "
+            "this, install bubblewrap.",
         ),
     )
 
 
 def sentences(bounds: Collection[Bound]) -> tuple[Reason, ...]:
-    """Say what the system enforces, in one sentence, and of everything else that it does not."""
+    """Return what the system enforces, in one sentence, and everything that it does not."""
     enforced = [f"{each.name} ({each.means})" for each in bounds if each.holder is Holder.SYSTEM]
     return (
         reason("enforced", "The system enforces: {what}.", what=", ".join(enforced)),
@@ -197,7 +202,7 @@ _FORK = ("unshare", "--fork", "true")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice:
-    """What the volunteer wants."""
+    """The volunteer's choice of sandbox."""
 
     bubblewrap: str = "auto"  #: ``auto``: where present; ``always``: no job without it; ``never``
     account: str = (
@@ -220,7 +225,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
-    """How to start a job, and what it sees."""
+    """A started job's command, and what it sees."""
 
     argv: list[str]
     boinc_dir: Path
@@ -230,7 +235,7 @@ class Wrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What is in force."""
+    """The sandbox in force."""
 
     bubblewrap: str = ""  #: the program; empty: not used
     account: JobAccount | None = None
@@ -273,12 +278,12 @@ class Sandbox:
         return Wrapped(argv=command, boinc_dir=INSIDE, project_dir=project, client_pid=CLIENT_PID_INSIDE)
 
     def outside(self) -> Sandbox:
-        """Return what is left for jobs that start engines of containers: these need accounts and files of the system."""
+        """Return the sandbox for jobs that start container engines, which need accounts and files of the system."""
         return replace(self, bubblewrap="", counting=None)
 
     @property
     def hides_signals(self) -> bool:
-        """Whether the end of a job by signal n is seen as exit code 128 + n."""
+        """Return whether the end of a job by signal n appears as exit code 128 + n."""
         return bool(self.bubblewrap)
 
     def open_group(self, slot: int, *, memory_bytes: float, processes: int) -> JobGroup | None:
@@ -316,12 +321,12 @@ def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
 
 
 def _open_to_all(folder: str) -> list[str]:
-    """Return the words for a folder in memory that the jobs' account can write to, whoever starts the sandbox."""
+    """Return the options for a folder in memory that the jobs' account can write to, for any caller."""
     return ["--perms", "1777", "--tmpfs", folder]
 
 
 def _open_folders(*folders: Path) -> list[str]:
-    """Folders that the jobs' account can pass; those that bubblewrap makes by itself are closed to it."""
+    """Return folders that the jobs' account can enter; those that bubblewrap creates are closed to it."""
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 
 
@@ -335,7 +340,7 @@ LOWEST = 19
 
 
 def set_priority(pid: int, niceness: int | None) -> None:
-    """Give way to other programs; with the lowest priority, only run when no other does.  None: leave it as it is."""
+    """Yield to other programs; with the lowest priority, only run when no other does.  None: leave it unchanged."""
     if niceness is None:
         return
     with suppress(OSError):
@@ -345,7 +350,7 @@ def set_priority(pid: int, niceness: int | None) -> None:
 
 
 def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
-    """No single file larger than the job's disk bound, no core dumps; ended first when the computer has no memory left."""
+    """Set limits: no file larger than the job's disk bound, no core dumps; killed first when memory runs out."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
@@ -356,7 +361,7 @@ def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
 
 
 def bound_account(pid: int, uid: int, *, more: int) -> None:
-    """Let a job begin no process once its account has so many more than now: a last resort, which counts what is not the job's.
+    """Limit the number of processes of the job's account to this many more than now: a last resort, since others count too.
 
     Programs that need more may raise it again, such as engines of containers.
     """
@@ -368,7 +373,7 @@ def bound_account(pid: int, uid: int, *, more: int) -> None:
 
 
 def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mapping[str, str]) -> Sandbox:
-    """Find out what can be enforced here, by trying it.  Raises ConfigError when what is demanded is not to be had."""
+    """Detect what can be enforced here, by trying it.  Raises ConfigError if a required bound is not available."""
     account, account_report = _account(choice)
     program, bubblewrap_report = _find_bubblewrap(choice, account, environment)
     if account and not program and not _reachable(data_dir, account):
@@ -400,7 +405,7 @@ def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mappin
 
 
 def _at_most(processes: int) -> list[str]:
-    """Return the words that bound the processes and threads of what follows."""
+    """Return the options that limit the number of processes and threads of what follows."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     allowed = processes if most == resource.RLIM_INFINITY else min(processes, most)
     return ["prlimit", f"--nproc={allowed}:{allowed}", "--"]
@@ -409,7 +414,7 @@ def _at_most(processes: int) -> list[str]:
 def _find_counting(
     program: str, account: JobAccount | None, visible: Sequence[Path], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...] | None, str]:
-    """Try whether a job's processes can be counted apart from all others and bounded: the words that do it, or None and why not.
+    """Try whether a job's processes can be counted separately and limited; return the options for it, or None and the reason.
 
     The system counts apart in each user namespace.  Bubblewrap makes one unless root has started it.  Kernels older than 5.14
     count all processes of an account instead: there the client alone and the trial are more than the trial may have.
@@ -423,7 +428,7 @@ def _find_counting(
     if problem := _try([*start, *_at_most(3), *_FORK]):
         return None, f"in a user namespace jobs get no count of their own ({problem})"
     if not _try([*start, *_at_most(1), *_FORK]):
-        return None, "the system does not keep to the bound of a user namespace"
+        return None, "the system does not enforce the limit of a user namespace"
     return counting, ""
 
 
@@ -440,7 +445,7 @@ def _account(choice: SandboxChoice) -> tuple[JobAccount | None, Reason]:
                 "unprivileged_account", "Jobs run under the unprivileged account {name}.", name=name
             )
     raise ConfigError(
-        f"There is no account {choice.account or ' or '.join(ACCOUNTS)} for the jobs of a client that is root: "
+        f"There is no account {choice.account or ' or '.join(ACCOUNTS)} for the jobs of a client that runs as root: "
         "make one (adduser --system boinc), or start the client under an ordinary account."
     )
 
@@ -459,7 +464,8 @@ def _find_bubblewrap(
     if choice.bubblewrap == "never":
         return "", reason(
             "sandbox_off",
-            "Jobs run without a sandbox, as you chose: they can use the network and see what their account may see.",
+            "Jobs run without a sandbox, as you chose: they can use the network and read what "
+            "their account can read.",
         )
     program = shutil.which("bwrap", path=environment.get("PATH", SYSTEM_PATH)) or ""
     problem = "it is not installed (package bubblewrap)"
@@ -468,10 +474,11 @@ def _find_bubblewrap(
     if not problem:
         return program, reason(
             "sandboxed",
-            "Jobs run under bubblewrap: no network, no sight of home directories, nothing to write to but their slot.",
+            "Jobs run under bubblewrap: no network, no access to home directories, and write "
+            "access only to their slot.",
         )
     if choice.bubblewrap == "always":
-        raise ConfigError(f"Jobs are to run under bubblewrap only, but {problem}.")
+        raise ConfigError(f"Jobs must run under bubblewrap, but {problem}.")
     return "", reason(
         "no_sandbox",
         "Jobs run without a sandbox, so that they can use the network and see what their account may see: bubblewrap is not "
@@ -481,27 +488,27 @@ def _find_bubblewrap(
 
 
 def _try(line: Sequence[str]) -> str:
-    """Run a command line that ends at once; what is wrong with it, or nothing."""
+    """Run a command line that ends at once; return its error, or nothing."""
     try:
         subprocess.run(
             line, capture_output=True, check=True, timeout=_TRIAL_SECONDS, env={"PATH": SYSTEM_PATH}
         )
     except subprocess.CalledProcessError as error:
         lines = bytes(error.stderr).decode(errors="replace").strip().splitlines()
-        return f"the system does not let it ({lines[-1] if lines else 'no message'})"
+        return f"the system does not allow it ({lines[-1] if lines else 'no message'})"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried ({error})"
     return ""
 
 
 def _as_job(program: str, account: JobAccount | None, visible: Sequence[Path]) -> list[str]:
-    """Return the words that start a trial as jobs are started."""
+    """Return the words that start a trial like a job."""
     sandbox = [*_bubblewrap(program, visible), "--unshare-net", "--"] if program else []
     return [*sandbox, *_drop(account)]
 
 
 def _drop(account: JobAccount | None, *more: str) -> list[str]:
-    """Return the words that take on an account's rights; limits are set before, since they may not be afterwards."""
+    """Return the words that switch to an account; limits are set before, since they may not be afterwards."""
     if account is None:
         return []
     return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", *more, "--"]

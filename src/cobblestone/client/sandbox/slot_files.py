@@ -1,4 +1,4 @@
-"""Files in a slot, as seen from outside: the job owns the directory, so nothing in it can be trusted.
+"""Files in a slot, seen from outside: the job owns the directory, so nothing in it can be trusted.
 
 A job may put a symbolic link, a pipe or a device where a file is expected, to have the client read or write elsewhere with its
 own rights.  Hence every step of a path is opened by itself, no link is followed, and only regular files are read.
@@ -64,7 +64,7 @@ def checked_physical_name(name: str) -> str:
 
 
 class SlotFolder:
-    """One slot's directory.  ``account``, where given, becomes the owner of what is made in it."""
+    """One slot's directory.  ``account``, if given, becomes the owner of what is created in it."""
 
     def __init__(self, path: Path, account: JobAccount | None = None) -> None:
         self.path = path
@@ -94,7 +94,7 @@ class SlotFolder:
 
     @contextmanager
     def _regular_file(self, name: str) -> Generator[int | None]:
-        """Yield a file opened for reading; None when there is none, or something else in its place."""
+        """Yield a file opened for reading; None if there is none, or it is not a regular file."""
         try:
             with self._parent(name) as (directory, last):
                 file = os.open(last, _READ, dir_fd=directory)
@@ -107,7 +107,7 @@ class SlotFolder:
             os.close(file)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a regular file of this name."""
+        """Return whether there is a regular file of this name."""
         try:
             with self._parent(name) as (directory, last):
                 return stat.S_ISREG(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode)
@@ -150,7 +150,7 @@ class SlotFolder:
             self._own(last, directory)
 
     def link_in(self, target: str, name: str) -> None:
-        """Make a symbolic link; ``target`` is relative to the slot."""
+        """Create a symbolic link; ``target`` is relative to the slot."""
         with self._parent(name, make=True) as (directory, last):
             with suppress(OSError):
                 os.unlink(last, dir_fd=directory)
@@ -169,7 +169,7 @@ class SlotFolder:
         return file
 
     def open_for_exchange(self, name: str, size: int) -> int:
-        """Make a file of ``size`` zero bytes that both sides map or read and write."""
+        """Create a file of ``size`` zero bytes that both sides map, or read and write."""
         self.write(name, bytes(size))
         with self._parent(name) as (directory, last):
             return os.open(last, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
@@ -180,7 +180,7 @@ class SlotFolder:
             os.unlink(last, dir_fd=directory)
 
     def move_out(self, name: str, target: Path) -> int | None:
-        """Move a regular file out of the slot in one step; its size, or None when there is none.
+        """Move a regular file out of the slot atomically; return its size, or None if there is none.
 
         What arrives is looked at again where the job cannot reach it, since it may have exchanged the file meanwhile.
         """
@@ -198,7 +198,7 @@ class SlotFolder:
         return found.st_size
 
     def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
-        """Names directly in the slot that begin with ``prefix``."""
+        """Return names directly in the slot that start with ``prefix``."""
         found: list[str] = []
         with suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
@@ -209,7 +209,7 @@ class SlotFolder:
         return sorted(found)
 
     def disk_usage(self) -> float:
-        """Bytes on disk of everything in the slot; neither holes nor what the file system reserves ahead count."""
+        """Return the bytes on disk of everything in the slot; holes and preallocated space do not count."""
         total = 0
         with suppress(OSError):
             for _folder, _folders, files, directory in os.fwalk(self.path):
@@ -220,20 +220,20 @@ class SlotFolder:
         return float(total)
 
     def make(self) -> None:
-        """Make the directory; only the job's account and ours may look into it, since it holds the user's key."""
+        """Create the directory; only the job's account and ours may read it, since it contains the user's key."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o750)
         if self.account:
             os.chown(self.path, self.account.uid, self.account.gid)
 
     def own_everything(self) -> None:
-        """Give all that is in the slot to the account."""
+        """Give everything in the slot to the account."""
         if self.account:
             for _folder, folders, files, directory in os.fwalk(self.path):
                 for name in (*folders, *files):
                     self._own(name, directory)
 
     def empty(self) -> None:
-        """Remove the directory with all that is in it.  Raises OSError when something stays."""
+        """Remove the directory with its content.  Raises OSError if something remains."""
         if self.path.exists():
             shutil.rmtree(self.path)

@@ -1,4 +1,4 @@
-"""What is told to the runner of tasks, and what it tells."""
+"""Messages to and from the task runner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TaskInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutput:
-    """A file that the job makes."""
+    """A file that the job writes."""
 
     open_name: str
     physical_name: str
@@ -44,7 +44,7 @@ class TaskLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One job as it is to be run.  Names of files were checked when they came from the server, and are checked again here."""
+    """One job to be run.  File names were checked on arrival from the server, and are checked again here."""
 
     name: str  #: of the result
     project_url: str
@@ -65,7 +65,7 @@ class TaskSpec:
 
 
 class ProcessState(IntEnum):
-    """States of a task's process, with the numbers that managers know."""
+    """States of a task's process, with the numbers used by managers."""
 
     UNINITIALIZED = 0
     EXECUTING = 1
@@ -76,7 +76,7 @@ class ProcessState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A task that is in memory, at this moment; seconds and bytes."""
+    """A task in memory, at this moment; seconds and bytes."""
 
     name: str
     slot: int
@@ -112,7 +112,7 @@ class ProducedFile:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The job's process runs."""
+    """The job's process is running."""
 
     name: str
     slot: int
@@ -122,7 +122,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """The job can continue from here; the slot's state file says so already."""
+    """The job can continue from here; the slot's state file already says so."""
 
     name: str
     cpu_time: float
@@ -132,7 +132,7 @@ class Checkpointed:
 
 @dataclass(frozen=True, slots=True)
 class TrickleUp:
-    """The job sends its project a message.  ``path`` keeps it safe until whoever takes it removes the file."""
+    """The job sends a message to its project.  ``path`` keeps it safe until the receiver removes the file."""
 
     name: str
     variety: str

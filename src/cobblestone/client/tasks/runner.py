@@ -56,7 +56,7 @@ MAX_SLOTS = 100_000
 
 
 class Runner:
-    """The tasks of one client.  All methods are to be called in the loop's thread; ``emit`` must not block."""
+    """The tasks of one client.  Call all methods in the loop's thread; ``emit`` must not block."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Runner:
     # -- start
 
     async def clean_up(self, known: Mapping[int, str]) -> None:
-        """End processes that a killed client left behind, and empty the slots of tasks that are not known."""
+        """End processes left by a killed client, and empty the slots of unknown tasks."""
         root = self.around.data_dir / "slots"
         root.mkdir(parents=True, exist_ok=True)
         folders = {
@@ -98,9 +98,9 @@ class Runner:
                 await asyncio.to_thread(shutil.rmtree, path, True)
 
     async def start(self, spec: TaskSpec, number: int) -> None:
-        """Start a job, from its last checkpoint if it has one.  What goes wrong comes as `Ended`."""
+        """Start a job, from its last checkpoint if it has one.  Errors arrive as `Ended`."""
         if spec.name in self._tasks or spec.name in self._changing:
-            raise ValueError(f"the task {spec.name} is in memory already")
+            raise ValueError(f"the task {spec.name} is already in memory")
         if not 0 <= number < MAX_SLOTS:
             raise ValueError(f"there is no slot {number}")
         self._changing.add(spec.name)
@@ -135,25 +135,25 @@ class Runner:
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
 
     async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
-        """Take the outputs of a job that finished just before the client was killed: it is not computed again."""
+        """Take the outputs of a job that finished just before the client was killed, without computing it again."""
         await self._close(task, ProcessEnd(finish=finish))
 
     # -- orders
 
     def suspend(self, name: str) -> None:
-        """Have a job pause; it stays in memory."""
+        """Suspend a job; it stays in memory."""
         if task := self._tasks.get(name):
             task.suspended = True
             task.poll()
 
     def resume(self, name: str) -> None:
-        """Have a job go on."""
+        """Resume a job."""
         if task := self._tasks.get(name):
             task.suspended = False
             task.poll()
 
     def quit(self, name: str, patience: float = 0.0) -> None:
-        """Have a job leave memory, after its next checkpoint if that comes within ``patience`` seconds."""
+        """Remove a job from memory, after its next checkpoint if that comes within ``patience`` seconds."""
         if task := self._tasks.get(name):
             task.quit(patience)
 
@@ -197,7 +197,7 @@ class Runner:
         await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
 
     async def discard(self, number: int) -> None:
-        """Empty the slot of a task that is done with, unless another one has begun in it."""
+        """Empty the slot of a finished task, unless another one has started in it."""
         async with self._slot_locks[number]:
             if all(task.number != number for task in self._tasks.values()):
                 folder = self.around.data_dir / "slots" / str(number)
@@ -210,12 +210,12 @@ class Runner:
         return {name: task.view() for name, task in self._tasks.items()}
 
     def cpu_seconds(self) -> float:
-        """CPU time that the system has counted for all jobs since this start, ended ones included."""
+        """Return the CPU time that the system has counted for all jobs since this start, including ended ones."""
         usage = self._usage() if self._tasks else {}
         return self._ended_cpu_seconds + sum(each.cpu_seconds for each in usage.values())
 
     def _usage(self) -> dict[int, TreeUsage]:
-        """Return what the jobs use, by their main processes; what has lost its parent is known by its mark."""
+        """Return the usage of the jobs, by their main processes; orphans are found by their mark."""
         marked = processes_by_slot()
         roots = {task.process.pid: marked.get(str(task.folder.path), set()) for task in self._tasks.values()}
         return usage_by_root(read_processes(), roots)
@@ -304,7 +304,7 @@ class Runner:
         )
 
     async def close(self) -> None:
-        """Stop everything at once; for a client that ends with jobs still in memory."""
+        """Stop everything at once, when the client ends with jobs still in memory."""
         for task in list(self._tasks.values()):
             task.quit(0.0)
             task.kill()
@@ -323,7 +323,7 @@ def _make_executable(spec: TaskSpec) -> None:
 
 
 async def _end_leftovers(path: Path) -> None:
-    """End what still runs for a slot: by the order to quit, so that it may save its work, then by force."""
+    """End what still runs for a slot: first with the order to quit, so that it can save its work, then by force."""
     if not marked_processes(path):
         return
     try:
@@ -355,7 +355,7 @@ TIMING = Timing(poll=0.2, measure=0.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How it ended."""
+    """The outcome of a trial."""
 
     end: Ended
     peak_memory: float  #: bytes, resident, of all its processes
@@ -365,12 +365,12 @@ class Trial:
 
     @property
     def succeeded(self) -> bool:
-        """Whether a client would report success."""
+        """Return whether a client would report success."""
         return self.end.ending is Ending.FINISHED
 
 
 async def run_trial(spec: TaskSpec, data_dir: Path) -> Trial:
-    """Run a job in a slot below ``data_dir`` until its process ends, whatever the end is.
+    """Run a job in a slot below ``data_dir`` until its process ends in any way.
 
     Raises:
         ConfigError: jobs cannot be run here.

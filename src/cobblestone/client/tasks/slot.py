@@ -1,4 +1,4 @@
-"""What a task finds in its slot: files, the shared segment, its environment; and how a slot is set up, read and emptied.
+"""The content of a slot: files, the shared segment, the environment; and how a slot is set up, read and emptied.
 
 Our side of the shared segment.
 
@@ -89,7 +89,7 @@ class OutputProblem(CobblestoneError):
 
 
 def is_set_up_for(folder: SlotFolder, name: str) -> bool:
-    """Whether the slot holds this task, complete, from an earlier start."""
+    """Return whether the slot holds this task, complete, from an earlier start."""
     mark = folder.read(READY_FILE, 300)
     if mark is None:
         return False
@@ -99,7 +99,7 @@ def is_set_up_for(folder: SlotFolder, name: str) -> bool:
 
 
 def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
-    """Put links and copies of a job's files into an empty slot; the last step marks it as complete.
+    """Put links and copies of a job's files into an empty slot; the last step marks it complete.
 
     Raises JobError for names that lead out of the slot, OSError when the disk is full or a file is missing.
     """
@@ -123,7 +123,7 @@ def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
 
 
 def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
-    """Make a slot ours in which another client of the family has saved a checkpoint of the job; whether it has.
+    """Take over a slot in which BOINC's client has saved a checkpoint of the job; return whether it has.
 
     Debian's client 7.20.5 leaves no mark of completeness, but writes the task's state at each checkpoint, as we do.  Its jobs
     write their outputs to the project's directory, where ours may not write: what is there already comes into the slot.
@@ -175,7 +175,7 @@ def _link(folder: SlotFolder, target: str, name: str, *, symbolic: bool) -> None
 
 
 def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int | None:
-    """Write what each start needs afresh; the descriptor of the segment, None for an app without one."""
+    """Write what each start needs; return the descriptor of the segment, None for an app without one."""
     for name in (FINISH_FILE, TEMPORARY_EXIT_FILE):
         folder.remove(name)
     write_init(folder, spec, start)
@@ -183,7 +183,7 @@ def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int |
 
 
 def write_init(folder: SlotFolder, spec: TaskSpec, start: StartData) -> None:
-    """Write ``init_data.xml``; only the job and we may read it, since it holds the user's key."""
+    """Write ``init_data.xml``; only the job and we may read it, since it contains the user's key."""
     folder.write(INIT_FILE, write_init_data(spec.init, start).encode(), mode=0o640)
 
 
@@ -199,12 +199,12 @@ def read_state(folder: SlotFolder, name: str) -> CheckpointState | None:
 
 
 def write_state(folder: SlotFolder, state: CheckpointState) -> None:
-    """Remember a checkpoint."""
+    """Store a checkpoint."""
     folder.write(STATE_FILE, write_task_state(state).encode())
 
 
 def read_finish(folder: SlotFolder) -> FinishFile | None:
-    """Return what the job says at its end; None if it has not said that it is at its end."""
+    """Return the job's final message; None if it has not ended by itself."""
     if not folder.exists(FINISH_FILE):
         return None
     lines = [*_text(folder, FINISH_FILE).splitlines(), "", "", ""]
@@ -215,7 +215,7 @@ def read_finish(folder: SlotFolder) -> FinishFile | None:
 
 
 def read_temporary_exit(folder: SlotFolder) -> TemporaryExit | None:
-    """Return the pause that the job asks for; None if it does not."""
+    """Return the pause that the job requests; None if there is none."""
     if not folder.exists(TEMPORARY_EXIT_FILE):
         return None
     lines = [*_text(folder, TEMPORARY_EXIT_FILE).splitlines(), "", "", ""]
@@ -234,7 +234,7 @@ def _number(text: str, default: float) -> float:
 
 
 def read_stderr(folder: SlotFolder, *, head: bool = False) -> bytes:
-    """Return the end of the job's error output, or its beginning."""
+    """Return the end of the job's error output, or its start."""
     if head:
         return folder.read(STDERR_FILE, STDERR_BYTES) or b""
     return folder.read_tail(STDERR_FILE, STDERR_BYTES)
@@ -266,7 +266,7 @@ def collect_outputs(folder: SlotFolder, spec: TaskSpec) -> tuple[ProducedFile, .
 
 
 def hand_over(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> ProducedFile | None:
-    """Move one output to the project's directory; None when there is none."""
+    """Move one output to the project's directory; return None if there is none."""
     target = spec.project_dir / checked_physical_name(output.physical_name)
     places = [f"{OUTPUTS}/{output.physical_name}", str(checked_open_name(output.open_name))]
     for place in reversed(places) if output.copy else places:
@@ -284,7 +284,7 @@ def hand_over(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> Produce
 
 
 def _pack(path: Path) -> int:
-    """Compress a file under its own name, unless it is so already; its new size.  Equal files become equal files."""
+    """Compress a file in place, unless it is compressed; return its new size.  Equal files give equal files."""
     with path.open("rb") as source:
         if source.read(2) == _GZIP_BEGINS:
             return path.stat().st_size
@@ -321,7 +321,7 @@ def note_upload(folder: SlotFolder, open_name: str, status: int) -> None:
 
 
 def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
-    """Move the job's message to where the job cannot change it, under the name that the family's client gives it."""
+    """Move the job's message to where the job cannot change it, under the name that BOINC's client uses."""
     target = spec.project_dir / f"trickle_up_{checked_physical_name(spec.name)}_{now:.0f}.xml"
     while target.exists():
         now += 1
@@ -333,7 +333,7 @@ def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
 
 
 def trickle_variety(path: Path) -> str:
-    """Return the variety that a message taken from a job names."""
+    """Return the variety named in a message from a job."""
     with path.open("rb") as file:
         return read_variety(file.read(2048).decode(errors="replace"))
 
@@ -367,7 +367,7 @@ class SharedSegment:
         return data[1:].split(b"\0", 1)[0].decode("ascii", "replace")
 
     def is_free(self, channel: Channel) -> bool:
-        """Whether the last message has been read."""
+        """Return whether the last message has been read."""
         return os.pread(self.file, 1, channel * CHANNEL_BYTES) == b"\0"
 
     def send(self, channel: Channel, text: str) -> bool:
@@ -392,11 +392,11 @@ class SharedSegment:
             self.orders.append(control)
 
     def announce(self, message: str) -> None:
-        """Tell the job of a trickle or of a finished upload, as soon as it has read the last such message."""
+        """Tell the job about a trickle or a finished upload, once it has read the last such message."""
         self._pending_down.add(message)
 
     def deliver(self, now: float) -> None:
-        """Hand over what waits; to be called once a second."""
+        """Send queued orders; call it once a second."""
         if self.is_free(Channel.CONTROL):
             if self.order_unread_since is not None:
                 self.listens = True
@@ -416,14 +416,14 @@ _WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec
 
 
 def job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
-    """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
+    """Return a job's environment: of the volunteer's own, only time zone and language."""
     kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
     kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
     return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
 
 
 def with_libraries(spec: TaskSpec, environment: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """Return a job's command line, to be started last, with the folders in which its program looks for libraries.
+    """Return a job's command line, to be started last, with the library search path of its program.
 
     Whatever starts the sandbox must not look there: what a job leaves in its slot would run outside.
     """

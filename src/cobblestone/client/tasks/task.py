@@ -87,7 +87,7 @@ class Timing:
 
 @dataclass(slots=True, kw_only=True)
 class Surroundings:
-    """What all tasks share and the runner changes."""
+    """Shared state of all tasks, changed by the runner."""
 
     data_dir: Path
     sandbox: Sandbox
@@ -101,7 +101,7 @@ class Surroundings:
 
 
 class RunningTask:
-    """A job whose process has been started.  ``poll`` is to be called once a second, ``measured`` every ten seconds."""
+    """A job whose process has been started.  Call ``poll`` once a second, ``measured`` every ten seconds."""
 
     def __init__(self, spec: TaskSpec, number: int, surroundings: Surroundings) -> None:
         self.spec = spec
@@ -198,14 +198,14 @@ class RunningTask:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the system itself keeps the job to its number of processes."""
+        """Return whether the system itself limits the job's number of processes."""
         grouped = self.group is not None and self.group.enforces_processes
         return grouped or self.sandbox.counting is not None
 
     # -- each second
 
     def poll(self) -> None:
-        """Look what the job says, and tell it what is to be told."""
+        """Read the job's messages, and send what is due."""
         now = self.around.ticks()
         self._count_time(now)
         self._hear()
@@ -257,7 +257,9 @@ class RunningTask:
         except OSError as error:
             self.around.emit(
                 Notice(
-                    self.spec.name, f"The checkpoint could not be noted in the slot: {error}.", important=True
+                    self.spec.name,
+                    f"The checkpoint could not be recorded in the slot: {error}.",
+                    important=True,
                 )
             )
         self.around.emit(Checkpointed(self.spec.name, cpu_time, self.elapsed, self.fraction_done))
@@ -307,21 +309,21 @@ class RunningTask:
 
     @property
     def listens(self) -> bool:
-        """Whether the job reads its orders, as far as is known."""
+        """Return whether the job reads its orders, as far as is known."""
         if self.segment is None:
             return False
         since = self.segment.order_unread_since
         return since is None or self.segment.listens or self.around.ticks() - since < self.around.timing.deaf
 
     def _living(self) -> set[int]:
-        """All processes of the job but the keeper of its sandbox: what is stopped must still be killable as a whole."""
+        """Return all processes of the job except the keeper of its sandbox: a stopped job must still be killable as a whole."""
         found = self.process.tree()
         return found - {self.process.pid} if self.sandbox.bubblewrap else found
 
     # -- ending
 
     def quit(self, patience: float) -> None:
-        """Have the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
+        """Make the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
         if self.abort or self.quit_ordered:
             return
         if patience > 0 and not self.paused and self.segment is not None:
@@ -336,7 +338,7 @@ class RunningTask:
             self._order_end(TaskOrders.QUIT)
 
     def end_for_good(self, abort: AbortOrder) -> None:
-        """Have the job end, never to continue.  The first reason counts."""
+        """Make the job end permanently.  The first reason counts."""
         if self.abort is None:
             self.abort = abort
             self.quit_after_checkpoint = None
@@ -381,7 +383,7 @@ class RunningTask:
             send(living, signal.SIGKILL)
 
     def bury(self) -> ProcessEnd:
-        """Take the status of the ended process, end what it left behind, and say all that is known of the end."""
+        """Reap the ended process, end what it left behind, and report all that is known about the end."""
         code, number = self.process.reap()
         self._count_time(self.around.ticks())  # a short job has never been polled
         self.kill()
@@ -424,7 +426,7 @@ class RunningTask:
         return counted + max(0.0, self.elapsed - self.measured_elapsed) * rate
 
     def measured(self, usage: TreeUsage, disk_usage: float) -> None:
-        """Take what the system measures of the job, and end it when it is over its limits."""
+        """Take the system's measurements of the job, and end it if it exceeds its limits."""
         if self.sandbox.bubblewrap:  # what is mapped of these files counts already
             files = files_in_memory(usage.pids - {self.process.pid})
             usage = replace(usage, resident=max(usage.resident, files))
@@ -437,15 +439,15 @@ class RunningTask:
             self.cpu_time = max(self.cpu_time, self.start_cpu_time + usage.cpu_seconds)
         limits = self.spec.limits
         if 0 < limits.memory_bytes < min(self.working_set_smoothed, usage.resident):
-            text = f"uses {usage.resident / 1e6:.1f} MB of memory, allowed are {limits.memory_bytes / 1e6:.1f} MB"
+            text = f"uses {usage.resident / 1e6:.1f} MB of memory; the limit is {limits.memory_bytes / 1e6:.1f} MB"
             self.end_for_good(AbortOrder(exit_status=EXIT_MEMORY_LIMIT, text=text))
         if 0 < limits.disk_bytes < disk_usage:
-            text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
+            text = f"uses {disk_usage / 1e6:.1f} MB of disk; the limit is {limits.disk_bytes / 1e6:.1f} MB"
             self.end_for_good(AbortOrder(exit_status=EXIT_DISK_LIMIT, text=text))
         if (
             0 < limits.processes < usage.threads and not self.is_counted
         ):  # keepers of sandboxes may be beyond it
-            text = f"has {usage.threads} processes and threads, allowed are {limits.processes}"
+            text = f"has {usage.threads} processes and threads; the limit is {limits.processes}"
             self.end_for_good(AbortOrder(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
     def reread(self, init: InitData) -> None:
@@ -462,7 +464,7 @@ class RunningTask:
             self.segment.announce(HAVE_TRICKLE_DOWN)
 
     def announce_upload(self, open_name: str, status: int) -> None:
-        """Tell the job that an upload that it asked for is done."""
+        """Tell the job that a requested upload is done."""
         slot.note_upload(self.folder, open_name, status)
         if self.segment:
             self.segment.announce(UPLOAD_FILE_STATUS)

@@ -78,7 +78,7 @@ class Amounts:
         )
 
     def at_least(self, other: Amounts) -> bool:
-        """Whether no quantity is smaller than the other's."""
+        """Return whether no quantity is smaller than the other's."""
         return all(
             one >= two - TINY * max(1.0, abs(two))
             for one, two in zip(self.astuple(), other.astuple(), strict=True)
@@ -102,7 +102,7 @@ class Amounts:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing."""
+        """Return whether there is nothing."""
         return all(abs(each) <= TINY for each in self.astuple())
 
 

@@ -92,7 +92,7 @@ class Choice:
 
     @property
     def reserve(self) -> bool:
-        """Whether it only serves when the others have nothing."""
+        """Return whether it only serves when the others have nothing."""
         return not self.covers
 
 
@@ -175,7 +175,9 @@ def _cover(
     for wanted, lag, _tie, candidate, devices in ranked:
         open_devices = [device for device in devices if missing[device] > 1.0 - COVERED]
         if len(chosen) >= MAX_PROJECTS or (reserve and not open_devices):
-            refused[candidate.id] = reason("not_needed", "Others that come before it cover all devices.")
+            refused[candidate.id] = reason(
+                "not_needed", "Other projects that come before it already cover all devices."
+            )
             continue
         covers = {device: _cover_of(candidate, device, computer) for device in open_devices}
         for device, part in covers.items():
@@ -209,18 +211,20 @@ def _usable(
     if candidate.closed is not None:
         return nothing, candidate.closed
     if candidate.id in wishes.kept_out:
-        return nothing, reason("kept_out", "You keep this project out.")
+        return nothing, reason("kept_out", "You excluded this project.")
     unwanted = [keyword for keyword in wishes.no if candidate.keywords.get(keyword, 0.0) >= 1.0]
     if unwanted:
         return nothing, reason(
-            "unwanted", "You refuse what all of its jobs are about (keyword {keyword}).", keyword=unwanted[0]
+            "unwanted", "You rejected the topic of all its jobs (keyword {keyword}).", keyword=unwanted[0]
         )
     devices = _fitting(candidate.versions, computer.platforms, computer.devices, computer.virtualbox)
     if not devices:
-        return nothing, reason("no_version", "It has no version for this computer's platform and devices.")
+        return nothing, reason(
+            "no_version", "It has no version for the platform and devices of this computer."
+        )
     allowed = frozenset(device for device in devices if (candidate.id, device) not in wishes.kept_out_devices)
     if not allowed:
-        return nothing, reason("kept_out_devices", "You keep all devices of this computer out of it.")
+        return nothing, reason("kept_out_devices", "You do not let it use any device of this computer.")
     return allowed, None
 
 
@@ -245,21 +249,22 @@ def reasons_of(choice: Choice, candidate: CandidateProject, *, of_shares: float)
         said.append(
             reason(
                 "wanted",
-                "Its jobs are about what you want to support ({percent} percent, all your keywords together).",
+                "Its jobs match your interests ({percent} percent, all your keywords together).",
                 percent=round(100 * choice.keywords),
             )
         )
     said.append(
         reason(
             "share",
-            "It shall get {percent} percent of all computing; by that measure it was number {place} in turn.",
+            "It should get {percent} percent of all computing; by that measure it was number {place} "
+            "in the order.",
             percent=round(100 * candidate.share / of_shares, 1) if of_shares else 0,
             place=choice.place,
         )
     )
     if choice.reserve:
         said.append(
-            reason("reserve", "It is a reserve: it is asked for work only when the others have none.")
+            reason("reserve", "It is a backup project: it is asked for work only when the others have none.")
         )
     for device, part in sorted(choice.covers.items()):
         if part >= COVERED:
@@ -268,7 +273,8 @@ def reasons_of(choice: Choice, candidate: CandidateProject, *, of_shares: float)
             said.append(
                 reason(
                     "dry",
-                    "It had work for {device} in {percent} percent of recent requests only, so another project was added.",
+                    "It had work for {device} in only {percent} percent of recent requests, so "
+                    "another project was added.",
                     device=device,
                     percent=round(100 * part),
                 )

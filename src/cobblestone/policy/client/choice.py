@@ -51,7 +51,7 @@ class PolicyChoice:
 
     @property
     def knows_devices(self) -> bool:
-        """Whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""
+        """Return whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""
         return self.cpu_scheduling > 2
 
     @classmethod

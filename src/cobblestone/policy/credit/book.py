@@ -132,7 +132,8 @@ def grant_trickle(
         reasons.append(
             reason(
                 "run_time_bounded",
-                "Run time {value} s counts as {limit} s: at most {most} s a message, {possible} s since it was sent.",
+                "Run time {value} s counts as {limit} s: at most {most} s per message, {possible} s "
+                "since the task was sent.",
                 value=facts.run_time,
                 limit=seconds,
                 most=rules.max_run_time,
@@ -157,7 +158,7 @@ def grant_trickle(
             facts.credited,
             reason(
                 "beyond_bound",
-                "The job's bound is worth {most}, of which messages brought {before}.",
+                "The job's bound is worth {most}, of which messages have already granted {before}.",
                 most=facts.most_credit,
                 before=facts.credited,
             ),
@@ -167,7 +168,8 @@ def grant_trickle(
             facts.host_credited,
             reason(
                 "beyond_wall_time",
-                "The host's processors can have earned {most} in a week, of which messages brought {before}.",
+                "The host's processors can earn at most {most} in a week, of which messages have "
+                "already granted {before}.",
                 most=facts.host_most_credit,
                 before=facts.host_credited,
             ),
@@ -183,10 +185,14 @@ def _speed(p_fpops: float, rules: TrickleRules) -> tuple[float, list[Reason]]:
     """Speed that counts, and why it is not the reported one."""
     if not 0.0 < p_fpops < math.inf:
         speed = rules.median_speed
-        return speed, [reason("speed_unknown", "No usable benchmark: the median speed {speed}.", speed=speed)]
+        return speed, [
+            reason("speed_unknown", "No usable benchmark: the median speed {speed} is used.", speed=speed)
+        ]
     if p_fpops > rules.percentile_95_speed:
         speed = rules.percentile_95_speed
-        return speed, [reason("speed_bounded", "Benchmark above 95 % of the hosts: {speed}.", speed=speed)]
+        return speed, [
+            reason("speed_bounded", "Benchmark above that of 95 % of the hosts: {speed}.", speed=speed)
+        ]
     return p_fpops, []
 
 

@@ -325,7 +325,7 @@ def bounded_number(name: str, value: float, limit: float) -> tuple[float, Reason
     if not math.isfinite(value):
         return 0.0, reason(
             "number_refused",
-            "{name} is {value}, which is no number: not counted.",
+            "{name} is {value}, which is not a number: not counted.",
             name=name,
             value=str(value),
         )
@@ -383,7 +383,7 @@ def _bound_times(facts: ClaimInput, changes: dict[str, float], reasons: list[Rea
         reasons.append(
             reason(
                 "elapsed_time_bounded",
-                "Reported {value} s of run time, but only {limit} s passed since it was sent.",
+                "Reported {value} s of run time, but only {limit} s passed since the task was sent.",
                 value=elapsed,
                 limit=window,
             )
@@ -395,7 +395,8 @@ def _bound_times(facts: ClaimInput, changes: dict[str, float], reasons: list[Rea
         reasons.append(
             reason(
                 "cpu_time_bounded",
-                "Reported {value} s of CPU time; the host's processors had {limit} s since it was sent.",
+                "Reported {value} s of CPU time; the host's processors had {limit} s since the task "
+                "was sent.",
                 value=cpu_time,
                 limit=available,
             )

@@ -112,7 +112,7 @@ class DesignedSystem:
         if raw > workunit.rsc_fpops_bound:
             why = reason(
                 "beyond_bound",
-                "Peak FLOP count {pfc} is beyond the job's bound {bound}.",
+                "Peak FLOP count {pfc} is above the job's bound {bound}.",
                 pfc=raw,
                 bound=workunit.rsc_fpops_bound,
             )
@@ -127,7 +127,7 @@ class DesignedSystem:
         if version.pfc.n >= MIN_VERSION_SAMPLES and ratio > CHEAT_MULTIPLE * version.pfc.mean:
             why = reason(
                 "one_time_cheat",
-                "Peak FLOP count / estimate {ratio} is beyond {multiple} x the version's mean {mean}.",
+                "Peak FLOP count / estimate {ratio} is above {multiple} x the version's mean {mean}.",
                 ratio=ratio,
                 multiple=CHEAT_MULTIPLE,
                 mean=version.pfc.mean,
@@ -243,9 +243,9 @@ class DeployedSystem:
             flops = estimated_flops(workunit, app)
             mode = ClaimMode.ESTIMATE
             why = (
-                reason("record_lost", "No record of this host: the job's estimate.")
+                reason("record_lost", "No record of this host: the job's estimate is used.")
                 if facts.host_version is None
-                else reason("no_run_time", "No usable run time was reported: the job's estimate.")
+                else reason("no_run_time", "No usable run time was reported: the job's estimate is used.")
             )
         elif facts.platform is PlatformKind.ANONYMOUS:
             flops, mode, why = self._anonymous(count, facts.host_version, workunit, app)
@@ -257,7 +257,7 @@ class DeployedSystem:
             reasons = (
                 reason(
                     "speed_substituted",
-                    "Speed {reported} is that of a failed benchmark: {used} is taken.",
+                    "Speed {reported} is that of a failed benchmark: {used} is used.",
                     reported=facts.peak_flops,
                     used=count.peak_flops,
                 ),
@@ -319,12 +319,12 @@ class DeployedSystem:
         reasons = claim.reasons
         if flops > workunit.rsc_fpops_bound:
             flops = workunit.rsc_fpops_bound
-            reasons += (reason("beyond_bound", "Clamped to the job's bound {bound}.", bound=flops),)
+            reasons += (reason("beyond_bound", "Capped at the job's bound {bound}.", bound=flops),)
         amount = context.unit.of_flops(flops)
         if amount > context.max_granted:
             why = reason(
                 "beyond_max_granted",
-                "Claim {amount} is beyond the limit of a grant, {limit}: it does not count.",
+                "Claim {amount} is above the limit of a grant, {limit}: it does not count.",
                 amount=amount,
                 limit=context.max_granted,
             )
@@ -343,7 +343,8 @@ class DeployedSystem:
         amount = pegged_average(counted, peg) if counted else peg
         why = reason(
             "pegged_average",
-            "Granted {amount}: average of {n} claims ({normal} normal), weighted by nearness to the estimate {peg}.",
+            "Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance "
+            "from the estimate {peg}.",
             amount=amount,
             n=len(counted),
             normal=len(normal),

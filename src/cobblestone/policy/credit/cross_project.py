@@ -76,7 +76,7 @@ class Opinion:
 
 
 def credible_scale(scale: float) -> bool:
-    """Whether a scale is a finite number of a size that occurs."""
+    """Return whether a scale is a finite number of a size that occurs."""
     return SMALLEST_SCALE <= scale <= LARGEST_SCALE
 
 

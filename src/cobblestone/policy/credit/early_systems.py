@@ -58,13 +58,17 @@ def cpu_seconds(facts: ClaimInput) -> tuple[float, tuple[Reason, ...]]:
     seconds = run_time(facts)
     if seconds <= 0.0:
         return 0.0, ()
-    return seconds, (reason("cpu_time_missing", "No CPU time reported: run time {s} s is taken.", s=seconds),)
+    return seconds, (
+        reason("cpu_time_missing", "No CPU time reported: the run time {s} s is used.", s=seconds),
+    )
 
 
 def estimate_claim(workunit: WorkunitFacts, unit: CreditUnit) -> Claim:
     """Claim of a result that reported no usable time: the job's estimate."""
     amount = unit.of_flops(min(workunit.rsc_fpops_est, workunit.rsc_fpops_bound))
-    why = reason("no_run_time", "No usable time was reported: the job's estimate, {amount}.", amount=amount)
+    why = reason(
+        "no_run_time", "No usable time was reported: the job's estimate, {amount}, is used.", amount=amount
+    )
     return Claim(amount=amount, mode=ClaimMode.ESTIMATE, reasons=(why,))
 
 
@@ -73,7 +77,7 @@ def within_bound(claim: Claim, workunit: WorkunitFacts, unit: CreditUnit) -> Cla
     most = unit.of_flops(workunit.rsc_fpops_bound)
     if claim.amount <= most:
         return claim
-    why = reason("beyond_bound", "Clamped to the job's bound {bound}.", bound=workunit.rsc_fpops_bound)
+    why = reason("beyond_bound", "Capped at the job's bound {bound}.", bound=workunit.rsc_fpops_bound)
     return replace(claim, amount=most, reasons=(*claim.reasons, why))
 
 
@@ -218,7 +222,7 @@ class CountedSystem:
             amount = seconds * average
             why = reason(
                 "average_per_cpu_second",
-                "Claim {amount}: nothing counted; {cpu_time} s of CPU x published average {average}.",
+                "Claim {amount}: no operations counted; {cpu_time} s of CPU x published average {average}.",
                 amount=amount,
                 cpu_time=seconds,
                 average=average,
@@ -226,7 +230,10 @@ class CountedSystem:
             claim = Claim(amount=amount, mode=ClaimMode.APPROXIMATE, reasons=(*reasons, why))
             return within_bound(claim, workunit, context.unit)
         claim = benchmark_credit(facts, workunit, context.unit)
-        why = reason("nothing_counted", "Nothing counted, and no average published: as in the first system.")
+        why = reason(
+            "nothing_counted",
+            "No operations counted, and no average published: the first credit system is used.",
+        )
         return replace(claim, mode=ClaimMode.APPROXIMATE, reasons=(why, *claim.reasons))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
@@ -319,7 +326,7 @@ class RunTimeSystem(_LearnsRunTimes):
         if flops > 2.0 * workunit.rsc_fpops_bound:
             flops = workunit.rsc_fpops_bound
             reasons += (
-                reason("beyond_bound", "Beyond twice the job's bound: counted as {bound}.", bound=flops),
+                reason("beyond_bound", "More than twice the job's bound: counted as {bound}.", bound=flops),
             )
         amount = context.unit.of_flops(flops)
         if not 0.0 < amount <= context.max_granted:

@@ -152,7 +152,7 @@ def anniversaries(created: float, *, now: float) -> list[Reached]:
 
 
 def shown(reached: Iterable[Reached], *, total: float, created: float, now: float) -> list[Reached]:
-    """Return all milestones, the newest first.  Amounts that corrections took back are left out."""
+    """Return all milestones, newest first.  Amounts that corrections took back are left out."""
     still = [item for item in reached if item.credit <= total]
     return sorted((*still, *anniversaries(created, now=now)), key=lambda item: item.time, reverse=True)
 
@@ -433,7 +433,7 @@ def next_export_time(last: float | None, *, started: float, every: float) -> flo
 
 
 def is_overdue(last: float | None, *, started: float, every: float, now: float) -> bool:
-    """Whether the export is so late that somebody should look; a server that has just started gets its time, too."""
+    """Return whether the export is so late that somebody should look; a server that has just started gets its time, too."""
     due = max(next_export_time(last, started=started, every=every), started + FIRST_SECONDS)
     return now > due + LATE_SECONDS
 

@@ -196,7 +196,9 @@ def _normalised(versions: Sequence[VersionRecord], x: float, code: str) -> Versi
 
 
 def _unchanged() -> VersionScales:
-    why = reason("too_few_samples", "Too few versions with {n} samples: scales stay.", n=MIN_VERSION_SAMPLES)
+    why = reason(
+        "too_few_samples", "Too few versions with {n} samples: the scales stay.", n=MIN_VERSION_SAMPLES
+    )
     return VersionScales(reasons=(why,))
 
 
@@ -246,7 +248,7 @@ def designed_scales(
             total = float_sum(
                 version.pfc.n * version.pfc.mean * known[version.app_version_id] for version in scaled
             )
-            why = reason("published_scales", "{n} GPU versions take published scales.", n=len(known))
+            why = reason("published_scales", "{n} GPU versions get published scales.", n=len(known))
             return VersionScales(
                 scales=known, min_avg_pfc=total / samples if samples else None, reasons=(why,)
             )

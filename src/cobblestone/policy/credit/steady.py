@@ -103,7 +103,7 @@ def largest_step(votes: int) -> float:
 
 
 def votes_at(results: int, computers: int = 1) -> bool:
-    """Whether a host votes after this many results, if its owner has so many computers."""
+    """Return whether a host votes after this many results, if its owner has so many computers."""
     return results > 0 and results % (VOTE_EVERY * max(1, computers)) == 0
 
 
@@ -122,13 +122,15 @@ def steady_scales(
             logarithms += weight * math.log(version.pfc.mean)
             weights += weight
     if not weights:
-        return VersionScales(reasons=(reason("no_cpu_votes", "No CPU version has votes: the factor stays."),))
+        return VersionScales(
+            reasons=(reason("no_cpu_votes", "No CPU version has enough samples: the factor stays."),)
+        )
     factor = math.exp(logarithms / weights)
     if previous > 0.0 and weights >= STEADY_RULE.threshold:
         most = DAILY_LIMIT ** (min(max(elapsed, 0.0), SECONDS_PER_DAY) / SECONDS_PER_DAY)
         factor = min(previous * most, max(previous / most, factor))
     known = [version for version in voted if version.pfc.n >= 2 * PRIOR_VOTES]
-    why = reason("factor_of_cpu_versions", "CPU versions put the factor to {factor}.", factor=factor)
+    why = reason("factor_of_cpu_versions", "CPU versions set the factor to {factor}.", factor=factor)
     return VersionScales(
         scales={version.app_version_id: factor / version.pfc.mean for version in known},
         min_avg_pfc=factor,
@@ -154,7 +156,8 @@ class SteadySystem:
         amount = min(context.unit.of_flops(flops), context.max_granted)
         why = reason(
             "own_figures",
-            "Its own figures ask for {amount}: {seconds} s x {peak_flops} FLOPS x version scale {scale}; they only teach.",
+            "Its own figures claim {amount}: {seconds} s x {peak_flops} FLOPS x version scale "
+            "{scale}; they are only used for learning.",
             amount=amount,
             seconds=count.seconds,
             peak_flops=count.peak_flops,
@@ -227,7 +230,8 @@ def _by_own_measure(
     amount = min(context.unit.of_flops(flops * counted), context.max_granted)
     why = reason(
         "own_measure",
-        "Claim {amount}: estimate x factor {flops} x {counted}; the job was {length} times as long for it as usual.",
+        "Claim {amount}: estimate x factor {flops} x {counted}; the job took {length} times as long "
+        "on it as usual.",
         amount=amount,
         flops=flops,
         counted=counted,

@@ -119,7 +119,9 @@ def _bounded_claim(claim: Claim) -> Claim:
     """Return a claim whose amount is a figure, whatever the system computed."""
     if 0.0 <= claim.amount < math.inf:
         return claim
-    why = reason("claim_refused", "Claim {amount} is no amount: it does not count.", amount=str(claim.amount))
+    why = reason(
+        "claim_refused", "Claim {amount} is not a valid amount: it does not count.", amount=str(claim.amount)
+    )
     return replace(claim, amount=0.0, mode=ClaimMode.REFUSED, reasons=(*claim.reasons, why))
 
 
@@ -128,10 +130,12 @@ def _bounded_grant(amount: float, limit: float) -> tuple[float, tuple[Reason, ..
         return amount, ()
     if amount > limit and math.isfinite(amount):
         why = reason(
-            "grant_bounded", "{amount} is beyond the limit of a grant, {limit}.", amount=amount, limit=limit
+            "grant_bounded", "{amount} is above the limit of a grant, {limit}.", amount=amount, limit=limit
         )
         return limit, (why,)
-    return 0.0, (reason("grant_refused", "{amount} is no amount: nothing is granted.", amount=str(amount)),)
+    return 0.0, (
+        reason("grant_refused", "{amount} is not a valid amount: nothing is granted.", amount=str(amount)),
+    )
 
 
 def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[Reason, ...]]:
@@ -141,7 +145,7 @@ def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[R
     due = max(0.0, amount - provisional)
     why = reason(
         "granted_before",
-        "Of {amount}, trickle messages brought {provisional} while it ran; {due} is due.",
+        "Of {amount}, trickle messages already granted {provisional} while it ran; {due} is due.",
         amount=amount,
         provisional=provisional,
         due=due,
@@ -237,7 +241,9 @@ def grant_straggler(
     claim = _bounded_claim(system.claim(facts, workunit, context))
     full, limit_reasons = _bounded_grant(canonical_credit, context.max_granted)
     due, trickle_reasons = _without_trickles(full, facts.trickle_credit)
-    why = reason("straggler", "Came after the canonical result: gets the same, {amount}.", amount=full)
+    why = reason(
+        "straggler", "Came after the canonical result and gets the same credit, {amount}.", amount=full
+    )
     result = ResultCredit(
         result_id=facts.result_id,
         claimed=claim.amount,

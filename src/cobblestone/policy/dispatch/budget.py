@@ -110,7 +110,7 @@ class Want:
 
     @property
     def open(self) -> bool:
-        """Whether more work of this type is wanted."""
+        """Return whether more work of this type is wanted."""
         return self.seconds > 0 or self.instances > 0
 
 

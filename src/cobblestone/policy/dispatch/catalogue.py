@@ -174,7 +174,7 @@ class Candidate:
 
     @property
     def targeted(self) -> bool:
-        """Whether it is for one host, user or team alone."""
+        """Return whether it is for one host, user or team alone."""
         return (
             self.target_host_id is not None
             or self.target_user_id is not None

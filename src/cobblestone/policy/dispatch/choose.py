@@ -240,7 +240,7 @@ class _Selection:
         return self._fits(candidate, match)
 
     def _is_for_us(self, candidate: Candidate) -> bool:
-        """Whether a targeted job is for this host, user or team; jobs of others are not even mentioned."""
+        """Return whether a targeted job is for this host, user or team; jobs of others are not even mentioned."""
         if candidate.target_host_id is not None and candidate.target_host_id != self._request.host.id:
             return False
         if candidate.target_user_id is not None and candidate.target_user_id != self._request.host.user_id:
@@ -248,7 +248,7 @@ class _Selection:
         return candidate.target_team_id is None or candidate.target_team_id == self._request.team_id
 
     def _may_be_browsed(self, candidate: Candidate, match: Match) -> bool:
-        """Whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
+        """Return whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
         app = self._apps[candidate.app_id]
         if candidate.targeted or not (candidate.replicated or app.dispatch.adaptive):
             return False
@@ -310,14 +310,14 @@ class _Selection:
         return hr_class(self._request.host.description, app.dispatch.homogeneous_redundancy)
 
     def _computes_alike(self, candidate: Candidate) -> bool:
-        """Whether the host is of the class that the workunit is committed to (if the app still asks for that)."""
+        """Return whether the host is of the class that the workunit is committed to (if the app still asks for that)."""
         app = self._apps.get(candidate.app_id)
         if app is None or not app.dispatch.homogeneous_redundancy:
             return True
         return candidate.hr_class == self._hr_class(app.id)
 
     def _may_retry(self, candidate: Candidate, match: Match) -> bool:
-        """Whether this result, which follows a lost one, may go to this host already."""
+        """Return whether this result, which follows a lost one, may go to this host already."""
         rules = self._limits.retries
         if rules.reliable_seconds <= 0 or self._now >= candidate.create_time + rules.reliable_seconds:
             return True

@@ -103,8 +103,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "block."
     ),
     Code.TOO_RECENT: _note(
-        "This computer asked {seconds_ago} s ago; the project answers requests for tasks every {interval} s. "
-        "The client asks again by itself."
+        "This computer asked {seconds_ago} s ago; the project answers requests for tasks every "
+        "{interval} s. The client asks again automatically."
     ),
     Code.ANONYMOUS_PLATFORM: _ask(
         "This client brings its own applications (app_info.xml), which the project does not support. Remove "
@@ -137,63 +137,66 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "gets more when it reports finished tasks."
     ),
     Code.QUOTA_PAUSED: _ask(
-        "Nothing but bad tasks of {app} came from this computer, so it gets a single one in {hours_left} h. "
-        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one task is right, "
-        "more follow at once."
+        "All tasks of {app} from this computer were bad, so it gets a single one in {hours_left} h. "
+        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
+        "task is right, more follow at once."
     ),
     Code.QUOTA_FAILING: _ask(
-        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets {limit} a day for "
-        "now. The number doubles with each right one; look at the failed tasks on the project's pages. The next "
-        "day begins in {hours_left} h."
+        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets "
+        "{limit} a day for now. The number doubles with each correct one; look at the failed tasks on "
+        "the project's pages. The next day begins in {hours_left} h."
     ),
     Code.QUOTA: _note(
         "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
         "number grows when tasks succeed."
     ),
-    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more by itself."),
+    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more automatically."),
     Code.UNPROVEN: _note(
         "This computer holds {held} tasks of {app} and has not returned one yet; a new computer gets {limit} until "
         "then. The first one that is done brings more."
     ),
     Code.PER_REQUEST_OF_APP: _note(
-        "One reply holds at most {limit} tasks of {app}. The client asks for more by itself."
+        "One reply holds at most {limit} tasks of {app}. The client asks for more automatically."
     ),
     Code.DISK: _ask(
         "Tasks need {need_gb} GB of disk, and this computer leaves {have_gb} GB to the client. Free some "
         "disk, or allow more in the computing preferences."
     ),
     Code.DEADLINE: _note(
-        "Tasks would be late here: the shortest would be done in {need_hours} h (it computes "
-        "{available_percent} % of the time, and {delay_hours} h of work are waiting). More computing time or "
-        "a smaller work buffer would help."
+        "Tasks would be late here: the shortest would be done in {need_hours} h (the computer "
+        "computes {available_percent} % of the time, and {delay_hours} h of work are waiting). More "
+        "computing time or a smaller work buffer would help."
     ),
     Code.DEADLINE_OF_OTHERS: _note(
-        "{tasks} waiting tasks would be late here, or make others late: the work that the client holds already, of all "
-        "projects, fills its time until their deadlines. A smaller work buffer, or more computing time, would help."
+        "{tasks} waiting tasks would be late here, or make others late: the work that the client "
+        "already holds, of all projects, takes its time until the deadlines. A smaller work buffer, "
+        "or more computing time, would help."
     ),
     Code.BANDWIDTH: _note(
         "Tasks need a connection of {need_kb} kB/s, and this computer's downloads reach {have_kb} kB/s. It gets them when "
         "its connection is faster."
     ),
     Code.MEMORY: _ask(
-        "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. Allow more "
-        "memory in the computing preferences, if it has more."
+        "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. If it "
+        "has more, allow more memory in the computing preferences."
     ),
     Code.ALREADY_AT_USER: _note(
-        "Each task is checked by different volunteers, and you have your share of the {tasks} waiting ones. "
-        "New work of the project will bring tasks."
+        "Each task is checked by different volunteers, and you already have your share of the {tasks} "
+        "waiting tasks. You will get tasks when the project has new work."
     ),
     Code.ALREADY_AT_HOST: _note(
-        "Each task is checked by different computers, and this one has its share of the {tasks} waiting "
-        "ones. New work of the project will bring tasks."
+        "Each task is checked by different computers, and this computer already has its share of the "
+        "{tasks} waiting tasks. It will get tasks when the project has new work."
     ),
     Code.HR_CLASS: _note(
-        "The {tasks} waiting tasks must run on another kind of processor and system than this computer's, so "
-        "that results can be compared. New work of the project will bring tasks."
+        "The {tasks} waiting tasks must run on another kind of processor and system than this "
+        "computer's, so that results can be compared. It will get tasks when the project has new "
+        "work."
     ),
     Code.RETRY_RESERVED: _note(
-        "The {tasks} waiting tasks failed elsewhere and are kept for a while for computers that returned many right "
-        "results. This one becomes such a computer by finishing tasks; or it gets them later."
+        "The {tasks} waiting tasks failed elsewhere and are reserved for a while for computers that "
+        "returned many correct results. This computer becomes one of them by finishing tasks; "
+        "otherwise it gets the tasks later."
     ),
     Code.BROWSER_TIME: _note(
         "The {tasks} waiting tasks would take a browser longer than an hour. They are for computers that compute all day."
@@ -202,18 +205,19 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
     Code.NO_PYTHON: _ask(
-        "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 so that it is in the "
-        "search path, then say so on the computer's page of this project; without that the project tries again in a week."
+        "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 in "
+        "the search path, then confirm it on this computer's page at the project. Otherwise the "
+        "project tries again in a week."
     ),
     Code.HR_UNKNOWN: _note(
-        "Tasks of {app} are compared bit by bit, and the project does not know the kind of this computer's processor or "
-        "system, so it cannot say which others compute alike."
+        "Results of {app} are compared bit by bit, and the project cannot tell from this computer's "
+        "processor and system which others give identical results."
     ),
     Code.PREFERENCES_EXCLUDE: _ask(
         "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such "
         "tasks."
     ),
-    Code.TYPE_NOT_REQUESTED: _note("{app} has {subject} tasks only, and the client asked for none of these."),
+    Code.TYPE_NOT_REQUESTED: _note("{app} only has {subject} tasks, and the client asked for none of these."),
     Code.GPU_MISSING: _note(
         "{app} needs a GPU of type {wanted}; this computer reports none. A driver may be missing."
     ),
@@ -229,7 +233,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "{app} needs {need} processors; the client may use {have} here. More can be allowed in the computing "
         "preferences."
     ),
-    Code.CPU_VENDOR: _note("{app} needs a processor of another make than {have}."),
+    Code.CPU_VENDOR: _note("{app} does not run on processors made by {have}."),
     Code.OPERATING_SYSTEM: _note(
         "{app} needs another operating system than {have}, or another version of it."
     ),
@@ -249,16 +253,16 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "administrators must define it."
     ),
     Code.PLAN_CLASS_BROKEN: _note(
-        "The plan class {wanted} of {app} has a pattern that cannot be read. The project's administrators "
-        "must mend it."
+        "The plan class {wanted} of {app} has an invalid pattern. The project's administrators must "
+        "correct it."
     ),
     Code.NEEDS_64_BIT: _note("Tasks of {app} need more memory than a 32-bit application can use."),
     Code.UNSIGNED: _note(
         "The version of {app} for this computer is not signed yet. The project's administrators must sign it."
     ),
     Code.NOT_ROLLED_OUT: _note(
-        "The version of {app} for this computer is new and given to a part of the computers first. This one gets "
-        "tasks when the version has proved itself."
+        "The version of {app} for this computer is new and is sent to a part of the computers first. "
+        "This one gets tasks when the version has proved reliable."
     ),
     Code.APP_NOT_SELECTED: _ask(
         "{app} has tasks, but is not selected in your project preferences. Select it, or allow other "
@@ -268,12 +272,14 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "{app} is a test application. Allow these in your project preferences to get its tasks."
     ),
     Code.COMMITTED_VERSION: _note(
-        "Tasks of {app} must all run with one version, and it is not one for this computer. New work of the "
-        "project will bring tasks."
+        "Tasks of {app} must all run with the same version, and it is not one for this computer. It "
+        "will get tasks when the project has new work."
     ),
     Code.APP_PLATFORM: _note("{app} has tasks, but no application for computers of type {platform}."),
     Code.NO_TASKS_OF_TYPE: _note("The project has no {subject} tasks waiting at the moment."),
-    Code.NO_TASKS: _note("The project has no tasks waiting at the moment. The client asks again by itself."),
+    Code.NO_TASKS: _note(
+        "The project has no tasks waiting at the moment. The client asks again automatically."
+    ),
 }
 
 PASSING = frozenset(

@@ -146,14 +146,14 @@ class _Resending:
             needs_64_bit=job.rsc_memory_bound > self._address_space,
         )
         if isinstance(match, tuple):
-            return match[0] if match else reason("lost_no_app", "The app is not in use any more.")
+            return match[0] if match else reason("lost_no_app", "The app is no longer in use.")
         if job.rsc_memory_bound > self._request.ram_bytes or job.rsc_disk_bound > self._budget.disk_left:
             return reason("lost_infeasible", "The computer has too little memory or disk for it now.")
         usage = match.usage
         seconds = job_seconds(job.rsc_fpops_est, usage.flops, match.available)
         deadline = self._deadline(lost, usage.resource, seconds)
         if deadline is None:
-            return reason("lost_too_late", "It could not be finished in time any more.")
+            return reason("lost_too_late", "It could no longer be finished in time.")
         self._budget.disk_left -= job.rsc_disk_bound
         self._queue(usage, seconds)
         return Assignment(
@@ -167,14 +167,14 @@ class _Resending:
 
     def _unneeded(self, lost: LostResult) -> Reason | None:
         if lost.has_canonical_result:
-            return reason("lost_unneeded", "Its workunit has an answer already.")
+            return reason("lost_unneeded", "Its workunit already has an answer.")
         if lost.error_mask:
             return reason("lost_failed", "Its workunit has failed or was cancelled.")
         app = self._catalogue.apps.get(lost.candidate.app_id)
         preferences = self._request.preferences
         selected = preferences.selected_apps
         if app is not None and selected and app.id not in selected and not preferences.allow_non_preferred:
-            return reason("lost_not_selected", "Its app is not selected in the project preferences any more.")
+            return reason("lost_not_selected", "Its app is no longer selected in the project preferences.")
         if app is not None and app.beta and not preferences.allow_beta:
             return reason("lost_not_selected", "The project preferences exclude test applications now.")
         return None

@@ -73,7 +73,7 @@ def hashed_cpid(host_cpid: str, email_addr: str) -> str:
 
 
 def seqno_is_credible(rpc_seqno: int, stored: int) -> bool:
-    """Whether a client with this sequence number can be the one that was heard before.  Gaps are normal."""
+    """Return whether a client with this sequence number can be the one that was heard before.  Gaps are normal."""
     return rpc_seqno >= stored
 
 
@@ -86,7 +86,7 @@ def identify_host(introduction: Introduction, facts: SimilarHosts) -> HostDecisi
     found = _same_machine(introduction, facts)
     doubts = () if doubt is None else (doubt,)
     if found is None:
-        made = reason("host_new", "A new host record was made.")
+        made = reason("host_new", "A new host record was created.")
         return HostDecision(host=None, send_host_id=True, reasons=(*doubts, made))
     known = reason("host_recognised", "The computer was recognised as host {host}.", host=found.id)
     return HostDecision(
@@ -100,7 +100,7 @@ def identify_host(introduction: Introduction, facts: SimilarHosts) -> HostDecisi
 
 
 def _counts_on(introduction: Introduction, host: Host) -> bool:
-    """Whether a client without the host's id goes on with its numbers: the replies that named the host were lost.
+    """Return whether a client without the host's id goes on with its numbers: the replies that named the host were lost.
 
     A client that lost its state begins with 0 again.  One that tried in vain often enough since then is taken for the
     other kind: its jobs are sent to it again, instead of to others.
@@ -211,7 +211,7 @@ def exchange_key(sent: str | None, *, current: str, retired: Sequence[RetiredKey
         may_send_work=False,
         reason=reason(
             "key_unknown",
-            "The project's code-signing key has changed, and this client's cannot be replaced safely. "
-            "Remove the project from the client and add it again to get tasks.",
+            "The project's code-signing key has changed, and this client cannot replace its copy "
+            "safely. To get tasks, remove the project from the client and add it again.",
         ),
     )

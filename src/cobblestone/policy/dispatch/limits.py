@@ -177,7 +177,7 @@ def quota_after_valid(max_jobs_per_day: int, daily_quota: int) -> int:
 
 
 def is_throttled(record: HostAppVersion, daily_quota: int) -> bool:
-    """Whether bad results leave the host one job a day, or less."""
+    """Return whether bad results leave the host one job a day, or less."""
     return daily_quota > 1 and record.bad_results >= halvings(daily_quota)
 
 
@@ -210,7 +210,7 @@ class RetryRules:
 
 
 def is_reliable(record: HostAppVersion, *, rules: RetryRules, daily_quota: int) -> bool:
-    """Whether this host returns right answers of this version, and soon."""
+    """Return whether this host returns right answers of this version, and soon."""
     slow = (
         rules.max_turnaround > 0
         and record.turnaround_n > MIN_TURNAROUND_SAMPLES

@@ -102,7 +102,7 @@ def judge_report(
     """Decide what one report by host ``host_id`` of user ``user_id`` means."""
     result = context.result
     if result is None:
-        ignored = reason("report_unknown", "There is no result of the name {name}.", name=report.name)
+        ignored = reason("report_unknown", "There is no result named {name}.", name=report.name)
         return ReportDecision(accepted=None, reasons=(ignored,))
     ignored = _ignore(result, context, host_id, user_id)
     if ignored is not None:
@@ -151,10 +151,10 @@ def sane_times(
     reasons: list[Reason] = []
     if not math.isfinite(cpu_time):
         cpu_time = 0.0
-        reasons.append(reason("cpu_time_not_finite", "The CPU time was not a number; taken as 0."))
+        reasons.append(reason("cpu_time_not_finite", "The CPU time was not a number; 0 is used."))
     if not math.isfinite(elapsed_time):
         elapsed_time = 0.0
-        reasons.append(reason("elapsed_time_not_finite", "The elapsed time was not a number; taken as 0."))
+        reasons.append(reason("elapsed_time_not_finite", "The elapsed time was not a number; 0 is used."))
     if elapsed_time < cpu_time and ncpus_used <= 1:
         elapsed_time = cpu_time
     cpu_time = max(cpu_time, 0.0)
@@ -165,7 +165,7 @@ def sane_times(
         reasons.append(
             reason(
                 "elapsed_time_too_long",
-                "The result claims {claimed} s of elapsed time, and was out for {possible} s only.",
+                "The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.",
                 claimed=elapsed_time,
                 possible=most,
             )
@@ -178,7 +178,7 @@ def sane_times(
             reasons.append(
                 reason(
                     "cpu_time_too_long",
-                    "The result claims {claimed} s of CPU time; {possible} s are possible on its processors.",
+                    "The result claims {claimed} s of CPU time; its processors allow {possible} s.",
                     claimed=cpu_time,
                     possible=most_cpu,
                 )
@@ -190,15 +190,16 @@ def sane_times(
 def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: UserId) -> Reason | None:
     """Why the report changes nothing."""
     if result.server_state == ServerState.OVER and result.outcome not in _LATE_REPORTS:
-        return reason("report_repeated", "Result {name} was reported or given up before.", name=result.name)
+        return reason("report_repeated", "Result {name} was already reported or given up.", name=result.name)
     if result.server_state in (ServerState.INACTIVE, ServerState.UNSENT):
         return reason("report_of_unsent", "Result {name} was not sent to any host.", name=result.name)
     if result.received_time is not None and result.outcome != Outcome.CLIENT_DETACHED:
-        return reason("report_repeated", "Result {name} was reported before.", name=result.name)
+        return reason("report_repeated", "Result {name} was already reported.", name=result.name)
     if context.replaced:
         return reason(
             "report_replaced",
-            "Result {name} was given up when its computer had lost its jobs, and its user got another one instead.",
+            "Result {name} was given up when its computer lost its jobs, and another result was sent "
+            "to its user instead.",
             name=result.name,
         )
     if result.host_id != host_id and context.host_owner != user_id:

@@ -54,15 +54,15 @@ class WorkRequest:
 
     @property
     def anonymous(self) -> bool:
-        """Whether the client brings its own app versions."""
+        """Return whether the client brings its own app versions."""
         return not self.platforms or self.platforms[0] == ANONYMOUS_PLATFORM
 
     @property
     def in_browser(self) -> bool:
-        """Whether the jobs would be computed on a page of the project, in a visitor's browser."""
+        """Return whether the jobs would be computed on a page of the project, in a visitor's browser."""
         return BROWSER_PLATFORM in self.platforms
 
     @property
     def runs_scripts(self) -> bool:
-        """Whether the launcher of commands, a script, can be started there."""
+        """Return whether the launcher of commands, a script, can be started there."""
         return not self.in_browser and starts_scripts(self.platforms[0])

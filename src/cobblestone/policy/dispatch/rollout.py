@@ -73,7 +73,7 @@ def host_position(host_id: HostId, version_id: AppVersionId) -> float:
 
 
 def in_rollout(host_id: HostId, version_id: AppVersionId, fraction: float) -> bool:
-    """Whether a host may get a version that ``fraction`` of the hosts may get."""
+    """Return whether a host may get a version that ``fraction`` of the hosts may get."""
     if fraction >= 1:
         return True
     return fraction > 0 and host_position(host_id, version_id) < fraction

@@ -72,9 +72,10 @@ def host_status(
         problems.append(
             reason(
                 Code.NO_PYTHON,
-                "The project's applications that run on every system need Python 3.6 or newer, and a task found none on "
-                "this computer. Install Python 3 so that it is in the search path, then say so on the computer's page of "
-                "this project; without that the project tries again in a week.",
+                "The project's applications that run on every system need Python 3.6 or newer, and a "
+                "task found none on this computer. Install Python 3 in the search path, then confirm "
+                "it on this computer's page at the project. Otherwise the project tries again in a "
+                "week.",
             )
         )
     for record in records:
@@ -88,8 +89,9 @@ def host_status(
             problems.append(
                 reason(
                     "host_throttled",
-                    "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets one a day, or "
-                    "less, until one is right. Look at the failed tasks: their messages say what is wrong.",
+                    "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it "
+                    "gets at most one a day until one is right. Look at the failed tasks: their "
+                    "messages say what is wrong.",
                     app=app.title,
                     bad=record.bad_results,
                 )
@@ -203,7 +205,7 @@ class Shortage:
 
 
 def could_take(given: bool, refusals: Collection[Reason]) -> bool:
-    """Whether a computer takes such jobs, if not now, then when what it holds is done or a day has passed."""
+    """Return whether a computer takes such jobs, if not now, then when what it holds is done or a day has passed."""
     return given or (bool(refusals) and all(each.code in PASSING for each in refusals))
 
 

@@ -91,7 +91,7 @@ def plan_class_usage(
 
 
 def is_gpu_class(name: str, plan_classes: Mapping[str, PlanClass]) -> bool:
-    """Whether versions of the plan class ``name`` use a GPU; of an unknown class its name says so.
+    """Return whether versions of the plan class ``name`` use a GPU; of an unknown class its name says so.
 
     Source of the names: BOINC's ``plan_class_to_proc_type`` (facts).
     """
@@ -300,7 +300,7 @@ def own_version_faults(
         faults.append(
             reason(
                 "own_app_missing",
-                "Your app_info.xml says nothing about {apps}: this computer gets no tasks of that.",
+                "Your app_info.xml does not list {apps}: this computer gets no such tasks.",
                 apps=", ".join(missing),
             )
         )
@@ -330,7 +330,8 @@ def _version_faults(
     if newest is not None and own.version_num < newest.version_num:
         yield reason(
             "own_version_old",
-            "Your app_info.xml has version {have} of {app}, and the project is at {newest}, with the files {files}.",
+            "Your app_info.xml has version {have} of {app}, and the project has {newest}, with the "
+            "files {files}.",
             have=own.version_num,
             app=app.name,
             newest=newest.version_num,
@@ -377,7 +378,7 @@ def missing_runtime_after_report(
 
 
 def lacks_interpreter(host: Host, *, now: float) -> bool:
-    """Whether apps of every platform are not worth sending to this host now."""
+    """Return whether apps of every platform are not worth sending to this host now."""
     if not host.missing_runtime:
         return False
     still_same = host.missing_runtime == f"{NO_PYTHON}:{environment_fingerprint(host.description)}"
@@ -385,5 +386,5 @@ def lacks_interpreter(host: Host, *, now: float) -> bool:
 
 
 def needs_interpreter(version: AppVersion) -> bool:
-    """Whether the version is run by an interpreter that the host must have."""
+    """Return whether the version is run by an interpreter that the host must have."""
     return version.platform == ANY_PLATFORM

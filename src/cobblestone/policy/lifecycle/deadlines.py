@@ -90,7 +90,7 @@ class Told:
 
 
 def will_be_late(told: Told, *, deadline: float, available: float) -> bool:
-    """Whether a job that goes on like that ends after its deadline; ``available``: part of the time that is computed."""
+    """Return whether a job that goes on like that ends after its deadline; ``available``: part of the time that is computed."""
     return told.time + told.remaining / max(available, 1e-3) > deadline
 
 

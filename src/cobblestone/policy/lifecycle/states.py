@@ -410,27 +410,27 @@ def workunit_history(workunit: Workunit) -> str:
 
 
 def is_over(result: Result) -> bool:
-    """Whether nothing more is expected of the result."""
+    """Return whether nothing more is expected of the result."""
     return result.server_state is ServerState.OVER
 
 
 def is_unsent(result: Result) -> bool:
-    """Whether the result was never given to a host and still may be."""
+    """Return whether the result was never given to a host and still may be."""
     return result.server_state in (ServerState.INACTIVE, ServerState.UNSENT)
 
 
 def is_success(result: Result) -> bool:
-    """Whether the result was reported as success (validation may say otherwise later)."""
+    """Return whether the result was reported as success (validation may say otherwise later)."""
     return result.server_state is ServerState.OVER and result.outcome is Outcome.SUCCESS
 
 
 def awaits_validation(result: Result) -> bool:
-    """Whether the result was reported as success and nobody looked at its outputs yet."""
+    """Return whether the result was reported as success and nobody looked at its outputs yet."""
     return is_success(result) and result.validate_state is ValidateState.INIT
 
 
 def is_settled(view: WorkunitView) -> bool:
-    """Whether nothing more will happen by itself, except deletion of released files and the purge."""
+    """Return whether nothing more will happen by itself, except deletion of released files and the purge."""
     return (
         view.workunit.assimilate_state is AssimilateState.DONE
         and view.workunit.file_delete_state is not FileDeleteState.INIT

@@ -241,7 +241,7 @@ def _count_over(counts: _Counts, result: Result) -> None:
 
 
 def _can_validate(workunit: Workunit, counts: _Counts) -> bool:
-    """Whether there is a new success, and enough of them, or a canonical result to compare it with."""
+    """Return whether there is a new success, and enough of them, or a canonical result to compare it with."""
     enough = _has_canonical(workunit) or counts.success >= workunit.rules.min_quorum
     return counts.to_validate > 0 and enough
 
@@ -309,7 +309,7 @@ def _drop_unsent(draft: _Draft, code: str) -> None:
     for result in draft.view.results:
         if is_unsent(result):
             draft.add(
-                DropResult(result_id=result.id), code, "{result} is not needed any more", result=result.name
+                DropResult(result_id=result.id), code, "{result} is no longer needed", result=result.name
             )
 
 

@@ -208,7 +208,7 @@ class _DecisionBuilder:
             self.postponed.append(found.result_id)
             effect = PostponeValidation(result_id=found.result_id)
             self.add(
-                effect, "postponed", "{result} is looked at later: {problem}", result=name, problem=problem
+                effect, "postponed", "{result} is checked later: {problem}", result=name, problem=problem
             )
         else:
             self.unusable.append(found.result_id)
@@ -280,7 +280,7 @@ def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> 
 
 
 def _is_viable(result: Result) -> bool:
-    """Whether the result may still become canonical or valid."""
+    """Return whether the result may still become canonical or valid."""
     return is_success(result) and result.validate_state in _OPEN
 
 
@@ -335,7 +335,7 @@ def _set_canonical(builder: _DecisionBuilder, verdict: ResultVerdict, canonical_
     for result in builder.view.results:
         if is_unsent(result):
             effect = DropResult(result_id=result.id)
-            builder.add(effect, "canonical_known", "{result} is not needed any more", result=result.name)
+            builder.add(effect, "canonical_known", "{result} is no longer needed", result=result.name)
 
 
 def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
@@ -345,7 +345,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
             "too_many_successes",
-            "{n} results came without a quorum; {max_success_results} may",
+            "{n} results came in without a quorum; {max_success_results} are allowed",
             n=n_usable,
             max_success_results=rules.max_success_results,
         )
@@ -354,7 +354,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             RaiseTarget(target_nresults=n_usable + 1),
             "target_raised",
-            "{n} results are not enough for a quorum: one more is asked for",
+            "{n} results are not enough for a quorum: one more is requested",
             n=n_usable,
         )
         return True

@@ -89,7 +89,7 @@ def read_npy(content: bytes, limits: ReadLimits) -> tuple[ArrayDocument | Record
     header, start = _read_header(content)
     dtype, fortran_order, shape = header["descr"], header["fortran_order"], header["shape"]
     if not isinstance(fortran_order, bool) or not _is_shape(shape):
-        raise MalformedOutput("the array has a strange header")
+        raise MalformedOutput("the array has an unknown header")
     dimensions = cast("tuple[int, ...]", shape)
     data = content[start:]
     if isinstance(dtype, list):
@@ -97,7 +97,7 @@ def read_npy(content: bytes, limits: ReadLimits) -> tuple[ArrayDocument | Record
             cast("list[object]", dtype), dimensions, data, limits, fortran_order=fortran_order
         )
     if not isinstance(dtype, str):
-        raise MalformedOutput("the array has a strange dtype")
+        raise MalformedOutput("the array has an unknown dtype")
     count = math.prod(dimensions)
     _check_size(data, count, _itemsize(dtype), dimensions)
     left = limits.room_for(count * _memory_of_element(dtype, fortran_order=fortran_order))
@@ -250,7 +250,7 @@ def _read_records(
     _check_size(data, count, itemsize, shape)
     names = [name for name, _, _ in simple if name]
     if len(set(names)) < len(names):
-        raise MalformedOutput("the array has two fields of one name")
+        raise MalformedOutput("the array has two fields of the same name")
     per_element = sum(_memory_of_element(dtype, fortran_order=fortran_order) for _, dtype, _ in simple)
     left = limits.room_for(count * per_element)
     fields: dict[str, ArrayDocument] = {}
@@ -435,11 +435,11 @@ def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _refuse_depth(limits: ReadLimits) -> NoReturn:
-    raise MalformedOutput("is nested more than {most} deep", most=limits.max_depth) from None
+    raise MalformedOutput("is nested more than {most} levels deep", most=limits.max_depth) from None
 
 
 def _is_deeper(value: Json, max_depth: int) -> bool:
-    """Whether a value is nested deeper; level by level, so that depth costs no stack."""
+    """Return whether a value is nested deeper; level by level, so that depth costs no stack."""
     level: list[Json] = [value]
     for _ in range(max_depth + 1):
         level = [child for each in level for child in _children(each) if isinstance(child, dict | list)]

@@ -51,7 +51,7 @@ class Tolerance:
     nan_equal: bool = False
 
     def agree(self, a: complex, b: complex) -> bool:
-        """Whether two numbers agree."""
+        """Return whether two numbers agree."""
         if a == b:
             return True
         # The usual case, quickly: if this holds, the full rule does.  Two infinities are not below each other.
@@ -134,7 +134,8 @@ def nan_places(document: Document, where: Words) -> Iterator[Reason]:
     for place in places:
         yield reason(
             "not_a_number",
-            "{file}: {place} is NaN, which agrees with nothing; if it is a legal answer, allow it with nan_equal=true",
+            "{file}: {place} is NaN, which agrees with nothing; if it is a valid answer, allow it "
+            "with nan_equal=true",
             file=where,
             place=place,
         )
@@ -246,7 +247,7 @@ def _difference(a: complex, b: complex) -> Words:
             "{absolute} (relative {relative})", absolute=f"{absolute:.3g}", relative=f"{absolute / scale:.3g}"
         )
     except OverflowError:
-        return phrase("more than floats can hold")
+        return phrase("too large for a floating-point number")
 
 
 def _sizes_differ(where: Words, place: Words, what: Reason, a: int, b: int) -> Reason:
@@ -329,7 +330,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _leaves_agree(a: Json, b: Json, tolerance: Tolerance) -> bool:
-    """Whether two JSON values are leaves that agree; False for lists and objects, which must be walked."""
+    """Return whether two JSON values are leaves that agree; False for lists and objects, which must be walked."""
     if type(a) is float and type(b) is float:
         return tolerance.agree(a, b)
     if _is_number(a) and _is_number(b):
@@ -397,7 +398,7 @@ def _is_nan(text: str) -> bool:
 
 
 def _words_agree(a: str, b: str, tolerance: Tolerance) -> bool:
-    """Whether two cells or tokens agree: as numbers if both are, else as text."""
+    """Return whether two cells or tokens agree: as numbers if both are, else as text."""
     if a == b and not _is_nan(a):
         return True
     x, y = as_number(a), as_number(b)

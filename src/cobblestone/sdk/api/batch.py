@@ -1,4 +1,4 @@
-"""A submitted batch: its progress, its finished jobs with their answers, and a folder for them."""
+"""A submitted batch: its progress, its finished jobs with their answers, and a folder for outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 class Outputs(Mapping[str, bytes]):
-    """The outputs of a job by name.  The bytes are fetched when they are looked at.
+    """The outputs of a job by name.  The bytes are downloaded on first access.
 
     >>> result = next(project.submit("echo", [b"1"]).results())
     >>> dict(result.outputs)
@@ -56,7 +56,7 @@ class Outputs(Mapping[str, bytes]):
 
 
 class JobResult:
-    """A finished job, with its answer or with why there is none.
+    """A finished job, with its answer or the reason why there is none.
 
     Attributes:
         id: Number of the job.
@@ -99,7 +99,7 @@ class JobResult:
         return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
 
     def bytes(self, name: str | None = None) -> bytes:
-        """Return an output; without a name the only one, or the first.
+        """Return an output; without a name, the only one or the first.
 
         Raises:
             JobFailed: the job has no answer.
@@ -115,7 +115,7 @@ class JobResult:
         return msgspec.json.decode(self.bytes(name))
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write all outputs into a folder (made if needed) called as the job; return the paths.
+        """Write all outputs into a folder named like the job (created if needed); return the paths.
 
         A second job of the same name gets a folder of its own; see :class:`~cobblestone.sdk.api.batch.AnswerFolder`.
         """
@@ -130,13 +130,13 @@ class JobResult:
         self.raise_for_error()
         if name is None:
             if not self.outputs:
-                raise NotFoundError(f"Job {self.name} has no outputs (any more).")
+                raise NotFoundError(f"Job {self.name} has no outputs (or no longer has them).")
             return next(iter(self.outputs))
         return name
 
 
 class AnswerFolder:
-    """Writes outputs below a folder, each job's into one of its own.
+    """Writes outputs into a folder, with a subfolder for each job.
 
     The folders are called as the jobs.  Where two jobs have one name (inputs of one file name from different folders), the
     second one's has its number too.  ``jobs.csv`` lists each job with its folder (none without an answer), inputs and arguments
@@ -144,7 +144,7 @@ class AnswerFolder:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Open or make the folder.
+        """Open or create the folder.
 
         Raises:
             JobError: it cannot be made, or is no folder.
@@ -168,7 +168,7 @@ class AnswerFolder:
         }  # some disks do not tell a from A
 
     def save(self, result: JobResult) -> list[Path]:
-        """Write all outputs of a job, if it has an answer, and list it; return their paths."""
+        """Write all outputs of a job that has an answer, and list the job; return the paths."""
         if not result.succeeded:
             self._enlist(result, "")
             return []
@@ -247,11 +247,11 @@ class Batch:
         return f"<Batch {self.id} {self.name!r} of {self.app}>"
 
     def status(self) -> BatchStatus:
-        """How far it is now."""
+        """Return the current progress."""
         return self._connection.call(endpoints.GET_BATCH, self.id)
 
     def jobs(self) -> Iterator[JobStatus]:
-        """All jobs, finished or not."""
+        """Yield all jobs, finished or not."""
         after = 0
         while found := self._connection.call(endpoints.LIST_JOBS, self.id, after=after, limit=PAGE).jobs:
             yield from found
@@ -260,7 +260,7 @@ class Batch:
     def results(
         self, timeout: float | None = None, *, waiting: Callable[[], None] | None = None
     ) -> Iterator[JobResult]:
-        """Jobs as they finish, those that are finished already first.
+        """Yield jobs as they finish, beginning with those already finished.
 
         Ends when no job is left.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called whenever
         nothing has finished for a while.
@@ -276,7 +276,7 @@ class Batch:
                 waiting()
 
     def finished(self) -> Iterator[JobResult]:
-        """Jobs that are finished now, in the order in which they did."""
+        """Return the jobs finished so far, in the order in which they finished."""
         after, more = 0, True
         while more:
             page = self._connection.call(endpoints.GET_RESULTS, self.id, after=after, limit=PAGE)
@@ -311,7 +311,7 @@ class Batch:
                     raise TimeoutError(f"Batch {self.id} did not finish in {timeout:g} s.")
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> BatchStatus:
-        """Wait until no job is left; with a progress bar if wanted.  Raises as :meth:`results` does."""
+        """Wait until all jobs are finished, optionally with a progress bar.  Raises as :meth:`results` does."""
         if not progress:
             for _ in self._pages(timeout):
                 pass
@@ -333,7 +333,7 @@ class Batch:
         )
 
     def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:
-        """Write the outputs of all jobs into a folder as they finish, a folder for each job; return the paths.
+        """Write the outputs of all jobs into a folder as they finish, a subfolder for each job; return the paths.
 
         ``jobs.csv`` in it lists all jobs: inputs, arguments, folder, computer, credit, and why some have no answer.
         """
@@ -341,15 +341,15 @@ class Batch:
         return [path for result in self.results(timeout) for path in answers.save(result)]
 
     def cancel(self) -> BatchStatus:
-        """Cancel what is not done yet."""
+        """Cancel the unfinished jobs."""
         return self._connection.call(endpoints.CANCEL_BATCH, self.id)
 
     def retry(self) -> Batch:
-        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises ConflictError: there are none."""
+        """Submit the failed or cancelled jobs again, as a new batch.  Raises ConflictError if there are none."""
         return Batch(self._connection, self._connection.call(endpoints.RETRY_BATCH, self.id))
 
     def retire(self) -> BatchStatus:
-        """Say that the outputs are not needed any more: they are deleted."""
+        """Retire the batch: its outputs are deleted."""
         return self._connection.call(endpoints.RETIRE_BATCH, self.id)
 
 

@@ -1,4 +1,4 @@
-"""Finds the project and sends it requests over HTTP, with retries; and the errors of all that.
+"""Find the project and send it requests over HTTP, with retries; and the errors that can occur.
 
 What can go wrong between a program and a project.
 
@@ -45,7 +45,7 @@ from cobblestone.ops.settings import FILE_NAME, load_settings
 
 
 class RequestRefused(CobblestoneError):
-    """The project refused a request.  The text says what, and what to do.
+    """The project refused a request.  The text says why, and what to do.
 
     Attributes:
         status: HTTP status.
@@ -83,7 +83,7 @@ class NotFoundError(RequestRefused, NotFound):
 
 
 class ConflictError(RequestRefused, Conflict):
-    """The thing exists already, or its state does not allow this.
+    """The object already exists, or its state does not allow this.
 
     >>> try:
     ...     project.create_app("echo", "cat {input}", stdout="output")
@@ -108,7 +108,7 @@ class Unreachable(CobblestoneError):
 
 
 class NotRunning(CobblestoneError):
-    """The project's server is not running, so nothing would ever finish.  Start it with: cobblestone run"""
+    """The project's server is not running, so no job would ever finish.  Start it with: cobblestone run"""
 
 
 class JobFailed(JobError):
@@ -137,7 +137,7 @@ _SERVER = "cobblestone.server.in_process:InProcessServer"
 
 
 class InProcessServer(Protocol):
-    """What the server offers."""
+    """The functions that the server offers for use in this process."""
 
     url: str
     app: Any  # an ASGI application: its type needs the server's framework
@@ -148,7 +148,7 @@ class InProcessServer(Protocol):
 
 
 class InProcessTransport(httpx.BaseTransport):
-    """Runs a project's web application in a thread of this process, for as long as the transport is open."""
+    """Runs a project's web application in a thread of this process, as long as the transport is open."""
 
     def __init__(self, server: InProcessServer) -> None:
         self._exit = contextlib.ExitStack()
@@ -159,7 +159,7 @@ class InProcessTransport(httpx.BaseTransport):
         self._portal.call(server.start)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request; the whole answer is read."""
+        """Send one request and read the whole answer."""
         return self._portal.call(
             cast("Callable[[httpx.Request], Awaitable[httpx.Response]]", self._send), request
         )
@@ -196,7 +196,7 @@ _TOKEN_FILE = Path("keys", "admin.token")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectAddress:
-    """Where a project is."""
+    """The location of a project."""
 
     urls: tuple[str, ...] = ()  #: addresses of its server, to be tried in this order; empty: not running
     token: str = ""
@@ -227,7 +227,7 @@ def locate(given: str | Path | None = None, token: str | None = None) -> Project
 
 
 def find_folder(start: Path | None = None) -> Path:
-    """Return the project folder that ``start`` (by default the current folder) is or lies in, or the only one in it.
+    """Return the project folder that contains ``start`` (by default the current folder), or the only one inside it.
 
     Raises:
         ConfigError: there is none, or several.
@@ -242,11 +242,11 @@ def find_folder(start: Path | None = None) -> Path:
     if below:
         names = ", ".join(folder.name for folder in below)
         raise ConfigError(
-            f"There are several projects here: {names}. Say which one is meant, for instance -p {below[0].name}"
+            f"There are several projects here: {names}. Choose one, for instance -p {below[0].name}"
         )
     raise ConfigError(
-        f"No project here: neither {here} nor a folder above it has a {FILE_NAME}. Say which one is meant:"
-        f" --project FOLDER or ADDRESS, or the variable {PROJECT_VARIABLE}; or make one: cobblestone project create DIR"
+        f"No project here: neither {here} nor a folder above it has a {FILE_NAME}. Choose one:"
+        f" --project FOLDER or ADDRESS, or the variable {PROJECT_VARIABLE}; or create one: cobblestone project create DIR"
     )
 
 
@@ -302,7 +302,7 @@ _AGAIN = (429, 502, 503, 504)
 
 
 class Connection:
-    """Sends requests to one project.  May be used by several threads."""
+    """Sends requests to one project.  Can be used by several threads."""
 
     def __init__(
         self,
@@ -329,9 +329,10 @@ class Connection:
         timeout: float = TIMEOUT_SECONDS,
         **query: object,
     ) -> R:
-        """Call an endpoint, again and again while the project does not answer or is busy, and return its reply.
+        """Call an endpoint and return its reply; the request is repeated while the project does not answer or is busy.
 
-        ``places`` fill the endpoint's path, in their order; what is None in ``query`` is left out.  ``timeout`` in seconds.
+        ``places`` fill the parameters of the path in order; ``query`` members that are None are left out.  ``timeout`` is
+        in seconds.
 
         Raises:
             RequestRefused: the project refused the request.
@@ -354,9 +355,9 @@ class Connection:
         name: str | None = None,
         sent: Callable[[int], None] = lambda nbytes: None,
     ) -> StoredFile:
-        """Upload a file; ``sent`` hears of every part that went, and of less than nothing where it goes again.
+        """Upload a file; ``sent`` is called with the size of each part, and with a negative number when it starts over.
 
-        ``sha256`` is that of its content; with a ``name``, a readable physical name is made of the two.
+        ``sha256`` is the hash of the content; with ``name``, the physical name contains that name and the hash.
         """
         total = 0
 
@@ -385,11 +386,11 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Where requests go."""
+        """Return the address that requests go to."""
         return str(self._client.base_url)
 
     def save(self, endpoint: Endpoint[bytes], *places: int | str, target: Path) -> None:
-        """Call an endpoint that answers with a file, and write that to disk, under a temporary name until it is complete."""
+        """Download the file that an endpoint returns to disk, under a temporary name until it is complete."""
         self._save(PREFIX + endpoint.path_of(*places), target)
 
     def save_url(self, url: str, target: Path) -> None:
@@ -397,7 +398,7 @@ class Connection:
         self._save("/download/" + url.partition("/download/")[2], target)
 
     def has_page(self, path: str) -> bool:
-        """Whether the project has something at an address of its own."""
+        """Return whether the project has a page at one of its addresses."""
         try:
             with self._stream(f"/{path}"):
                 return True
@@ -430,7 +431,7 @@ class Connection:
         return self._client.request(endpoint.method, PREFIX + endpoint.path_of(*places), **options)
 
     def _again(self, attempt: Callable[[], httpx.Response]) -> httpx.Response:
-        """Try until there is an answer that is worth having."""
+        """Repeat a request until it has a usable answer."""
         pause = FIRST_PAUSE_SECONDS
         for number in range(1, ATTEMPTS + 1):
             wait = pause
@@ -462,7 +463,7 @@ class Connection:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:
             raise Unreachable(
-                f"{answer.url} answered something that is not of this API. Is the address that of a cobblestone project"
+                f"{answer.url} gave an answer that does not belong to this API. Is the address that of a cobblestone project"
                 " of this version?"
             ) from error
 

@@ -1,4 +1,4 @@
-"""From what a scientist has (paths, bytes, objects, lists in files) to the jobs of a request, with their files stored."""
+"""Converts inputs of scientists (paths, bytes, objects, lists in files) to the jobs of a request, and stores their files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An input whose content is at hand instead of in a file.
+    """An input whose content is given directly instead of in a file.
 
     Attributes:
         data: The content.
@@ -52,7 +52,7 @@ Input = str | Path | bytes | Content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job to be submitted, where a single input does not say all.
+    """A job to be submitted, when a single input does not describe it.
 
     Attributes:
         inputs: Paths, bytes or :class:`Content`, in the app's order or by the names in its command.
@@ -75,7 +75,7 @@ class Job:
 
 
 def json_input(value: object) -> Content:
-    """Return an input with a JSON text of ``value``.
+    """Return an input with ``value`` as JSON text.
 
     Raises:
         JobError: it cannot be written as JSON.
@@ -89,7 +89,7 @@ def json_input(value: object) -> Content:
 
 
 def as_job(item: object, args: Mapping[str, object]) -> Job:
-    """Return a job from whatever was given: a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
+    """Return a job from a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
     if isinstance(item, Job):
         return Job(
             inputs=item.inputs,
@@ -106,7 +106,7 @@ def as_job(item: object, args: Mapping[str, object]) -> Job:
 
 
 def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of at most ``size`` items; what comes is taken only when it is needed."""
+    """Yield lists of at most ``size`` items; items are taken only when needed."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
@@ -121,7 +121,7 @@ class FileSender:
         self._hashes: dict[tuple[str, int, int], str] = {}
 
     def bodies(self, jobs: Sequence[Job], *, sending: Sending = lambda sent, total: None) -> list[JobBody]:
-        """Jobs as the API takes them; their files are stored.
+        """Return jobs as API bodies; their files are stored.
 
         Raises:
             JobError: a file cannot be read, or an argument is no text or number.
@@ -184,7 +184,7 @@ class FileSender:
 
 
 class _Count:
-    """Bytes that went to the project, from several threads."""
+    """Counts bytes sent to the project by several threads."""
 
     def __init__(self, total: int, tell: Sending) -> None:
         self._total = total
@@ -268,7 +268,7 @@ def _check_header(path: Path, header: list[str]) -> None:
         raise JobError(f"{path}, line 1: the first line must name the columns, e.g. input,k")
     twice = [name for place, name in enumerate(header) if name in header[:place]]
     if twice:
-        raise JobError(f"{path}, line 1: the column {twice[0]!r} stands twice.")
+        raise JobError(f"{path}, line 1: the column {twice[0]!r} occurs twice.")
 
 
 def _csv_job(path: Path, line: int, row: Mapping[str, str], input_names: Collection[str]) -> Job:

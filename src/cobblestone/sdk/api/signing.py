@@ -50,7 +50,7 @@ class KnownKey(msgspec.Struct, frozen=True):
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
-    """What travels to the machine with the private key."""
+    """The file that is copied to the machine with the private key."""
 
     project: str
     keys: list[KnownKey]
@@ -58,12 +58,12 @@ class ManifestFile(msgspec.Struct, frozen=True):
 
     @property
     def current_key(self) -> str:
-        """The project's current public key; empty: none yet."""
+        """Return the project's current public key; empty if there is none."""
         return next((key.public_key for key in self.keys if key.current), "")
 
 
 class SignaturesFile(msgspec.Struct, frozen=True):
-    """What comes back."""
+    """The file that is copied back."""
 
     public_key: str
     signatures: dict[str, str]  # by physical file name
@@ -71,7 +71,7 @@ class SignaturesFile(msgspec.Struct, frozen=True):
 
 
 def export_manifest(connection: Connection, folder: Path, *, everything: bool) -> ManifestFile:
-    """Write what is to be signed, and the files themselves, into a new folder.
+    """Write the files to be signed and their list into a new folder.
 
     ``everything``: also what is signed already, as a new key needs.
 
@@ -115,7 +115,7 @@ def read_signatures(folder: Path) -> SignaturesFile:
 def sign_manifest(
     folder: Path, key: rsa.RSAPrivateKey, older: Sequence[rsa.RSAPrivateKey] = ()
 ) -> SignaturesFile:
-    """Sign the files of a manifest and write the signatures beside it.  Needs no project and no network.
+    """Sign the files of a manifest and write the signatures beside it.  Needs neither project nor network.
 
     With a key that is not the project's current one, the key changes: ``older`` must then hold the current one.
 
@@ -138,7 +138,7 @@ def sign_manifest(
 
 
 def handovers(manifest: ManifestFile, public_key: str, older: Sequence[rsa.RSAPrivateKey]) -> dict[str, str]:
-    """Signatures by which holders of older keys accept the new one, by the id of the older key.
+    """Return signatures with which holders of older keys accept the new one, by the id of the older key.
 
     Raises:
         ConfigError: the new key is not the current one, and the current one's private key is not at hand.
@@ -155,7 +155,7 @@ def handovers(manifest: ManifestFile, public_key: str, older: Sequence[rsa.RSAPr
     if current is not None and current not in made:
         raise ConfigError(
             "This key is not the project's current one. Is it the wrong file? To change the project's key, also give the"
-            " current private key with --old-key: clients accept the new key only if the old one vouches for it."
+            " current private key with --old-key: clients accept the new key only with a signature by the old one."
         )
     return made
 
@@ -167,14 +167,14 @@ def _checked_content(folder: Path, file: FileToSign) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise JobError(f"{path} cannot be read: {error.strerror}. Make a fresh manifest.") from error
+        raise JobError(f"{path} cannot be read: {error.strerror}. Create a new manifest.") from error
     if hashlib.md5(data, usedforsecurity=False).hexdigest() != file.md5 or len(data) != file.nbytes:
-        raise JobError(f"{path} is not the file that the manifest describes. Make a fresh manifest.")
+        raise JobError(f"{path} is not the file described in the manifest. Create a new manifest.")
     return data
 
 
 def import_signatures(connection: Connection, signed: SignaturesFile) -> SigningReply:
-    """Give signatures to the project; with another key than the current one, the key changes."""
+    """Upload signatures to the project; with another key than the current one, the key changes."""
     current = next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
     if current is not None and same_key(current.public_key, signed.public_key):
         return connection.call(endpoints.IMPORT_SIGNATURES, body=Signatures(signatures=signed.signatures))
@@ -185,12 +185,12 @@ def _read(path: Path, kind: type[T], command: str) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
-        raise ConfigError(f"There is no {path}. Make it with: {command}") from None
+        raise ConfigError(f"There is no {path}. Create it with: {command}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} is damaged, or not what it should be. Make it anew with: {command}"
+            f"{path} is damaged, or not a valid file. Create it again with: {command}"
         ) from error
 
 
@@ -208,7 +208,7 @@ def read_private_key(path: Path) -> rsa.RSAPrivateKey:
 
 
 def write_key_pair(private: Path, public: Path) -> rsa.RSAPrivateKey:
-    """Make a key pair and write it; neither file may exist.
+    """Create a key pair and write it; neither file may exist.
 
     Raises:
         ConfigError: a file exists or cannot be written.
@@ -244,7 +244,7 @@ _RETIRED = "retired"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotated:
-    """What changed."""
+    """The result of a key change."""
 
     public_key: str
     versions_changed: int
@@ -252,7 +252,7 @@ class Rotated:
 
 
 def rotate_key(connection: Connection, folder: Path) -> Rotated:
-    """Make a new key, have the older ones vouch for it, and sign all files in use with it.
+    """Create a new key, sign it with the older ones, and sign all files in use with it.
 
     Raises:
         ConfigError: the private key is not in the folder, or does not belong to the project's current key.
@@ -297,7 +297,7 @@ def _known(connection: Connection) -> list[Key]:
 
 
 def _put_in_place(keys: Path, public_key: str, *, old_id: int) -> Path:
-    """Keep the old private key and give the new pair its place."""
+    """Keep the old private key and replace the pair with the new one."""
     retired = keys / _RETIRED
     retired.mkdir(mode=0o700, exist_ok=True)
     private = keys / _PRIVATE

@@ -1,4 +1,4 @@
-"""Puts an app together: from a command and files, from executables of a native program, or with a container."""
+"""Builds an app from a command and files, from executables of a native program, or with a container."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class Command:
 
     @property
     def placeholders(self) -> Placeholders:
-        """What the command refers to; raises JobError."""
+        """Return the placeholders of the command; raises JobError."""
         return find_placeholders(self.words)
 
     def output_names(self) -> tuple[str, ...]:
-        """Names of all outputs, in order; raises JobError if there is none."""
+        """Return the names of all outputs, in order; raises JobError if there is none."""
         return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
 
     def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[OutputBody]:
-        """Return the outputs as the API takes them."""
+        """Return the outputs as API bodies."""
         return [
             OutputBody(name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs)
             for name in self.output_names()
@@ -92,7 +92,7 @@ class Command:
         app_description(self.words, files=contents, stdout=self.stdout)
 
     def check_names(self) -> dict[str, bytes]:
-        """Return the contents of the files; raises JobError for what cannot be read, and for names that collide."""
+        """Return the contents of the files; raises JobError for unreadable files and colliding names."""
         contents = read_files(self.files)
         form = JobForm(
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
@@ -127,7 +127,7 @@ def split_command(text: str) -> list[str]:
     for word in words:
         if word in ("|", ">", ">>", "<", "&&", "||", ";", "&"):
             raise JobError(
-                f"The command has {word!r}, but no shell runs it. Put such things into a script, send that along"
+                f"The command has {word!r}, but no shell runs it. Put such things into a script, include it"
                 ' with --files, and run it: --command "sh job.sh {input} {output}" (to keep what a program prints,'
                 " use --stdout NAME)"
             )
@@ -144,7 +144,7 @@ def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
     for path in paths:
         if path.name in contents:
             raise JobError(
-                f"Two files are called {path.name}. They would lie in one folder on the volunteers' computers:"
+                f"Two files are called {path.name}. They would be in one folder on the volunteers' computers:"
                 " rename one."
             )
         if not path.is_file():
@@ -158,18 +158,16 @@ def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
 
 
 def check_words(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
-    """Scripts that are named in the command must be sent along."""
+    """Require that scripts named in the command are included."""
     for word in words:
         if "{" not in word and word.endswith((".py", ".sh", ".pl", ".R", ".jl")) and "/" not in word:
             if word not in contents:
                 known = f"--files has: {', '.join(contents)}." if contents else "There are no --files."
-                raise JobError(
-                    f"The command uses {word}, which is not sent along. {known} Add: --files {word}"
-                )
+                raise JobError(f"The command uses {word}, which is not included. {known} Add: --files {word}")
         elif word.startswith("/") or "../" in word:
             raise JobError(
                 f"The command uses the path {word!r}, which volunteers' computers do not have."
-                " Send the file along with --files and name it without its folder."
+                " Include the file with --files and name it without its folder."
             )
 
 
@@ -177,7 +175,7 @@ _INTERPRETERS = {".py": "python3", ".sh": "sh", ".pl": "perl", ".R": "Rscript", 
 
 
 def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
-    """Refuse a file that is to be started and that no system can start."""
+    """Refuse a main program that no system can start."""
     name = words[0].removeprefix("./")
     data = contents.get(name)
     if data is None or platforms_of_program(data[:HEAD_NBYTES]) is not None:
@@ -191,7 +189,7 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     if interpreter:
         rest = " ".join(words[1:])
         raise JobError(
-            f"{name} begins with no line like #!/usr/bin/env {interpreter}, so nothing says what starts it. Name that:"
+            f"{name} does not begin with a line like #!/usr/bin/env {interpreter}, so it is unknown what starts it. Name it:"
             f' --command "{interpreter} {name} {rest}"'.rstrip()
         )
     raise JobError(
@@ -202,7 +200,7 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
 def command_platforms(
     words: Sequence[str], contents: Mapping[str, bytes], wanted: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the platforms that can start a command: those ``wanted``, or all that its files allow.
+    """Return the platforms that can start a command: the ``wanted`` ones, or all that its files allow.
 
     Where no file decides it, everything that has a Python can run it.
 
@@ -214,7 +212,7 @@ def command_platforms(
     if able is None:
         return tuple(dict.fromkeys(wanted)) or (ANY_PLATFORM,)
     if not able:
-        raise JobError(f"{why} is a program for a kind of computer that no client of the family runs on.")
+        raise JobError(f"{why} is a program for a kind of computer that no BOINC client supports.")
     if not wanted:
         return able
     for platform in wanted:
@@ -224,13 +222,13 @@ def command_platforms(
 
 
 def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
-    """Store a file of an app version; its physical name."""
+    """Store a file of an app version; return its physical name."""
     sha256 = hashlib.sha256(data).hexdigest()
     return connection.put_file(sha256, data, name=name).name
 
 
 def command_version(connection: Connection, command: Command) -> NewVersion:
-    """Upload what a version of a command consists of; the version for a request.
+    """Upload the files of a version of a command; return the version for a request.
 
     The main program is the launcher; the command itself lies in a signed description beside it.
     """
@@ -255,7 +253,7 @@ def command_files(
 
 
 def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[VersionFileBody]:
-    """Upload files of which each job gets its own copy."""
+    """Upload files that each job gets a copy of."""
     return [
         VersionFileBody(
             file=upload_bytes(connection, name, data),
@@ -288,7 +286,7 @@ def native_version(
     command_line: str = "",
     copy_files: bool = False,
 ) -> NewVersion:
-    """Upload the files of a native program that uses the BOINC API; the version for a request."""
+    """Upload the files of a native program that uses the BOINC API; return the version for a request."""
     if platform == ANY_PLATFORM:
         raise JobError(
             "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
@@ -318,7 +316,7 @@ def native_version(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """What the family's job templates say."""
+    """The content of BOINC job templates."""
 
     inputs: Sequence[InputSlotBody] = ()
     outputs: Sequence[OutputBody] = ()
@@ -328,7 +326,7 @@ class Templates:
 
 
 def read_templates(input_template: Path | None, output_template: Path | None) -> Templates:
-    """Read the family's job templates.
+    """Read BOINC job templates.
 
     Raises:
         JobError: a template cannot be read, or uses something that has another place here; the text names the line.
@@ -340,7 +338,7 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
     for file in template.files:
         if file.physical_name or file.urls:
             raise JobError(
-                f"{input_template}: the input {file.open_name} is the same for every job. Send it with the program"
+                f"{input_template}: the input {file.open_name} is the same for every job. Include it with the program"
                 " instead: --files"
             )
     return Templates(
@@ -384,21 +382,21 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCommand(Command):
-    """A command that runs in a container: its words are looked up in there, or among the files."""
+    """A command that runs in a container: its words are looked up in the image, or among the files."""
 
     source: Path  #: the image as it was saved
 
     def check(self) -> None:
-        """Find mistakes before anything is sent, but for those of the image; raises JobError."""
+        """Find mistakes before anything is sent, except those in the image; raises JobError."""
         if self.plan_class:
             raise JobError(
-                f"--plan-class {self.plan_class}: containers have one of their own, {CONTAINER_CLASS}. To ask for more of the"
-                f" computers, write it into plan_classes.toml as [{CONTAINER_CLASS}] with docker = true."
+                f"--plan-class {self.plan_class}: containers have their own, {CONTAINER_CLASS}. To require more of the"
+                f" computers, put it into plan_classes.toml as [{CONTAINER_CLASS}] with docker = true."
             )
         self.description({})
 
     def description(self, container: Mapping[str, str]) -> bytes:
-        """Return what the launcher is told.  Memory and disk are watched, also where the engine cannot limit them."""
+        """Return the description for the launcher.  It limits memory and disk itself, in case the engine cannot."""
         return app_description(
             self.words,
             files=self.check_names(),
@@ -411,7 +409,7 @@ class ContainerCommand(Command):
 
 
 def container_version(connection: Connection, command: ContainerCommand) -> NewVersion:
-    """Pack and upload what a version with a container consists of; the version for a request.
+    """Pack and upload the files of a version with a container; return the version for a request.
 
     Raises:
         JobError: the image cannot be used, or the options do not fit.
@@ -428,5 +426,5 @@ def container_version(connection: Connection, command: ContainerCommand) -> NewV
 
 
 def brings_container(versions: Sequence[Version]) -> bool:
-    """Whether one of the versions has a container."""
+    """Return whether one of the versions has a container."""
     return any(file.open_name == IMAGE_FILE for version in versions for file in version.files)

@@ -1,4 +1,4 @@
-"""A Python with packages, for each platform one archive: programs that need compiled packages run where no Python is.
+"""Bundles of Python with packages, one archive per platform, for computers without Python.
 
 The interpreters are relocatable ones, which ``uv`` fetches for any platform and holds against its own hashes; a mirror is named
 in its environment variables (UV_PYTHON_INSTALL_MIRROR, UV_PYTHON_DOWNLOADS_JSON_URL).  The packages are wheels, which pip picks
@@ -61,19 +61,19 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PythonBuild:
-    """A platform in the words of uv and of wheels."""
+    """A platform as uv and wheels name it."""
 
     uv: str
     wheels: tuple[str, ...]
 
     @property
     def windows(self) -> bool:
-        """Whether the interpreter is laid out as on Windows, and what is below it has short names only."""
+        """Return whether the interpreter has the Windows layout, with short names only inside."""
         return self.uv.startswith("windows")
 
     @property
     def interpreter(self) -> str:
-        """Path of the interpreter in its folder, as the launcher expects it."""
+        """Return the interpreter's path in its folder, as the launcher expects it."""
         return "python.exe" if self.windows else "bin/python3"
 
     def library(self, root: Path) -> tuple[Path, str]:
@@ -147,12 +147,12 @@ def bundle_command(
     platforms = _platforms(command)
     browser_packages = b""
     if in_browsers:
-        say("Fetching the packages for browsers …")
+        say("Downloading the packages for browsers …")
         browser_packages = pyodide.packages_archive(requirements)
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
     for platform in platforms:
-        say(f"Making the bundle for {platform} …")
+        say(f"Building the bundle for {platform} …")
         archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
     return BundleCommand(
@@ -170,11 +170,11 @@ def bundle_command(
 
 
 def _platforms(command: Command) -> list[str]:
-    """Return the platforms that are wanted, or all where the program's imports are there."""
+    """Return the wanted platforms, or all for which the program's imports are available."""
     able = [each for each in TARGETS if not (TARGETS[each].windows and _imports_posix(command))]
     for platform in command.platforms:
         if platform not in able:
-            why = " (the program imports modules that Windows has not)" if platform in TARGETS else ""
+            why = " (the program imports modules that Windows does not have)" if platform in TARGETS else ""
             raise JobError(
                 f"--platform {platform}: bundles run on {', '.join(able)}{why}. Leave it out for all of them."
             )
@@ -199,7 +199,7 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         except NoWheelError as problem:
             raise JobError(
                 f"{problem.package} has no wheel for Python {version} on {platform}. Leave that platform out (--platform …), or"
-                " take another version of it or of Python (--bundle-python)."
+                " use another version of the package or of Python (--bundle-python)."
             ) from None
         modules = {
             path.name.partition(".")[0] for path in packages.iterdir() if not path.name.endswith("-info")
@@ -209,10 +209,10 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
 
 
 def fetch_interpreter(folder: Path, target: PythonBuild, python: str) -> Path:
-    """Let uv fetch a relocatable Python for a platform into a folder.  Raises ConfigError."""
+    """Download a relocatable Python for a platform with uv into a folder.  Raises ConfigError."""
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
-        raise ConfigError("--bundle needs uv, which fetches the interpreters: pip install uv")
+        raise ConfigError("--bundle needs uv, which downloads the interpreters: pip install uv")
     words = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(folder / "pythons")]
     name = f"cpython-{python}-{target.uv}"
     try:
@@ -233,7 +233,7 @@ def fetch_interpreter(folder: Path, target: PythonBuild, python: str) -> Path:
 
 
 def pack(root: Path, target: PythonBuild) -> bytes:
-    """Return the files below a folder as an archive for the launcher, packed; the same files give the same bytes.
+    """Return the files in a folder as a compressed archive for the launcher; equal files give equal bytes.
 
     It holds no links: a link to a file is that file once more.
 
@@ -280,7 +280,7 @@ def _is_sent(path: Path, root: Path, target: PythonBuild) -> bool:
 
 
 def _check_names(names: Iterable[str], target: PythonBuild) -> None:
-    """Refuse what the launcher would: names that mean another file, or the same one twice, on some system."""
+    """Refuse names that the launcher would refuse: those that are ambiguous on some system."""
     seen: dict[str, str] = {}
     for name in names:
         if any(
@@ -302,7 +302,7 @@ def _check_names(names: Iterable[str], target: PythonBuild) -> None:
 
 
 def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion:
-    """Upload what a version with bundles consists of; the version for a request."""
+    """Upload the files of a version with bundles; return the version for a request."""
     if command.browser_packages:
         pyodide.check_server(connection)
     command.check()
@@ -330,7 +330,7 @@ def _platform_files(
     platform: str,
     archive: bytes,
 ) -> list[VersionFileBody]:
-    """Upload what one platform gets: on Windows the native launcher runs the command, elsewhere the launcher in Python does."""
+    """Upload the files for one platform: on Windows the native launcher runs the command, elsewhere the Python launcher."""
     launcher = toolchain.launcher_name(platform)
     windows = TARGETS[platform].windows
     about = bundle_description(
@@ -378,5 +378,5 @@ def _browser_files(connection: Connection, command: BundleCommand) -> list[Versi
 
 
 def brings_python(version: Version) -> bool:
-    """Whether a version has a bundle."""
+    """Return whether a version has a bundle."""
     return any(file.open_name == BUNDLE_FILE for file in version.files)

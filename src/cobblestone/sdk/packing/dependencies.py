@@ -1,4 +1,4 @@
-"""What a program needs of others: modules that it imports, wheels by pip, files of npm packages."""
+"""Dependencies of a program: imported modules, wheels from pip, files of npm packages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_ON_WINDOWS = frozenset(
 def check_modules(
     contents: Mapping[str, bytes], *, installed: Collection[str] = (), absent: Collection[str] = ()
 ) -> None:
-    """Find imports of modules that are neither part of Python nor sent along.
+    """Find imports of modules that are neither part of Python nor included.
 
     Volunteers' computers have some Python 3 and nothing else for sure.  Imports within ``try`` may fail and are left alone.
     ``absent`` are modules of Python that its build for WebAssembly lacks.
@@ -66,20 +66,20 @@ def check_modules(
                 )
             if module not in known and absent:
                 raise JobError(
-                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along. Send it:"
+                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not included. Include it:"
                     f" --files {module}.py; or name it in a file: --requirements FILE if it is pure Python, --bundle FILE in"
                     " place of --portable if it is compiled; or do without it"
                 )
             if module not in known:
                 raise JobError(
-                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along, so it would"
-                    f" fail on most volunteers' computers. Send it: --files {module}.py; or do without it; or, if all computers"
-                    f" of your volunteers have it: --installed {module}"
+                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not included, so it would"
+                    f" fail on most volunteers' computers. Include it: --files {module}.py; or do without it; or, if all"
+                    f" computers of your volunteers have it: --installed {module}"
                 )
 
 
 def needed_imports(data: bytes) -> Iterator[tuple[str, int]]:
-    """Yield the modules that a program imports for certain, with their lines; nothing for what this Python cannot read."""
+    """Yield the modules that a program certainly imports, with their lines; nothing if this Python cannot parse it."""
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError):
@@ -103,7 +103,7 @@ BUILD_SECONDS = 1800
 
 
 class NoWheelError(Exception):
-    """A package cannot be had for a platform."""
+    """A package is not available for a platform."""
 
     def __init__(self, package: str) -> None:
         super().__init__(package)
@@ -111,7 +111,7 @@ class NoWheelError(Exception):
 
 
 def install_wheels(requirements: Path, packages: Path, tags: Sequence[str], version: str) -> None:
-    """Install the packages of a requirements file into a folder, for platforms in the words of wheels and a version of CPython.
+    """Install the packages of a requirements file into a folder, for platforms as wheels name them and a version of CPython.
 
     Raises:
         NoWheelError: a package has no wheel that fits.
@@ -140,7 +140,7 @@ def install_wheels(requirements: Path, packages: Path, tags: Sequence[str], vers
 
 
 def run(words: Sequence[str], what: str) -> None:
-    """Run a program; ``what`` begins the text of the failure.  Raises ConfigError."""
+    """Run a program; ``what`` starts the error message.  Raises ConfigError."""
     try:
         done = subprocess.run(
             words,
@@ -160,7 +160,7 @@ FETCH_SECONDS = 600
 
 
 def fetch_npm(package: str, names: Iterable[str], instead: str = "") -> dict[str, bytes]:
-    """Fetch files of a package (``name@version``); their contents by name.
+    """Download files of an npm package (``name@version``); return their contents by name.
 
     Raises:
         ConfigError: it cannot be fetched, or lacks a file; the text ends with what to do instead.
@@ -172,13 +172,13 @@ def fetch_npm(package: str, names: Iterable[str], instead: str = "") -> dict[str
                 words, cwd=folder, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS
             )
         except OSError:
-            raise ConfigError(f"npm, which fetches {package}, is not installed here. {instead}") from None
+            raise ConfigError(f"npm, which downloads {package}, is not installed here. {instead}") from None
         except subprocess.TimeoutExpired:
-            raise ConfigError(f"npm did not fetch {package} in {FETCH_SECONDS} s. {instead}") from None
+            raise ConfigError(f"npm did not download {package} in {FETCH_SECONDS} s. {instead}") from None
         archives = list(Path(folder).glob("*.tgz"))
         if done.returncode or len(archives) != 1:
-            last = (done.stderr.strip().splitlines() or ["npm said nothing"])[-1]
-            raise ConfigError(f"npm could not fetch {package}: {last}. {instead}")
+            last = (done.stderr.strip().splitlines() or ["npm gave no message"])[-1]
+            raise ConfigError(f"npm could not download {package}: {last}. {instead}")
         with tarfile.open(archives[0]) as packed:
             return {
                 name: _read(packed, f"package/{name}", f"{package} has no {name}. {instead}")

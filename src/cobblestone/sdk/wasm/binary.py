@@ -1,4 +1,4 @@
-"""The binary format of WebAssembly, read and written as far as modules are rewritten, and its instructions.
+"""The binary format of WebAssembly: reading, writing as far as modules are rewritten, and the instructions.
 
 The instructions of WebAssembly, as far as their length, their cost and their results matter to the instrumentation.
 
@@ -17,7 +17,7 @@ from enum import IntEnum
 
 
 class Immediate(IntEnum):
-    """What follows an instruction's number."""
+    """The kind of operand after an instruction's number."""
 
     NONE = 0
     NUMBER = 1  #: one LEB128 number
@@ -177,7 +177,7 @@ _VECTOR_UNARY = (
 
 
 def vector_stack_effect(number: int) -> tuple[int, int]:
-    """Return how many values an instruction of vectors takes from the stack, and puts there."""
+    """Return how many values a vector instruction pops from the stack and pushes."""
     if number == 12:  # a constant
         return 0, 1
     if number == 82:  # choice by bits
@@ -205,7 +205,7 @@ FunctionType = tuple[list[int], list[int]]
 
 
 class UnknownConstructError(Exception):
-    """The module uses something that is not known here; the text says what."""
+    """The module uses an unsupported construct; the text names it."""
 
 
 def unsigned(value: int) -> bytes:
@@ -229,7 +229,7 @@ def signed(value: int) -> bytes:
 
 
 class Bytes:
-    """Walks over bytes of a module; raises IndexError at their end."""
+    """Reads the bytes of a module in order; raises IndexError at the end."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
@@ -252,7 +252,7 @@ class Bytes:
             shift += 7
 
     def skip_number(self) -> None:
-        """Go behind a LEB128 number."""
+        """Skip a LEB128 number."""
         data, at = self.data, self.at
         while data[at] >= 0x80:
             at += 1
@@ -266,7 +266,7 @@ class Bytes:
         return self.data[self.at - count : self.at]
 
     def skip_immediates(self, code: int) -> int:
-        """Go behind what belongs to an instruction; its number after a prefix, else 0.
+        """Skip the immediates of an instruction; return its number after a prefix, else 0.
 
         Raises UnknownConstructError for an instruction that is not known.
         """
@@ -279,9 +279,7 @@ class Bytes:
         else:
             kind = IMMEDIATES.get(code)
         if kind is None:
-            raise UnknownConstructError(
-                f"it has an instruction that is not known here (0x{code:02x} {number})"
-            )
+            raise UnknownConstructError(f"it has an unknown instruction (0x{code:02x} {number})")
         if kind is Immediate.NUMBER or kind is Immediate.BLOCK:
             self.skip_number()
         elif kind is Immediate.MEMORY:
@@ -319,7 +317,7 @@ class Bytes:
 
 
 def read_sections(module: bytes) -> list[tuple[int, bytes]]:
-    """Return the sections of a module in their order: number and content."""
+    """Return the sections of a module in order: number and content."""
     found: list[tuple[int, bytes]] = []
     reader = Bytes(module, 8)
     while reader.at < len(module):
@@ -334,15 +332,15 @@ def read_types(section: bytes) -> list[FunctionType]:
     found: list[FunctionType] = []
     for _ in range(reader.number()):
         if reader.byte() != 0x60:
-            raise UnknownConstructError("it has types that are not of functions (garbage collection)")
+            raise UnknownConstructError("it has types other than functions (garbage collection)")
         found.append((list(reader.take(reader.number())), list(reader.take(reader.number()))))
     if any(kind < 0x6F for pair in found for kinds in pair for kind in kinds):
-        raise UnknownConstructError("it has values of types that are not known here (typed references)")
+        raise UnknownConstructError("it has values of unknown types (typed references)")
     return found
 
 
 def read_imports(section: bytes) -> list[int]:
-    """Return the numbers of the types of the imported functions.
+    """Return the type numbers of the imported functions.
 
     Raises UnknownConstructError for other imports, so that the numbers of globals and tables begin with the module's own.
     """
@@ -358,13 +356,13 @@ def read_imports(section: bytes) -> list[int]:
 
 
 def read_numbers(section: bytes) -> list[int]:
-    """Return the numbers that a section consists of, such as the types of the module's functions."""
+    """Return the numbers in a section, such as the types of the module's functions."""
     reader = Bytes(section)
     return [reader.number() for _ in range(reader.number())]
 
 
 def read_bodies(section: bytes) -> list[bytes]:
-    """Return the module's functions: locals and code of each."""
+    """Return the locals and code of each function of the module."""
     reader = Bytes(section)
     return [reader.take(reader.number()) for _ in range(reader.number())]
 
@@ -375,5 +373,5 @@ def write_bodies(bodies: list[bytes]) -> bytes:
 
 
 def write_section(number: int, content: bytes) -> bytes:
-    """Return a section with its head."""
+    """Return a section with its header."""
     return bytes([number]) + unsigned(len(content)) + content

@@ -1,4 +1,4 @@
-"""Rewrites a WebAssembly module so that an engine without a count of instructions runs it as the native launcher does.
+"""Rewrites a WebAssembly module so that an engine without an instruction count runs it as the native launcher does.
 
 Browsers' engines count nothing.  So the module that they get counts for itself, exactly what wasmtime 50 calls fuel, calls its
 host every so often, and asks for no more memory than its job has.  What it computes is the same.  Its NaNs have one form already
@@ -54,7 +54,7 @@ class _Surroundings:
 
 
 def instrument(module: bytes, name: str) -> bytes:
-    """Return a module that counts its instructions, for engines that do not; with one form of NaN.
+    """Return a module that counts its own instructions, for engines that do not; with one form of NaN.
 
     Raises:
         JobError: the module uses what is not known here, so that the count could not be exact.
@@ -122,14 +122,14 @@ def _instrument(module: bytes) -> bytes:
 
 
 def _append(sections: dict[int, bytes], number: int, entries: list[bytes]) -> None:
-    """Put further entries at the end of a section."""
+    """Append entries to a section."""
     reader = Bytes(sections.get(number, b"\0"))
     count = reader.number()
     sections[number] = binary.unsigned(count + len(entries)) + reader.data[reader.at :] + b"".join(entries)
 
 
 def _startup(sections: dict[int, bytes]) -> int:
-    """Return what wasmtime counts before the module's first instruction: data put into the memory, and the call of a start."""
+    """Return what wasmtime counts before the module's first instruction: copied data, and the call of a start function."""
     reader = Bytes(sections.get(binary.DATA, b"\0"))
     count = 0
     for _ in range(reader.number()):
@@ -180,7 +180,7 @@ class _Function:
         return binary.unsigned(len(groups)) + head + bytes(self._out)
 
     def _walk(self) -> None:
-        """Go through the instructions up to the function's end, which is left away."""
+        """Process the instructions up to the function's end, which is left out."""
         reader, data = self._reader, self._reader.data
         depth = 0
         dead = 0  # depth of the blocks that were opened in code that is never reached, plus one
@@ -212,7 +212,7 @@ class _Function:
             dead = 1 if code in op.ENDS_CODE else 0
 
     def _count_instruction(self, code: int, start: int) -> None:
-        """Add to the count what was executed up to here, where control may go elsewhere."""
+        """Add the instructions executed so far to the count, where control may branch."""
         self._pending += code not in op.FREE
         if code in _JUMPS:
             self._copy_to(start)
@@ -225,7 +225,7 @@ class _Function:
                 self._save()
 
     def _after(self, code: int, number: int, start: int) -> None:
-        """Do what belongs behind an instruction, or in its place."""
+        """Emit the code after an instruction, or in its place."""
         around = self._around
         if code in op.CALLS:
             self._copy_to(self._reader.at)
@@ -259,7 +259,7 @@ class _Function:
         self._emit(0x21, self._count)
 
     def _grow(self) -> None:
-        """Ask for more memory, unless the job may not have it; many pages that are not to be had are not counted."""
+        """Grow the memory, unless the job may not have more; a failed request for many pages is not counted."""
         pages, got = self._local(binary.I32), self._local(binary.I32, "got")
         self._emit(0x22, pages)
         self._out += b"\xad\x3f\0\xad\x7c"  # as 64 bits, memory.size, as 64 bits, sum
@@ -279,7 +279,7 @@ class _Function:
         self._emit(0x20, self._count, 0x24, self._around.fuel)
 
     def _emit(self, *pairs: int) -> None:
-        """Write instructions of one number each; a last one may come without."""
+        """Emit instructions that have only a number; the last one may be missing."""
         for place in range(0, len(pairs), 2):
             self._out.append(pairs[place])
             if place + 1 < len(pairs):
@@ -290,7 +290,7 @@ class _Function:
         self._copied = end
 
     def _local(self, kind: int, use: str = "") -> int:
-        """Return the number of our local of a type, and for a use."""
+        """Return the number of our local variable for a type and a use."""
         return self._locals.setdefault((kind, use), self._nlocals + len(self._locals))
 
 

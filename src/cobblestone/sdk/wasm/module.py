@@ -1,4 +1,4 @@
-"""What a WebAssembly module asks for and offers, read from its bytes, and whether volunteers' computers can run it.
+"""Imports and exports of a WebAssembly module, read from its bytes, and whether volunteers' computers can run it.
 
 Format: the WebAssembly core specification, section 5 ("binary format"); names of functions: WASI preview 1.
 """
@@ -38,14 +38,14 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class ModuleFace:
-    """What a module shows to the outside."""
+    """The imports and exports of a module."""
 
     imports: tuple[tuple[str, str, str], ...]  #: module, name, kind
     exports: tuple[tuple[str, str], ...]  #: name, kind
 
 
 class _Reader:
-    """Reads a module's bytes; whatever is cut or too large raises ValueError."""
+    """Reads a module's bytes; truncated or oversized data raises ValueError."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -57,7 +57,7 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > self.left:
-            raise ValueError("it is cut")
+            raise ValueError("it is truncated")
         self.at += count
         return self._data[self.at - count : self.at]
 
@@ -101,7 +101,7 @@ class _Reader:
 
 
 def read_face(data: bytes) -> ModuleFace:
-    """Return the imports and exports of a module.  Raises ValueError with a reason if it is none."""
+    """Return the imports and exports of a module.  Raises ValueError with a reason if it is not a module."""
     imports: list[tuple[str, str, str]] = []
     exports: list[tuple[str, str]] = []
     for number, section in _sections(data):
@@ -170,8 +170,8 @@ def check_module(data: bytes, name: str) -> None:
     if strange:
         more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
         raise JobError(
-            f"{name} needs {', '.join(strange[:5])}{more}, which is not part of WASI preview 1, all that volunteers' computers"
-            f" have{_guess(strange)}. {_HOW}"
+            f"{name} needs {', '.join(strange[:5])}{more}, which is not part of WASI preview 1, the only interface that"
+            f" volunteers' computers have{_guess(strange)}. {_HOW}"
         )
     if (START, "function") not in face.exports:
         raise JobError(
@@ -182,7 +182,7 @@ def check_module(data: bytes, name: str) -> None:
 
 
 def _guess(strange: list[str]) -> str:
-    """Say where such imports usually come from."""
+    """Return where such imports usually come from."""
     first = strange[0]
     if first.startswith("wasi_unstable."):
         return " (it was made for an older WASI)"

@@ -85,7 +85,7 @@ class _Module:
 
 
 def with_one_nan(module: bytes) -> bytes:
-    """Return a module in which NaNs have the same bits in every engine; one that was rewritten before, as it is.
+    """Return a module whose NaNs have the same bits in every engine; one that was already rewritten is returned unchanged.
 
     Raises:
         UnknownConstructError: it uses instructions that are not known here.
@@ -149,7 +149,7 @@ def _rewritten(body: bytes, kind: FunctionType, module: _Module) -> bytes:
 
 
 def _put_into_form(shape: str, local: bytes) -> bytes:
-    """Return code that gives the value on the stack its form; a branch that is never taken costs less than a choice."""
+    """Return code that gives the value on the stack the one form; a branch that is never taken is cheaper than a select."""
     local_type, form, compare = _FORMS[shape]
     get, tee = b"\x20" + local, b"\x22" + local
     if local_type == binary.V128:
@@ -159,7 +159,7 @@ def _put_into_form(shape: str, local: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Locals:
-    """What is known of a function's variables: grows from walk to walk."""
+    """What is known about a function's variables; grows with each walk."""
 
     types: list[int]
     given: set[int]
@@ -174,7 +174,7 @@ class _Locals:
 
 
 class _Walk:
-    """Goes through a function's code once with a stack of what is known of values."""
+    """Walks once through a function's code, with a stack of what is known about values."""
 
     def __init__(self, reader: Bytes, kind: FunctionType, locals_: _Locals, module: _Module) -> None:
         self.marks: dict[int, str] = {}  #: behind which byte of the code a value gets its form, and its shape
@@ -186,7 +186,7 @@ class _Walk:
         self._unreached = 0  #: blocks that were opened in code that is never reached, plus one
 
     def run(self) -> None:
-        """Go to the function's end."""
+        """Walk to the function's end."""
         reader = self._reader
         while self._blocks:
             start = reader.at
@@ -233,7 +233,7 @@ class _Walk:
                 self._settle(value)
 
     def _settle(self, value: _Value) -> _Value:
-        """Have a value in the form that may be seen; what it is then."""
+        """Convert a value to the form that may be observed; return what is then known about it."""
         if value.origin is _Origin.MIXED:
             self._locals.learn(self._locals.strict, value.variable)
             return _GIVEN
@@ -244,7 +244,7 @@ class _Walk:
         return _GIVEN if value.origin is _Origin.BUILT else value
 
     def _build(self, *values: _Value) -> _Value:
-        """Return what is put together of the bits of these."""
+        """Return the value composed of the bits of these."""
         shape, marks = "", ()
         for value in values:
             if value.origin is _Origin.MIXED or value.shape not in _SCALARS.values():
@@ -259,7 +259,7 @@ class _Walk:
     # ------------------------------------------------------------------------------------- instructions
 
     def _simple(self, code: int, takes: int, gives: int) -> None:
-        """Do an instruction whose operands in the code do not matter."""
+        """Process an instruction whose immediates do not matter."""
         if code in op.IGNORES_FORM:
             self._see(takes, unless=True)
             shape = "f64" if code in op.F64_RESULTS else "f32" if code in op.F32_RESULTS else ""
@@ -304,7 +304,7 @@ class _Walk:
             self._leave(code, operand)
 
     def _leave(self, code: int, operand: Bytes) -> None:
-        """Jump or call."""
+        """Process a jump or call."""
         if code in (op.CALL_INDIRECT, op.RETURN_CALL_INDIRECT, op.BR_IF, op.BR_TABLE):
             self._see(1)
         if code in (op.BR, op.BR_IF, op.BR_TABLE):
@@ -382,7 +382,7 @@ class _Walk:
 
 
 def _constant(data: bytes) -> _Value:
-    """Return what a constant is: a NaN of another form was chosen by the program."""
+    """Return what is known about a constant: the program may have chosen a NaN of another form."""
     magnitude = int.from_bytes(data, "little") & (1 << 8 * len(data) - 1) - 1
     infinity = 0x7F80_0000 if len(data) == 4 else 0x7FF0_0000_0000_0000
     return _GIVEN if magnitude > infinity and data not in (_F32_NAN, _F64_NAN) else _PLAIN

@@ -1,4 +1,4 @@
-"""What WebAssembly apps need beside the module: the native launcher and the runtime's library, for each platform.
+"""What WebAssembly apps need besides the module: the native launcher and the runtime's library, for each platform.
 
 Neither is part of this package.  The library comes out of the wheels of the package ``wasmtime``, fetched by pip for the platform
 it is for; the launcher is compiled from the sources in this package by the cross compiler of the package ``ziglang``, the first
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class WasmTarget:
-    """A platform of the family, in the words of the compiler and of the wheels."""
+    """A BOINC platform, with its names for the compiler and for wheels."""
 
     zig: str
     wheel: str  #: tag
@@ -47,12 +47,12 @@ class WasmTarget:
 
     @property
     def windows(self) -> bool:
-        """Whether programs are called .exe there."""
+        """Return whether programs are called .exe there."""
         return "windows" in self.zig
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Flags of the compiler: no console window, addresses that cannot be guessed."""
+        """Return the compiler flags: no console window, randomised addresses."""
         if self.windows:
             return (*_FLAGS, "-Wl,--subsystem,windows")
         return (*_FLAGS, "-fPIE", "-pie") if "linux" in self.zig else _FLAGS
@@ -80,7 +80,7 @@ TARGETS = {
 
 
 def wasm_platforms(wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the platforms of a WebAssembly app: those wanted, or all.  Raises JobError for one that cannot be."""
+    """Return the platforms of a WebAssembly app: the wanted ones, or all.  Raises JobError for an unsupported one."""
     for platform in wanted:
         if platform not in TARGETS:
             raise JobError(
@@ -90,17 +90,17 @@ def wasm_platforms(wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def launcher_name(platform: str) -> str:
-    """Name of the launcher's file for a platform."""
+    """Return the name of the launcher's file for a platform."""
     return f"cobblestone_launcher_{platform}{'.exe' if TARGETS[platform].windows else ''}"
 
 
 def library_name(platform: str) -> str:
-    """Name of the runtime's library for a platform, with the ending by which systems know libraries."""
+    """Return the name of the runtime's library for a platform, with the extension that the system expects."""
     return f"wasmtime_{platform}{Path(TARGETS[platform].library).suffix}"
 
 
 def launcher(platform: str, *, say: Say = lambda text: None) -> bytes:
-    """Return the launcher for a platform; compiled now if it was not before.
+    """Return the launcher for a platform; compiled if it is not in the cache.
 
     Raises:
         ConfigError: it cannot be compiled, or its bytes are not those that this package names.
@@ -117,7 +117,7 @@ def launcher(platform: str, *, say: Say = lambda text: None) -> bytes:
 
 
 def library(platform: str, *, say: Say = lambda text: None) -> bytes:
-    """Return the runtime's library for a platform; fetched now if it was not before.
+    """Return the runtime's library for a platform; downloaded if it is not in the cache.
 
     Raises:
         ConfigError: it cannot be fetched, or its bytes are not those that this package names.
@@ -127,7 +127,7 @@ def library(platform: str, *, say: Say = lambda text: None) -> bytes:
 
 @cache
 def expected_hashes() -> dict[str, str]:
-    """Return the SHA-256 of each file by its name."""
+    """Return the SHA-256 of each file by name."""
     lines = SUMS_FILE.read_text(encoding="ascii").splitlines()
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
@@ -144,7 +144,7 @@ def _kept(name: str, make: Callable[[], bytes]) -> bytes:
     found = hashlib.sha256(data).hexdigest()
     if found != expected:
         raise ConfigError(
-            f"{name} has the SHA-256 {found}, not {expected} as it must: it was changed on the way, or the launcher's sources"
+            f"{name} has the SHA-256 {found} instead of {expected}: it was changed on the way, or the launcher's sources"
             f" in {NATIVE_FOLDER} were. Nothing was uploaded."
         )
     with contextlib.suppress(OSError):  # whoever has no folder of their own does without the cache
@@ -154,12 +154,12 @@ def _kept(name: str, make: Callable[[], bytes]) -> bytes:
 
 @contextlib.contextmanager
 def kept_in(folder: Path) -> Generator[None, None, None]:
-    """Write into a folder of the cache, without which it does not go on.  Raises ConfigError: that is not possible."""
+    """Write into a folder of the cache, which is required.  Raises ConfigError if that is not possible."""
     try:
         yield
     except OSError as error:
         raise ConfigError(
-            f"Nothing can be kept in {folder}: {error.strerror or error}. XDG_CACHE_HOME may name another folder."
+            f"Nothing can be stored in {folder}: {error.strerror or error}. XDG_CACHE_HOME may name another folder."
         ) from error
 
 
@@ -173,7 +173,7 @@ def _fetch_library(platform: str, say: Say) -> bytes:
         path = Path(installed.origin).parents[1] / target.library
         if path.is_file() and _sha256(path) == expected_hashes()[library_name(platform)]:
             return path.read_bytes()
-    say(f"Fetching the WebAssembly runtime for {platform} (8 MB) …")
+    say(f"Downloading the WebAssembly runtime for {platform} (8 MB) …")
     with (
         tempfile.TemporaryDirectory(prefix="cobblestone-") as folder,
         zipfile.ZipFile(fetch_wheel("wasmtime", Path(folder), tag=target.wheel)) as wheel,
@@ -187,7 +187,7 @@ def _sha256(path: Path) -> str:
 
 
 def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
-    """Fetch a wheel by pip, for this computer or for another platform; its hash must be one of this package's.
+    """Download a wheel with pip, for this computer or for another platform; its hash must be a known one.
 
     Raises:
         ConfigError: pip cannot fetch it; the text has its last words.
@@ -206,8 +206,8 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        lines = done.stderr.strip().splitlines() or ["pip said nothing"]
-        raise ConfigError(f"pip could not fetch {package}{f' for {tag}' if tag else ''}: {lines[-1]}")
+        lines = done.stderr.strip().splitlines() or ["pip gave no message"]
+        raise ConfigError(f"pip could not download {package}{f' for {tag}' if tag else ''}: {lines[-1]}")
     return wheels[0]
 
 
@@ -215,7 +215,7 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
 
 
 def zig(*, say: Say = lambda text: None) -> list[str]:
-    """Return the command of the cross compiler; it is fetched now if it was not before.
+    """Return the command of the cross compiler; downloaded if it is not in the cache.
 
     Raises:
         ConfigError: it cannot be fetched, or there is no place for it.
@@ -223,7 +223,7 @@ def zig(*, say: Say = lambda text: None) -> list[str]:
     folder = cache_folder() / "wasm" / f"ziglang-{ZIG_VERSION}"
     program = folder / "ziglang" / ("zig.exe" if os.name == "nt" else "zig")
     if not program.is_file():
-        say("Fetching the cross compiler (the package ziglang, 101 MB, once) …")
+        say("Downloading the cross compiler (the package ziglang, 101 MB, once) …")
         with kept_in(folder.parent):
             _unpack_compiler(folder, program.name)
     return [str(program)]

@@ -55,7 +55,7 @@ COMMON_PLATFORMS = (
 
 
 class AccountRpc:
-    """The HTTP side."""
+    """HTTP endpoints of the RPCs."""
 
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
         self._ctx = ctx
@@ -65,7 +65,7 @@ class AccountRpc:
         return client_address(request.scope)
 
     async def get_project_config(self, request: Request) -> Response:
-        """``get_project_config.php``: what a client must know before it attaches."""
+        """Answer ``get_project_config.php``: what a client must know before it attaches."""
         settings = self._ctx.settings
         platforms = await self._ctx.store.aread(_platforms)
         return _xml(
@@ -84,7 +84,7 @@ class AccountRpc:
         )
 
     async def create_account(self, request: Request) -> Response:
-        """``create_account.php``."""
+        """Answer ``create_account.php``."""
         try:
             wish = parse_create_account(request.url.query)
             wish = replace(wish, source=f"create_account.php {wish.source}".strip())
@@ -94,7 +94,7 @@ class AccountRpc:
         return _xml(write_account_out(_key_for_password(user)))
 
     async def lookup_account(self, request: Request) -> Response:
-        """``lookup_account.php``; without a password only whether the account exists."""
+        """Answer ``lookup_account.php``; without a password, only whether the account exists."""
         try:
             wanted = parse_lookup_account(request.url.query)
             self._count_lookup(request)
@@ -111,7 +111,7 @@ class AccountRpc:
         return _xml(write_account_out(_key_for_password(user)))
 
     async def login_token_lookup(self, request: Request) -> Response:
-        """``login_token_lookup.php``: the key for a client that found a token in its data folder."""
+        """Answer ``login_token_lookup.php``: the key for a client that found a token in its data folder."""
         try:
             self._count_lookup(request)
             now = self._ctx.clock()
@@ -129,7 +129,7 @@ class AccountRpc:
         return _xml(write_login_token_reply(key, user_name=user.name, team_name=team_name))
 
     async def am_get_info(self, request: Request) -> Response:
-        """``am_get_info.php``: what an account manager asks about an account, by its key."""
+        """Answer ``am_get_info.php``: what an account manager asks about an account, by its key."""
         try:
             self._count_lookup(request)
             key = parse_am_get_info(request.url.query).account_key
@@ -162,7 +162,7 @@ class AccountRpc:
         )
 
     async def am_set_info(self, request: Request) -> Response:
-        """``am_set_info.php``: what an account manager that made an account says for its owner.
+        """Answer ``am_set_info.php``: settings that an account manager makes for the owner of an account it created.
 
         The key that may say it may say a cross-project id to the scheduler as well: nobody gains a claim by this.
         """
@@ -191,13 +191,13 @@ class AccountRpc:
         return _xml(write_am_set_info_reply())
 
     def _count_lookup(self, request: Request) -> None:
-        """Count a question from this address.  Raises TooManyAttempts."""
+        """Count a look-up from this address.  Raises TooManyAttempts."""
         address, now = limit_key(self._address(request)), self._ctx.clock()
         refuse_after(self._ctx.limits.lookups.wait(address, now=now))
         self._ctx.limits.lookups.take(address, now=now)
 
     async def team_lookup(self, request: Request) -> Response:
-        """Answer ``team_lookup.php``: teams by number, or by a part of the name, the most active first."""
+        """Answer ``team_lookup.php``: teams by number, or by a part of the name, most active first."""
         try:
             wanted = parse_team_lookup(request.url.query)
             found = await self._ctx.store.aread(partial(_teams, wanted=wanted))
@@ -217,7 +217,7 @@ def _owner(db: Database, key: str) -> User:
 
 
 def _change_team(tx: Transaction, user: User, name: str) -> None:
-    """Put an account into the team of this name.  Raises WebRpcFailure."""
+    """Move an account to the team of this name.  Raises WebRpcFailure."""
     team = users.team_by_name(tx, name)
     if team is None:
         raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team of that name")
@@ -250,12 +250,12 @@ def _is_founder(db: Database, user: User) -> bool:
 
 
 def _key_for_password(user: User) -> str:
-    """Return what address and password bring: of an account with a second factor only the key that attaches computers."""
+    """Return the key for address and password: with a second factor, only the key that attaches computers."""
     return user.weak_authenticator if user.second_factor else user.authenticator
 
 
 def _platforms(db: Database) -> list[str]:
-    """Platforms that the project has versions for."""
+    """Return the platforms that the project has versions for."""
     found = {version.platform for version in apps.list_versions(db)}
     if ANY_PLATFORM in found:
         found = (found - {ANY_PLATFORM}) | set(COMMON_PLATFORMS)

@@ -1,4 +1,4 @@
-"""What guards an account: password, address, second factor, keys; and the end of an account.
+"""Account security: password, address, second factor, keys; and the deletion of an account.
 
 Each change is one transaction, and whoever could be surprised by it is told by mail in the same transaction.
 """
@@ -43,7 +43,7 @@ class NewFactor:
 
 
 class AccountSecurity:
-    """Changes what guards accounts."""
+    """Changes passwords, addresses, second factors and keys."""
 
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
         self._ctx = ctx
@@ -56,7 +56,7 @@ class AccountSecurity:
     # -- password -----------------------------------------------------------------------------------
 
     async def password_is_right(self, user: User, password: str, *, address: str) -> bool:
-        """Whether it is the account's password.
+        """Return whether the password is the account's.
 
         Raises:
             TooManyAttempts: there were too many wrong ones.
@@ -72,7 +72,7 @@ class AccountSecurity:
         return right
 
     async def change_password(self, user: User, password: str) -> User:
-        """Store a new password; all sessions end.  The account keys stay, so computers go on."""
+        """Store a new password; all sessions end.  The account keys stay, so computers continue."""
         stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
 
         def change(tx: Transaction) -> User:
@@ -83,7 +83,7 @@ class AccountSecurity:
         return await self._ctx.store.awrite(change)
 
     async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password, if there is such an account; nobody learns whether there is.
+        """Send a link for a new password if the account exists; the reply does not reveal whether it does.
 
         Raises:
             TooManyAttempts: too many mails were asked for.
@@ -99,17 +99,17 @@ class AccountSecurity:
         await self._ctx.store.awrite(ask)
 
     def send_reset_link(self, tx: Transaction, user: User, *, by_operator: bool = False) -> None:
-        """Send somebody a link for a new password; the links before it are not good any more."""
+        """Send a link for a new password; earlier links become invalid."""
         self._mails.send_reset_link(tx, user, now=self._ctx.clock(), by_operator=by_operator)
 
     async def reset_is_good(self, code: str) -> bool:
-        """Whether a link for a new password may still be used."""
+        """Return whether a link for a new password is still valid."""
         now = self._ctx.clock()
         found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
         return found is not None
 
     async def reset_password(self, code: str, password: str) -> User | None:
-        """Use a link for a new password; None: it is not good any more."""
+        """Use a link for a new password; return None if it is no longer valid."""
         now = self._ctx.clock()
         user = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
         if user is None:
@@ -150,7 +150,7 @@ class AccountSecurity:
     # -- log-in by mail -----------------------------------------------------------------------------
 
     async def ask_for_log_in_link(self, email_addr: str, *, address: str) -> None:
-        """Send a link that logs in once, if there is such an account; nobody learns whether there is.
+        """Send a log-in link if the account exists; the reply does not reveal whether it does.
 
         Raises:
             TooManyAttempts: too many mails were asked for.
@@ -169,12 +169,12 @@ class AccountSecurity:
         await self._ctx.store.awrite(ask)
 
     async def log_in_link_owner(self, code: str) -> User | None:
-        """Whose link it is; None: it is not good any more.  The link stays good."""
+        """Return the user of a log-in link, or None if it is no longer valid.  The link is not used up."""
         now = self._ctx.clock()
         return await self._ctx.store.aread(lambda db: _owner(db, Purpose.LOG_IN, code, now=now))
 
     async def use_log_in_link(self, code: str) -> User | None:
-        """Use a link that logs in; None: it is not good any more.  The address it was sent to is confirmed by that."""
+        """Use a log-in link; return None if it is no longer valid.  This confirms the address that it was sent to."""
         now = self._ctx.clock()
 
         def use(tx: Transaction) -> User | None:
@@ -187,7 +187,7 @@ class AccountSecurity:
         return await self._ctx.store.awrite(use)
 
     async def attach_token(self, user: User) -> str:
-        """Make the token with which clients attach to an account by themselves for a day; the one before it ends."""
+        """Create the token with which clients attach automatically to an account for a day; the previous one ends."""
         now, token = self._ctx.clock(), secrets.token_hex(16)
         await self._ctx.store.awrite(
             lambda tx: credentials.add_codes(
@@ -238,13 +238,13 @@ class AccountSecurity:
         await self._ctx.store.awrite(lambda tx: self._mails.send_confirmation(tx, user, now=now))
 
     async def confirmation_is_good(self, code: str) -> bool:
-        """Whether a link that confirms an address may still be used."""
+        """Return whether a link that confirms an address is still valid."""
         now = self._ctx.clock()
         found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.CONFIRM_EMAIL, code, now=now))
         return found is not None
 
     async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
         now = self._ctx.clock()
 
         def use(tx: Transaction) -> bool:
@@ -256,7 +256,7 @@ class AccountSecurity:
         return await self._ctx.store.awrite(use)
 
     async def use_new_address(self, user: User, code: str) -> User | None:
-        """Use the link that was sent to a new address; None: it is not good any more, or not this user's.
+        """Use the link sent to a new address; return None if it is no longer valid, or not this user's.
 
         Raises:
             Conflict: another account has the address by now.
@@ -278,7 +278,7 @@ class AccountSecurity:
     # -- second factor ------------------------------------------------------------------------------
 
     def new_factor(self, user: User) -> NewFactor:
-        """Return the secret that the user may set up now; the same until it is confirmed or the password or keys change."""
+        """Return the secret that the user can set up now; it stays the same until confirmed or password or keys change."""
         seed = f"{user.id} {user.authenticator} {user.session_epoch}".encode()
         raw = hmac.digest(self._setup_key, seed, hashlib.sha256)[:TOTP_BYTES]
         secret = base64.b32encode(raw).decode()
@@ -290,7 +290,7 @@ class AccountSecurity:
         return NewFactor(secret=secret, address=f"otpauth://totp/{label}?{query}")
 
     async def confirm_factor(self, user: User, password: str) -> tuple[User, list[str]] | None:
-        """Turn the second factor on, if the one-time password is right: the user, and codes for when the device is lost."""
+        """Turn on the second factor if the one-time password is right; return the user and recovery codes."""
         now = self._ctx.clock()
         secret = self.new_factor(user).secret
         step = matching_step(base64.b32decode(secret), password, now=now, last_step=0)
@@ -309,7 +309,7 @@ class AccountSecurity:
         return await self._ctx.store.awrite(turn_on), codes
 
     async def drop_factor(self, user: User) -> User:
-        """Turn the second factor off."""
+        """Turn off the second factor."""
 
         def turn_off(tx: Transaction) -> User:
             account_changes.set_second_factor(tx, user.id, "", step=0)
@@ -321,7 +321,7 @@ class AccountSecurity:
         return await self._ctx.store.awrite(turn_off)
 
     async def second_factor_is_right(self, user: User, given: str, *, address: str) -> bool:
-        """Whether a one-time password or recovery code is right; it is used up then.
+        """Return whether a one-time password or recovery code is right, and use it up.
 
         Raises:
             TooManyAttempts: there were too many wrong ones.
@@ -350,7 +350,7 @@ class AccountSecurity:
         return right
 
     async def recovery_codes_left(self, user: User) -> int:
-        """How many recovery codes an account still has."""
+        """Return how many recovery codes an account still has."""
         return await self._ctx.store.aread(lambda db: credentials.count_codes(db, user.id, Purpose.RECOVERY))
 
     def _open(self, sealed: str) -> bytes:
@@ -362,7 +362,7 @@ class AccountSecurity:
             ) from error
 
     def _count_mail(self, email_addr: str, address: str) -> None:
-        """Count a mail that somebody at ``address`` causes.  Raises TooManyAttempts."""
+        """Count a mail requested from ``address``.  Raises TooManyAttempts."""
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         refuse_after(limits.mails_wait(key, email_addr, now=now))
         limits.mailed(key, email_addr, now=now)
@@ -370,7 +370,7 @@ class AccountSecurity:
     # -- the end ------------------------------------------------------------------------------------
 
     async def ask_to_erase(self, user: User) -> float:
-        """Mark an account for deletion; when it will be deleted (Unix seconds)."""
+        """Mark an account for deletion; return when it will be deleted (Unix seconds)."""
         days = self._ctx.settings.accounts.erase_after_days
         when = self._ctx.clock() + days * DAY
 
@@ -382,7 +382,7 @@ class AccountSecurity:
         return when
 
     async def keep_account(self, user: User) -> None:
-        """Take the wish to delete an account back."""
+        """Cancel the deletion of an account."""
         await self._ctx.store.awrite(lambda tx: account_changes.ask_to_erase(tx, user.id, None))
 
 

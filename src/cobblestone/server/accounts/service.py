@@ -22,7 +22,7 @@ from cobblestone.wire.project.account import AccountCreation, WebRpcError, WebRp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentChoices:
-    """What somebody who joins said about being seen; None: nobody asked."""
+    """A new user's answers about being shown to others; None: not asked."""
 
     show_computers: bool | None = None  #: to others, with the tasks
     statistics: bool | None = None  #: whether statistics sites may get the account's name and credit
@@ -91,7 +91,7 @@ class Accounts:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
     def _may_mail(self, wish: AccountCreation, address: str) -> bool:
-        """Count a mail to the new address; False: too many were caused from there, so this one must be asked for later."""
+        """Count a mail to the new address; return False if there were too many from there, so it must be requested later."""
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         if limits.mails_wait(key, wish.email_addr, now=now) > 0:
             return False
@@ -125,7 +125,7 @@ class Accounts:
         creations.take(key, now=now)
 
     async def look_up(self, email_addr: str, passwd_hash: str, *, address: str = "") -> User:
-        """Return the account of an address and the family's hash of its password.
+        """Return the account for an address and BOINC's hash of its password.
 
         Raises:
             WebRpcFailure: there is none, the password is wrong, or there were too many wrong ones.
@@ -151,12 +151,12 @@ TICKET_SECONDS = 86400
 
 
 def account_ticket(ctx: ServerContext, user: User) -> str:
-    """Return what lets a browser compute for an account, for a day; it opens nothing else."""
+    """Return a ticket that lets a browser compute for an account for a day, and nothing else."""
     return _tickets(ctx).dumps([user.id, user.session_epoch])
 
 
 def user_of_ticket(tx: Transaction, ctx: ServerContext, ticket: str) -> User | None:
-    """Return whose ticket it is; None: nobody's, or one that has ended."""
+    """Return the user of a ticket; None if it is invalid or expired."""
     try:
         user_id, epoch = _tickets(ctx).loads(ticket, max_age=TICKET_SECONDS)
     except (BadSignature, ValueError, TypeError):
@@ -166,7 +166,7 @@ def user_of_ticket(tx: Transaction, ctx: ServerContext, ticket: str) -> User | N
 
 
 def visitors(tx: Transaction, *, now: float) -> User:
-    """Return the account of all visitors, made when the first one comes."""
+    """Return the account shared by all visitors; created for the first one."""
     found = users.user_by_email(tx, VISITORS_ADDRESS)
     if found is not None:
         return found[0]

@@ -1,4 +1,4 @@
-"""The JSON API under ``/api/v1``: what the Python package, the command line and other programs use."""
+"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ENDPOINTS = tuple(
 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:
-    """All routes of the API, its description, and an answer in its own form for unknown paths."""
+    """Return all routes of the API, its description, and a JSON reply for unknown paths."""
     document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
     described = msgspec.json.encode(document)
     page = docs_page(document)
@@ -62,7 +62,7 @@ def api_routes(ctx: ServerContext) -> list[BaseRoute]:
         )
 
     async def unknown(request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists what there is."))
+        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists the endpoints."))
 
     return [
         Route(f"{PREFIX}/openapi.json", openapi),

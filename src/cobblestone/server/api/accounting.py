@@ -1,4 +1,4 @@
-"""What account managers are told: the credit of accounts whose weak keys they have, in three ways."""
+"""Accounting API for account managers: the credit of accounts whose weak keys they have, in three forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTLED_SECONDS = 600.0
 
 
 def _token_id(call: Call) -> int:
-    """Return the number of the token that asks, one question less.
+    """Count a question and return the number of the token that asks it.
 
     Raises:
         ApiProblem: it asked too often.

@@ -1,4 +1,4 @@
-"""What the page /compute asks for: jobs that a browser computes.
+"""The API of the page /compute: jobs that a browser computes.
 
 A browser is a computer of its own kind with a token of its own.  It gets jobs by the same rules as all others, and those of
 `cobblestone.policy.dispatch` about browsers: what it computes is always checked by a computer that is none.
@@ -34,7 +34,7 @@ _RNG = random.Random()
 
 @answers(endpoints.REGISTER_BROWSER)
 async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
-    """Become a browser that computes.
+    """Register a browser for computing.
 
     The token is good for this browser alone and opens nothing else.
     """
@@ -65,13 +65,13 @@ async def register(call: Call, body: schema.NewBrowser) -> schema.BrowserToken:
 
 @answers(endpoints.FETCH_BROWSER_JOBS)
 async def work(call: Call, body: schema.BrowserWork) -> schema.BrowserJobs:
-    """Get jobs, and hear which of those held nobody needs any more."""
+    """Get jobs, and learn which of the held ones are no longer needed."""
     return await _exchange(call, work=body)
 
 
 @answers(endpoints.REPORT_BROWSER_JOB)
 async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
-    """Report a job that has ended, or was given up.
+    """Report a job that has ended or was given up.
 
     Outputs are uploaded before: ``upload_header`` with their size, and behind it their bytes, to ``upload_url``.  To repeat a
     report changes nothing.
@@ -81,7 +81,7 @@ async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
 
 @answers(endpoints.GET_BROWSER)
 async def standing(call: Call) -> schema.BrowserStanding:
-    """Tell what this browser has done for the project."""
+    """Return this browser's contribution to the project."""
     _take_turn(call.ctx.limits.browsers, _token_key(call), call.now)
     user, host = await call.ctx.store.aread(lambda db: _who(db, call))
     return schema.BrowserStanding(
@@ -95,7 +95,7 @@ async def standing(call: Call) -> schema.BrowserStanding:
 async def _exchange(
     call: Call, *, work: schema.BrowserWork | None = None, report: schema.BrowserReport | None = None
 ) -> schema.BrowserJobs:
-    """Let the scheduler answer what a client of the family would have sent, in one write of the store."""
+    """Let the scheduler answer the request that a BOINC client would have sent, in one write of the store."""
     ctx = call.ctx
     _take_turn(ctx.limits.browsers, _token_key(call), call.now)
     token = call.token
@@ -122,14 +122,14 @@ async def _exchange(
 
 
 def _check_owner(tx: Transaction, name: str, host: Host) -> None:
-    """Refuse a report of another computer's job: all visitors have one account.  Raises NotFound."""
+    """Refuse a report of another computer's job, as all visitors share one account.  Raises NotFound."""
     row = dispatch.reported_rows(tx, [name]).get(name)
     if row is None or row.result.host_id != host.id:
         raise NotFound("This browser has no such job.")
 
 
 def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:
-    """Count a request.  Raises ApiProblem where there were too many."""
+    """Count a request.  Raises ApiProblem after too many."""
     wait = bucket.wait(key, now=now)
     if wait > 0:
         problem = ApiProblem(429, "too_many", "There were too many requests.", "Try again later.")
@@ -143,30 +143,32 @@ def _token_key(call: Call) -> str:
 
 
 def _owner(tx: Transaction, call: Call, ticket: str) -> User:
-    """Return whose credit a new browser's is."""
+    """Return the user who gets a new browser's credit."""
     ctx = call.ctx
     if not any(
         v.platform == BROWSER_PLATFORM
         for of_app in ctx.offers.get(tx).catalogue.versions.values()
         for v in of_app
     ):
-        raise ApiProblem(403, "no_browser_apps", "This project has no app that browsers compute.")
+        raise ApiProblem(403, "no_browser_apps", "This project has no app for browsers.")
     if ticket:
         user = user_of_ticket(tx, ctx, ticket)
         if user is None:
-            raise unauthorised("The page is too old: load it again.", code="ticket_expired")
+            raise unauthorised("The page is outdated: reload it.", code="ticket_expired")
         return user
     if not ctx.settings.browsers.visitors:
-        raise ApiProblem(403, "account_needed", "This project lets only those who are logged in compute.")
+        raise ApiProblem(403, "account_needed", "On this project, only logged-in users can compute.")
     return visitors(tx, now=call.now)
 
 
 def _who(db: Database, call: Call) -> tuple[User, Host]:
-    """Return the account and the computer of a token.  Raises ApiProblem if they are gone."""
+    """Return the account and the computer of a token.  Raises ApiProblem if they were deleted."""
     token = call.token
     if token is None or token.user_id is None or token.host_id is None:
-        raise unauthorised("This needs a token of a browser: POST /browsers.")
+        raise unauthorised("This needs a browser's token: POST /browsers.")
     user, host = users.user_by_id(db, token.user_id), hosts.host_by_id(db, token.host_id)
     if user is None or host is None or user.erased or host.user_id != user.id:
-        raise unauthorised("The account or the computer of this token is gone.", code="token_revoked")
+        raise unauthorised(
+            "The account or the computer of this token no longer exists.", code="token_revoked"
+        )
     return user, host

@@ -1,4 +1,4 @@
-"""Credit: what every figure rests on, audit of the ledger, corrections, published scales."""
+"""Credit API: the origin of every figure, audit of the ledger, corrections, published scales."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
             (line for line in ledger.entries_of_result(tx, result_id) if line.kind == ledger.GRANT), None
         )
         if granted is None:
-            raise NotFound(f"Result {body.result} was granted nothing yet, so there is nothing to correct.")
+            raise NotFound(f"Result {body.result} has no credit yet, so there is nothing to correct.")
         by = "the operator" if call.token is None else f"token {call.token.name}"
         why = reason("correction", "{amount} by {by}: {why}", amount=body.amount, by=by, why=body.reason)
         return _entry(ledger.correct(tx, granted, body.amount, why, now=call.now))

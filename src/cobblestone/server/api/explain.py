@@ -1,4 +1,4 @@
-"""Explain what a host would get, what becomes of a workunit, what became of a result."""
+"""Explain what a host would get, the state of a workunit, and what happened to a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
 
 
 async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
-    """Return what the dispatch rule would say of a host now."""
+    """Return what the dispatch rule would say about a host now."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
         lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now)
@@ -40,7 +40,7 @@ async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
 
 @answers(endpoints.EXPLAIN_WORKUNIT)
 async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanation:
-    """Explain what becomes of a workunit.
+    """Explain the state of a workunit.
 
     By id or name. For results that wait it says how many of the computers that called last could take one.
     """
@@ -52,7 +52,7 @@ async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanat
 
 @answers(endpoints.EXPLAIN_RESULT)
 async def explain_result(call: Call, result: str) -> schema.ResultExplanation:
-    """Explain what became of a result.
+    """Explain what happened to a result.
 
     By id or name.
     """

@@ -1,4 +1,4 @@
-"""Computers of volunteers, for operators: list, show, change, forget their errors."""
+"""Volunteers' computers, for operators: list, show, change, forget their errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
 
 @answers(endpoints.LIST_HOSTS)
 async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
-    """List hosts, the newest first."""
+    """List hosts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
     found = await call.ctx.store.aread(
         lambda db: listings.newest_hosts(db, page, user_id=query.user, blocked=query.blocked)
@@ -89,7 +89,7 @@ async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
 
 @answers(endpoints.CHANGE_HOST)
 async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> schema.HostDetails:
-    """Change what the owner of a host chose for it."""
+    """Change the settings that the owner of a host made for it."""
 
     def change(tx: Transaction) -> schema.HostDetails:
         host = _host_or_missing(tx, host_id)

@@ -1,4 +1,4 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
+"""Manual actions of operators: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
 
 What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
 
@@ -32,7 +32,7 @@ async def cancel_workunit(call: Call, workunit_id: int) -> schema.Done:
 
 @answers(endpoints.RETRY_WORKUNIT, quiet=True)
 async def retry_workunit(call: Call, workunit_id: int) -> schema.RetriedWorkunit:
-    """Try a workunit again.
+    """Retry a workunit.
 
     An unfinished one may fail as often again as it has; a failed one becomes a job of a new batch.
     """
@@ -124,7 +124,7 @@ def _rollout(found: RolloutFigures) -> schema.Rollout:
 
 @answers(endpoints.START_ROLLOUT, quiet=True)
 async def start_rollout(call: Call, version_id: AppVersionId, body: schema.RolloutBody) -> schema.Rollout:
-    """Begin a staged roll-out.
+    """Start a staged roll-out.
 
     The version reaches the first part of the hosts, then the next ones by itself, as long as no more results fail than
     the gate allows; else it is held and no host gets it.
@@ -192,20 +192,20 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 
 @answers(endpoints.SEARCH, quiet=True)
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
-    """Find something by id or name."""
+    """Find objects by id or name."""
     found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
     return schema.FoundList(found=msgspec.convert(found, list[schema.Found], from_attributes=True))
 
 
 @answers(endpoints.LIST_CHECKS)
 async def list_checks(call: Call) -> schema.CheckList:
-    """List the checks of a live project."""
+    """List the integrity checks of a project."""
     return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
 
 
 @answers(endpoints.DIAGNOSE)
 async def diagnose(call: Call, name: str) -> schema.Diagnosis:
-    """Carry out a check.
+    """Run a check.
 
     On a snapshot of the database; large projects take minutes for some.
     """
@@ -214,6 +214,6 @@ async def diagnose(call: Call, name: str) -> schema.Diagnosis:
 
 @answers(endpoints.REPAIR, quiet=True)
 async def repair(call: Call, name: str) -> schema.Repair:
-    """Repair what a check found, as far as that is safe."""
+    """Repair what a check found, as far as it is safe."""
     check = doctor.check_named(name)
     return schema.Repair(name=check.name, repaired=await doctor.repair(call.ctx, check, call.actor))

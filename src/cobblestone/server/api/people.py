@@ -73,7 +73,7 @@ def _team(team: Team) -> schema.Team:
 
 @answers(endpoints.CREATE_USER)
 async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
-    """Make an account."""
+    """Create an account."""
     settings = call.ctx.settings.accounts
     email = body.email.strip().lower()
     if not legal_email_addr(email):
@@ -97,7 +97,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     except WebRpcFailure as failure:
         taken = failure.error is WebRpcError.NOT_UNIQUE
         raise ApiProblem(
-            409, "email_taken" if taken else "account_refused", f"No account was made: {failure}"
+            409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
         ) from failure
     created = schema.CreatedUser(authenticator=user.authenticator, **_user_fields(user))
     return await call.write(lambda tx: created)
@@ -105,7 +105,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
 
 @answers(endpoints.LIST_USERS)
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
-    """List accounts, the newest first."""
+    """List accounts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
     found = await call.ctx.store.aread(
         lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
@@ -121,7 +121,7 @@ async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
 
 @answers(endpoints.CHANGE_USER)
 async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> schema.UserDetails:
-    """Change what the owner of an account says and shows.
+    """Change the profile of an account.
 
     The e-mail address is part of the password's hash: its owner changes it on the page of the account.
     """
@@ -142,13 +142,15 @@ _PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
 
 
 def _check_profile(changes: dict[str, Any]) -> None:
-    """Trim a new name; refuse what an account's owner could not choose.  Raises ApiProblem."""
+    """Trim a new name; refuse what the account's owner could not choose.  Raises ApiProblem."""
     if "name" in changes:
         changes["name"] = changes["name"].strip()
         _check_name(changes["name"])
     url = changes.get("url", "")
     if url and not url.startswith(("https://", "http://")):
-        raise ApiProblem(422, "bad_url", f"{url!r} is no web page: it begins with https:// or http://.")
+        raise ApiProblem(
+            422, "bad_url", f"{url!r} is not a web address: it must begin with https:// or http://."
+        )
     language = changes.get("language", "")
     if language not in ("", *LANGUAGES):
         raise ApiProblem(
@@ -185,7 +187,7 @@ def _user_or_missing(db: Database, user_id: int) -> User:
 
 @answers(endpoints.CREATE_TEAM)
 async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
-    """Make a team."""
+    """Create a team."""
     _check_name(body.name)
 
     def create(tx: Transaction) -> schema.Team:
@@ -204,7 +206,7 @@ async def list_teams(call: Call) -> schema.TeamList:
 
 @answers(endpoints.JOIN_TEAM)
 async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> schema.Team:
-    """Put a user into a team."""
+    """Add a user to a team."""
 
     def join(tx: Transaction) -> schema.Team:
         team = people.team_by_id(tx, team_id)
@@ -234,7 +236,7 @@ def _token_reply(token: ApiToken, now: float) -> schema.Token:
 
 @answers(endpoints.CREATE_TOKEN)
 async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken:
-    """Make a token.
+    """Create a token.
 
     The reply is the only place where the token's text is ever shown. A repetition makes another token: revoke the one
     that you do not need.
@@ -249,7 +251,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
             422,
             "bad_scope",
             "The scope 'account' is for the owner of an account.",
-            "Volunteers make such tokens on their own pages (tokens.php).",
+            "Volunteers create such tokens on their own pages (tokens.php).",
         )
     expire_time = None if body.days is None else call.now + body.days * DAY
 
@@ -289,7 +291,7 @@ def _news(item: NewsItem) -> schema.News:
 
 @answers(endpoints.LIST_NEWS)
 async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
-    """List news, the newest first."""
+    """List news, newest first."""
     before = users.MAX_ID if query.before is None else query.before
     found = await call.ctx.store.aread(lambda db: users.list_news(db, limit=query.limit, before=before))
     return schema.NewsList(news=[_news(item) for item in found])
@@ -297,13 +299,13 @@ async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
 
 @answers(endpoints.GET_NEWS)
 async def get_news(call: Call, news_id: int) -> schema.News:
-    """Read a piece of news."""
+    """Read a news item."""
     return _news(await call.ctx.store.aread(lambda db: users.news_item(db, news_id)))
 
 
 @answers(endpoints.ADD_NEWS, quiet=True)
 async def add_news(call: Call, body: schema.NewNews) -> schema.News:
-    """Publish a piece of news."""
+    """Publish a news item."""
 
     def add(tx: Transaction) -> schema.News:
         news_id = interventions.publish_news(tx, call.ctx, body.title, body.text, call.actor)
@@ -314,7 +316,7 @@ async def add_news(call: Call, body: schema.NewNews) -> schema.News:
 
 @answers(endpoints.EDIT_NEWS, quiet=True)
 async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schema.News:
-    """Edit a piece of news.
+    """Change a news item.
 
     Clients that have shown it do not show it again.
     """
@@ -331,7 +333,7 @@ async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schem
 
 @answers(endpoints.WITHDRAW_NEWS, quiet=True)
 async def withdraw_news(call: Call, news_id: int) -> schema.News:
-    """Withdraw a piece of news.
+    """Withdraw a news item.
 
     It leaves the pages and the feed; a client that has shown it keeps it.
     """
@@ -349,7 +351,7 @@ MAX_COMPUTERS = 1000
 
 def _owner_of_token(call: Call) -> UserId:
     if call.token is None or call.token.user_id is None:
-        raise unauthorised("This needs a token of a volunteer: make one on the project's pages (tokens.php).")
+        raise unauthorised("This needs a volunteer's token: create one on the project's pages (tokens.php).")
     return call.token.user_id
 
 
@@ -361,7 +363,7 @@ async def account(call: Call) -> schema.OwnAccount:
         lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
     )
     if user is None:
-        raise NotFound("The account is gone.")
+        raise NotFound("The account no longer exists.")
     return schema.OwnAccount(
         id=user.id,
         name=user.name,
@@ -423,7 +425,7 @@ def _computer(host: Host, now: float) -> schema.OwnComputer:
 
 
 def task_fields(row: TaskRow) -> dict[str, Any]:
-    """Return what a reply says of a task."""
+    """Return the fields of a reply about a task."""
     result = row.result
     return {
         "id": result.id,

@@ -38,7 +38,7 @@ MAX_HOSTS_LOOKED_AT = 10_000
 
 @answers(endpoints.GET_STATUS)
 async def get_status(call: Call) -> schema.ProjectStatus:
-    """Tell how the project is doing."""
+    """Return the state of the project."""
     ctx = call.ctx
 
     def read(db: Database) -> tuple[WaitingCounts, ProjectFigures, Endings, Sequence[ProcessRow]]:
@@ -159,7 +159,7 @@ async def send_trickle(call: Call, body: schema.NewTrickle) -> schema.SentTrickl
             raise NotFound(f"There is no result called {body.result}.")
         if result.server_state is not ServerState.IN_PROGRESS or result.host_id is None:
             raise Conflict(
-                f"{result.name} is not in progress on any computer, so nobody would get the message."
+                f"{result.name} is not in progress on any computer, so the message would not arrive."
             )
         return schema.SentTrickle(
             id=messages.send_trickle_down(

@@ -24,7 +24,7 @@ from cobblestone.store.work import rows as work
 
 
 def _listed(db: Database, workunit: str) -> ListedWorkunit:
-    """Return a workunit that is given by id or name.  Raises NotFound."""
+    """Return a workunit by id or name.  Raises NotFound."""
     named = work.workunit_by_name(db, workunit)
     number = int(workunit) if workunit.isascii() and workunit.isdecimal() and len(workunit) < 16 else 0
     listed = listings.listed_workunit(db, number if named is None else named.id)
@@ -68,7 +68,7 @@ def _details(db: Database, listed: ListedWorkunit) -> schema.WorkunitDetails:
 
 @answers(endpoints.LIST_WORKUNITS)
 async def list_workunits(call: Call, query: schema.WorkunitsQuery) -> schema.WorkunitList:
-    """List workunits, the newest first."""
+    """List workunits, newest first."""
 
     def read(db: Database) -> schema.WorkunitList:
         names = {app.id: app.name for app in apps.list_apps(db)}
@@ -105,7 +105,7 @@ async def change_workunit(call: Call, workunit: str, body: schema.WorkunitChange
     def change(tx: Transaction) -> schema.WorkunitDetails:
         state = interventions.workunit_state(tx, _listed(tx, workunit).workunit_id)
         if state.finished:
-            raise Conflict(f"Workunit {workunit} is finished: nothing of it is sent any more.")
+            raise Conflict(f"Workunit {workunit} is finished: none of its results will be sent.")
         before = state.workunit
         after = _changed(before, body)
         call.before.append({"priority": before.priority, "limits": before.limits, "rules": before.rules})
@@ -116,7 +116,7 @@ async def change_workunit(call: Call, workunit: str, body: schema.WorkunitChange
 
 
 def _changed(workunit: Workunit, body: schema.WorkunitChanges) -> Workunit:
-    """Return a workunit with changes.  Raises JobError for rules that contradict each other."""
+    """Return a workunit with changes.  Raises JobError for contradictory rules."""
     kept = msgspec.to_builtins(workunit.rules)
     given = {name: value for name in kept if (value := getattr(body, name, None)) is not None}
     return replace(

@@ -1,4 +1,4 @@
-"""Files of a project in a bucket that speaks Amazon's S3.
+"""Files of a project in an S3 bucket.
 
 Storage is somebody else's machine: it hangs, answers with errors, sends half an object.  Every request has a time limit and two
 further attempts; what comes is compared with size and MD5 before it gets its place; and requests run in threads of their own, so
@@ -57,7 +57,7 @@ class StorageBucket:
     in_bucket = True
 
     def __init__(self, root: Path, settings: StorageSection) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare the bucket without any request.
 
         Raises:
             ConfigError: the settings are no bucket's.
@@ -81,7 +81,7 @@ class StorageBucket:
                 retry_config={"max_retries": RETRIES, "retry_timeout": limit, "backoff": _BACKOFF},
             )
         except (BaseError, ValueError) as error:
-            raise ConfigError(f"[storage] is no bucket that can be used: {_essence(error)}.") from error
+            raise ConfigError(f"[storage] is not a usable bucket: {_essence(error)}.") from error
 
     async def keep(self, place: Path, source: Path) -> None:
         """See `FileStorage.keep`."""
@@ -142,7 +142,7 @@ class StorageBucket:
             obstore.put(self._store, self._key(place), source)
 
     def _fetch(self, place: Path, target: Path, *, nbytes: int, md5: str) -> None:
-        """Write a file's content, piece by piece.
+        """Download a file's content piece by piece.
 
         Raises:
             FileNotFoundError: it is not in the bucket.
@@ -162,7 +162,7 @@ class StorageBucket:
                 found.update(piece)
         if n != nbytes or found.hexdigest() != md5:
             raise StoreError(
-                f"The file storage has not sent {place.name} as it was kept: {n} bytes of {nbytes}, or other ones."
+                f"The file storage has not sent {place.name}as it was stored: {n} bytes of {nbytes}, or other ones."
             )
 
     async def _run(self, call: Callable[[], T]) -> T:
@@ -181,7 +181,7 @@ class StorageBucket:
             raise StoreError(f"The file storage did not {what}: {_essence(error)}.") from error
 
     def _trim_now_and_then(self) -> None:
-        """Remove what was not used for long from this machine's folder, once in a while."""
+        """Remove files not used for long from this machine's folder, at intervals."""
         if time.monotonic() - self._trimmed < TRIM_SECONDS or not self._trimming.acquire(blocking=False):
             return
         try:
@@ -204,7 +204,7 @@ def _config(settings: StorageSection) -> S3Config:
 
 
 def trim_cache(root: Path, *, before: float) -> None:
-    """Remove files that were not used since ``before`` (Unix seconds) from the hierarchies below a project's folder."""
+    """Remove files not used since ``before`` (Unix seconds) from the hierarchies below a project's folder."""
     for hierarchy in _CACHED:
         for path in (root / hierarchy).glob("*/*"):
             with contextlib.suppress(OSError):
@@ -213,5 +213,5 @@ def trim_cache(root: Path, *, before: float) -> None:
 
 
 def _essence(error: BaseException) -> str:
-    """Return what a library's long message begins with."""
+    """Return the start of a library's long message."""
     return " ".join(str(error).split())[:_SHOWN].rstrip(".") or type(error).__name__

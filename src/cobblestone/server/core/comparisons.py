@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 @cache
 def comparison_kinds() -> dict[str, ComparisonKind]:
-    """All kinds by name; a built-in one is never replaced, and one that does not load is missed by its own apps only."""
+    """Return all kinds by name; built-in ones are never replaced, and one that fails to load affects only its own apps."""
     installed: dict[str, ComparisonKind] = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         try:

@@ -1,4 +1,4 @@
-"""What every part of a running project server shares: the open project, and the room on its disk."""
+"""Shared state of a running project server: the open project, and the space on its disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ServerContext(ServiceContext):
         self.store.on_rollback(self._invalidate_caches)
 
     def join_processes(self, roles: frozenset[Role]) -> None:
-        """Work beside other processes: hear their signals, and share the work of ``roles`` with them."""
+        """Work together with other processes: receive their signals, and share the work of ``roles`` with them."""
         self.processes.join(sharded_of(roles), single_of(roles), self._on_notify)
 
     def gui_urls(self) -> Mapping[str, str]:
@@ -79,10 +79,10 @@ class ServerContext(ServiceContext):
 
 
 def free_bytes(ctx: ServerContext) -> int:
-    """Free bytes on the disk that the project lies on."""
+    """Return the free bytes on the project's disk."""
     return shutil.disk_usage(ctx.folder.root).free
 
 
 def disk_is_full(ctx: ServerContext) -> bool:
-    """Whether less is free than uploads and submissions need."""
+    """Return whether less space is free than uploads and submissions need."""
     return free_bytes(ctx) < ctx.settings.server.min_free_disk_bytes

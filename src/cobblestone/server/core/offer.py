@@ -1,4 +1,4 @@
-"""Apps, versions, plan classes and keys, kept in memory until something of them changes; limits of dispatch."""
+"""Apps, versions, plan classes and keys, cached in memory until they change; limits of dispatch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless th
 
 
 def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
-    """Return the operator's limits, as the settings have them; those of apps come with the offer."""
+    """Return the operator's limits from the settings; those of apps come with the offer."""
     initial = settings.max_jobs_per_day_init or settings.daily_result_quota // INITIAL_PART
     return DispatchLimits(
         daily_quota=settings.daily_result_quota,
@@ -60,7 +60,7 @@ def with_apps(limits: DispatchLimits, apps: Sequence[App]) -> DispatchLimits:
 
 
 def in_progress_limits(*, total: int, per_cpu: int, per_gpu: int) -> InProgressLimits:
-    """Caps on jobs that a host holds; 0 = no cap."""
+    """Return the limits on jobs that a host holds; 0 = no limit."""
     return InProgressLimits(
         total=total or None,
         cpu=JobCap(jobs=per_cpu, per_processor=True) if per_cpu else None,
@@ -70,7 +70,7 @@ def in_progress_limits(*, total: int, per_cpu: int, per_gpu: int) -> InProgressL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the project has to offer, and how it signs."""
+    """The project's apps, versions, plan classes and keys."""
 
     catalogue: Catalogue
     limits: DispatchLimits  #: on what a host gets, of the project and of its apps
@@ -79,7 +79,7 @@ class Offer:
 
 
 class OfferCache:
-    """Reads the offer again after it was invalidated.  Belongs to the writer's thread; any thread may invalidate it."""
+    """Reads the offer again after invalidation.  Belongs to the writer's thread; any thread may invalidate it."""
 
     def __init__(
         self, plan_classes: Callable[[], Mapping[str, PlanClass]], settings: SchedulerSection
@@ -90,7 +90,7 @@ class OfferCache:
         self._stale = True
 
     def invalidate(self) -> None:
-        """Apps, versions, plan classes or keys changed."""
+        """Mark apps, versions, plan classes or keys as changed."""
         self._stale = True
 
     def get(self, db: Database) -> Offer:

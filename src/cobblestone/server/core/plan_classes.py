@@ -49,7 +49,7 @@ _KNOWN = [field.name for field in fields(PlanClass) if field.name != "name"]
 
 
 def load_plan_classes(folder: Path) -> Mapping[str, PlanClass]:
-    """Read the plan classes of the project in ``folder``, by name; those that are built in if there is no file.
+    """Read the plan classes of the project in ``folder``, by name; built-in ones if there is no file.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or has an unknown key or a bad value; the text says
@@ -72,7 +72,7 @@ def parse_plan_classes(text: str, *, source: str) -> Mapping[str, PlanClass]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not valid TOML: {error}. Mend that line and try again.") from error
+        raise ConfigError(f"{source} is not valid TOML: {error}. Correct that line and try again.") from error
     return {name: _plan_class(name, values, source) for name, values in tables.items()}
 
 

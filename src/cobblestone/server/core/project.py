@@ -24,87 +24,87 @@ from cobblestone.store.schema.project import PROJECT
 
 @dataclass(frozen=True, slots=True)
 class ProjectFolder:
-    """Where the parts of a project lie on disk."""
+    """The paths of a project on disk."""
 
     root: Path
 
     @property
     def database(self) -> Path:
-        """The SQLite database, unless the settings name another."""
+        """Return the path of the SQLite database, unless the settings name another."""
         return self.root / "project.sqlite"
 
     @property
     def keys(self) -> Path:
-        """Secrets, readable by the owner only."""
+        """Return the folder of secrets, readable only by the owner."""
         return self.root / "keys"
 
     @property
     def download(self) -> Path:
-        """Files that clients download."""
+        """Return the folder of files that clients download."""
         return self.root / "download"
 
     @property
     def upload(self) -> Path:
-        """Large output files; small ones stand in the database."""
+        """Return the folder of large output files; small ones are in the database."""
         return self.root / "upload"
 
     @property
     def archive(self) -> Path:
-        """Database of purged jobs."""
+        """Return the path of the database of purged jobs."""
         return self.root / "archive.sqlite"
 
     @property
     def results(self) -> Path:
-        """What assimilators write: a folder per app."""
+        """Return the folder that assimilators write to: one subfolder per app."""
         return self.root / "results"
 
     @property
     def exports(self) -> Path:
-        """Exports for statistics sites: a folder each, and a link to the newest."""
+        """Return the folder of exports for statistics sites: one subfolder each, and a link to the newest."""
         return self.root / "exports"
 
     @property
     def pyodide(self) -> Path:
-        """Python with compiled packages for browsers, where the operator has put it: a folder per version."""
+        """Return the folder of Pyodide, installed by the operator: one subfolder per version."""
         return self.root / "pyodide"
 
     @property
     def staging(self) -> Path:
-        """Files on their way in; emptied at start."""
+        """Return the folder for incoming files; emptied at start."""
         return self.root / "staging"
 
     @property
     def run_file(self) -> Path:
-        """Address and process id of the running server, as JSON."""
+        """Return the path of the file with address and process id of the running server, as JSON."""
         return self.root / "server.json"
 
     @property
     def lock_file(self) -> Path:
-        """Held by the process that has the project open."""
+        """Return the path of the lock held by the process that has the project open."""
         return self.root / "lock"
 
     @property
     def secret_file(self) -> Path:
-        """Random bytes from which upload signatures and cookies are made."""
+        """Return the path of the random bytes from which upload signatures and cookies are derived."""
         return self.keys / "secret"
 
     @property
     def admin_token_file(self) -> Path:
-        """API token of whoever may read this folder."""
+        """Return the path of the API token for users who can read this folder."""
         return self.keys / "admin.token"
 
     @property
     def code_sign_private(self) -> Path:
-        """Private key that signs app files; may be kept on another machine instead."""
+        """Return the path of the private key that signs app files; it may be kept on another machine instead."""
         return self.keys / "code_sign_private"
 
     @property
     def code_sign_public(self) -> Path:
-        """Public key that clients check app files with."""
+        """Return the path of the public key with which clients check app files."""
         return self.keys / "code_sign_public"
 
     def make(self) -> None:
-        """Create the sub-folders that are missing."""
+        """Create missing subfolders."""
         for path in (self.keys, self.download, self.upload, self.results, self.staging):
             path.mkdir(parents=True, exist_ok=True)
         self.keys.chmod(0o700)
@@ -118,7 +118,7 @@ class ProjectFolder:
         return load_settings(self.root)
 
     def read_secret(self) -> bytes:
-        """Return the random bytes from which upload signatures and cookies are made.
+        """Return the random bytes from which upload signatures and cookies are derived.
 
         Raises:
             ConfigError: they are gone.
@@ -131,7 +131,7 @@ class ProjectFolder:
             ) from error
 
     def lock(self, *, shared: bool = False) -> IO[str]:
-        """Take the project; the lock is held until the returned file is closed (or the process dies).
+        """Lock the project; the lock is held until the returned file is closed (or the process dies).
 
         ``shared``: with others that say the same.
 
@@ -141,11 +141,11 @@ class ProjectFolder:
         return take_folder(self.root, self.lock_file, what="project", shared=shared)
 
     def location(self, settings: Settings) -> Path | str:
-        """Return where the rows are."""
+        """Return the location of the database."""
         return settings.database.url or self.database
 
     def open_store(self, settings: Settings) -> Store:
-        """Upgrade the database as far as needed and possible, and open it.  Hold the lock.
+        """Upgrade the database as far as needed and possible, and open it.  The caller must hold the lock.
 
         Raises:
             Busy: older programs run that could not work with what this one needs.
@@ -173,19 +173,19 @@ class _Read:
 
 
 class ProjectTexts:
-    """Reads the texts; again when a file has changed."""
+    """Reads the project's texts; reads them again after a change."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[Path, _Read] = {}
 
     def text(self, name: str, language: str) -> str | None:
-        """Return a text in a language, else in the language that the project wrote it in; None: there is none."""
+        """Return a text in a language, or in the language that the project wrote it in; None if there is none."""
         translated = self._read(self._root / f"{name}.{language}.md")
         return translated if translated is not None else self._read(self._root / f"{name}.md")
 
     def present(self) -> list[str]:
-        """Return the names of the texts that there are."""
+        """Return the names of the existing texts."""
         return [name for name in TEXT_NAMES if (self._root / f"{name}.md").is_file()]
 
     def _read(self, path: Path) -> str | None:
@@ -206,7 +206,7 @@ _KEY_LETTERS = 32
 
 
 def notice_key(secret: bytes, user: User) -> str:
-    """Return the key of an account's notices; it reads them and nothing else, and ends when the account gets new keys."""
+    """Return the key of an account's notices; it only gives access to them, until the account gets new keys."""
     text = f"notices {user.id} {user.authenticator}"
     return hmac.digest(secret, text.encode(), "sha256").hex()[:_KEY_LETTERS]
 

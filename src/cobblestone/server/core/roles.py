@@ -1,4 +1,4 @@
-"""The parts of a server.  One process does all of them, or several divide them (on PostgreSQL)."""
+"""Roles of server processes.  One process has all of them, or several divide them (on PostgreSQL)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DIVIDED_ROLES = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
 
 
 def parse_roles(text: str) -> frozenset[Role]:
-    """Roles from a list with commas; empty: all.
+    """Return the roles from a list with commas; empty: all.
 
     Raises:
         ConfigError: a name is not one of a role.
@@ -48,12 +48,12 @@ def parse_roles(text: str) -> frozenset[Role]:
 
 
 def sharded_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
-    """Roles whose work is divided by workunits."""
+    """Return the roles whose work is divided by workunits."""
     return [role for role in SHARDED if role in roles]
 
 
 def single_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
-    """Roles that one process at a time has; the watcher stands beside the pages that show what it sees."""
+    """Return the roles that only one process has at a time; the watcher runs with the pages that show its data."""
     return [
         *(role for role in SINGLE if role in roles),
         *([WATCHER] if Role.WEB in roles else []),

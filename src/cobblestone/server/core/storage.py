@@ -1,4 +1,4 @@
-"""Where the files of a project are kept for all of its machines: in the project's folder, which they share, or in a bucket.
+"""Storage of a project's files for all its machines: in the shared project folder, or in a bucket.
 
 Inputs and large outputs have a place in the project's folder in either case.  With a bucket the folder belongs to one machine and
 is a cache: what is kept is in the bucket, under the same path, and a machine that needs a file brings it to its own folder.
@@ -26,7 +26,7 @@ AWAY_SECONDS = 5.0
 
 
 class FileStorage(Protocol):
-    """Keeps files for all machines.
+    """Stores files for all machines.
 
     Raises everywhere:
         StoreError: the storage cannot be reached, refuses, or does not answer in time; nothing was changed.
@@ -35,63 +35,63 @@ class FileStorage(Protocol):
     in_bucket: bool  #: the project's folder is a cache only
 
     async def keep(self, place: Path, source: Path) -> None:
-        """Keep ``source`` as the file of a place; when this returns, it is durable."""
+        """Store ``source`` as the file of a place; it is durable on return."""
         ...
 
     def keep_now(self, place: Path, source: Path) -> None:
-        """Do as `keep`, not for the event loop."""
+        """Do the same as `keep`, outside the event loop."""
         ...
 
     def listed(self, folder: Path) -> Mapping[str, int]:
-        """Return names and sizes of the files that are kept in a folder.  Not for the event loop."""
+        """Return names and sizes of the files stored in a folder.  Not for the event loop."""
         ...
 
     async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """See that a kept file lies at its place; one that is nowhere is left missing."""
+        """Make a stored file available at its place; a file that does not exist stays missing."""
         ...
 
     def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """Do as `bring`, not for the event loop."""
+        """Do the same as `bring`, outside the event loop."""
         ...
 
     def remove(self, places: Iterable[Path]) -> None:
-        """Keep these files no longer; missing ones are fine.  Not for the event loop."""
+        """Delete these files; missing ones are ignored.  Not for the event loop."""
         ...
 
     def size(self, place: Path) -> int | None:
-        """Return the bytes of a kept file; None: it is missing.  Not for the event loop."""
+        """Return the size of a stored file; None if it is missing.  Not for the event loop."""
         ...
 
     def link(self, place: Path) -> str:
-        """Return a signed address from which anybody can fetch a file for a while; empty: there is none."""
+        """Return a signed URL for temporary downloads of a file; empty if there is none."""
         ...
 
 
 class SharedFolder:
-    """Files lie at their places, where all machines see them."""
+    """Files are at their places, where all machines see them."""
 
     in_bucket = False
 
     async def keep(self, place: Path, source: Path) -> None:
-        """Do nothing: who calls this moves the file to its place."""
+        """Do nothing: the caller moves the file to its place."""
 
     def keep_now(self, place: Path, source: Path) -> None:
-        """Do nothing: who calls this moves the file to its place."""
+        """Do nothing: the caller moves the file to its place."""
 
     def listed(self, folder: Path) -> Mapping[str, int]:
-        """Return what lies in the folder."""
+        """Return the files in the folder."""
         if not folder.is_dir():
             return {}
         return {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
 
     async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """Do nothing: it lies there."""
+        """Do nothing: the file is there."""
 
     def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """Do nothing: it lies there."""
+        """Do nothing: the file is there."""
 
     def remove(self, places: Iterable[Path]) -> None:
-        """Do nothing: who calls this removes the file at its place."""
+        """Do nothing: the caller removes the file."""
 
     def size(self, place: Path) -> int | None:
         """Return the size of the file at its place."""
@@ -106,7 +106,7 @@ class SharedFolder:
 
 
 def open_storage(root: Path, settings: StorageSection) -> FileStorage:
-    """Return the storage that the settings name.
+    """Return the storage chosen in the settings.
 
     Raises:
         ConfigError: the library for buckets is not installed, or the settings are wrong.
@@ -123,7 +123,7 @@ def open_storage(root: Path, settings: StorageSection) -> FileStorage:
 
 
 def archive_of(folder: ProjectFolder, settings: Settings, storage: FileStorage) -> Archive:
-    """Return where purged jobs are: with PostgreSQL in parts that all machines reach, which each machine follows."""
+    """Return the archive of purged jobs: with PostgreSQL in parts that all machines share and each machine follows."""
     if not settings.database.url:
         return Archive(folder.archive)
     own = folder.root / f"archive-{socket.gethostname()}.sqlite"
@@ -131,7 +131,7 @@ def archive_of(folder: ProjectFolder, settings: Settings, storage: FileStorage) 
 
 
 async def bring_outputs(storage: FileStorage, folder: Path, outputs: Iterable[StoredOutput]) -> None:
-    """See that outputs that are files lie at their places below ``folder``.
+    """Make outputs that are files available at their places below ``folder``.
 
     Raises:
         StoreError: see `FileStorage`; some seconds later, so that a daemon that tries again does not press on.

@@ -1,1 +1,1 @@
-"""Credit as the server grants it: claims and grants of the validator, averages, scales, and the audit of the ledger."""
+"""Credit granted by the server: claims and grants of the validator, averages, scales, and the audit of the ledger."""

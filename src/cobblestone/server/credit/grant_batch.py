@@ -1,4 +1,4 @@
-"""From the validator's decisions to ledger entries, statistics and host quality.
+"""Convert the validator's decisions to ledger entries, statistics and host quality.
 
 A batch reads each shared row once, lets the book (`cobblestone.policy.credit.book`) go through its workunits one by one, each
 seeing what the one before it taught, and writes each shared row once.  All of it happens inside the validator's one write, so
@@ -30,7 +30,7 @@ from cobblestone.store.people import hosts
 
 
 class GrantBatch:
-    """The credit of a batch of workunits.  Lives for one write."""
+    """The credit of a batch of workunits.  Used for one write."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class GrantBatch:
         assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
-        """Begin; ``assigned``: what the project's own function gave to results."""
+        """Start a batch; ``assigned``: credit that the project's own function gave to results."""
         self._tx = tx
         self._assigned = assigned or {}
         self._now = now
@@ -96,7 +96,7 @@ class GrantBatch:
     # ------------------------------------------------------------------ one workunit
 
     def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
-        """Grant what a decision makes due, learn from it, and judge the hosts."""
+        """Grant the credit due after a decision, learn from it, and judge the hosts."""
         valid = [result for result in view.results if result.id in decision.newly_valid]
         wrong = [
             result
@@ -121,7 +121,7 @@ class GrantBatch:
             self._judge_wrong(result)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
-        """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
+        """Grant credit after assimilation: ``amounts`` are from the project's function."""
         valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
         self._assigned = {result.id: amounts.get(result.id, 0.0) for result in valid}
         canonical = view.workunit.canonical_result_id
@@ -137,7 +137,7 @@ class GrantBatch:
         straggler: bool = False,
         assimilated: bool = False,
     ) -> None:
-        """Tell the book what was found, and keep its entries."""
+        """Record the findings in the book, and keep its entries."""
         workunit, app = view.workunit, self._apps[view.workunit.app_id]
         terms = GrantTerms(
             system=find_system(app.credit_system), unit=self._unit, max_granted=self._max_granted
@@ -157,7 +157,7 @@ class GrantBatch:
         self._entries += ledger_entries(view, terms, self._book.apply(event))
 
     def save(self) -> CreditOfRows:
-        """Write everything that changed but what is returned, for whoever writes rows of results and workunits anyway."""
+        """Write all changes except the returned ones, which are for callers that write rows of results and workunits anyway."""
         tx, book = self._tx, self._book
         fresh = ledger.enter(tx, self._entries, now=self._now)
         ledger.take_back_provisional(tx, self._wrong, now=self._now)
@@ -223,14 +223,14 @@ class GrantBatch:
 
 
 def key_of(result: Result) -> tuple[HostId, AppVersionId]:
-    """Host and app version (or generalised id) of a result that was sent."""
+    """Return host and app version (or generalised id) of a sent result."""
     if result.host_id is None or result.app_version_id is None:
         raise PolicyViolation(f"{result.name} was judged but never sent to a host.")
     return result.host_id, result.app_version_id
 
 
 def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
-    """Return what credit systems may know of a job."""
+    """Return the facts about a job that credit systems may use."""
     workunit = view.workunit
     return WorkunitFacts(
         rsc_fpops_est=workunit.limits.rsc_fpops_est,
@@ -242,12 +242,12 @@ def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
 def ledger_entries(
     view: WorkunitView, terms: GrantTerms, entries: Iterable[BookEntry]
 ) -> Iterator[ledger.CreditEntry]:
-    """Yield the book's entries with the names of those whom they credit."""
+    """Yield the book's entries with the names of those who get the credit."""
     results: dict[ResultId, Result] = {result.id: result for result in view.results}
     for entry in entries:
         result = results[entry.credit.result_id]
         if result.host_id is None or result.user_id is None:
-            raise PolicyViolation(f"{result.name} is valid but belongs to nobody.")
+            raise PolicyViolation(f"{result.name} is valid but has no owner.")
         yield ledger.CreditEntry(
             result_id=result.id,
             workunit_id=view.workunit.id,

@@ -1,4 +1,4 @@
-"""Audit of the ledger and of what the credit systems learned: all of it is computed again from stored facts.
+"""Audit of the ledger and of what the credit systems learned: both are recomputed from stored facts.
 
 Audit of what the credit systems learned: means of hosts and app versions, sums of the second system.
 
@@ -59,7 +59,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 @dataclass(slots=True)
 class LedgerAudit:
-    """What a recomputation found."""
+    """The result of a recomputation."""
 
     entries: int = 0
     grants: int = 0  #: entries whose amount was computed again
@@ -70,11 +70,11 @@ class LedgerAudit:
 
     @property
     def agrees(self) -> bool:
-        """Whether everything is as the ledger says."""
+        """Return whether everything agrees with the ledger."""
         return not self.differences
 
     def compare(self, table: str, row_id: int, figure: str, stored: float, computed: float) -> None:
-        """Note a difference, if it is one."""
+        """Note a difference, if there is one."""
         if not math.isclose(stored, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-9):
             self.note(CreditDifference(table, row_id, figure, stored, computed, ""))
 
@@ -90,7 +90,7 @@ Figure = tuple[str, float, float]  # name, stored, computed
 
 
 class StatisticsChain:
-    """The rows of a book, held against what the entries say that they started from."""
+    """The rows of a book, compared with the state that the entries say they started from."""
 
     def __init__(self, db: Database, book: CreditBook, audit: LedgerAudit) -> None:
         self._db = db
@@ -113,13 +113,13 @@ class StatisticsChain:
             self._next = next(self._inheritances, None)
 
     def adopt(self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts]) -> AppId:
-        """Compare what entries started from with what the ones before left, and go on from their figures; their app."""
+        """Compare the start of entries with the end of the previous ones, and continue from their figures; return their app."""
         for line, fact in zip(group, facts, strict=True):
             self._find(line, fact)
         return self._app(AppVersionId(group[0].app_version_id or 0))
 
     def skip(self, group: Sequence[LedgerLine]) -> None:
-        """Take what an entry that cannot be computed again taught from the entries that follow."""
+        """Take the effect of an entry that cannot be recomputed from the entries that follow."""
         for line in group:
             version_id = AppVersionId(line.app_version_id or 0)
             self._unknown |= {(HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))}
@@ -155,7 +155,7 @@ class StatisticsChain:
                 self._audit.note(CreditDifference("credit_entry", entry_id, name, stored, computed, note))
 
     def compare(self) -> None:
-        """Compare the rows with what the last entries left."""
+        """Compare the rows with the state after the last entries."""
         self.follow_until(2**62)
         audit, book = self._audit, self._book
         records = hosts.all_statistics(self._db)
@@ -280,13 +280,13 @@ class _Recomputation:
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
-            note = f"cannot be computed again: {error or type(error).__name__}"
+            note = f"cannot be recomputed: {error or type(error).__name__}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
-            note = f"{len(group)} entries stand there, and the facts give {len(entries)}"
+            note = f"{len(group)} entries exist, and the facts give {len(entries)}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
         for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1
@@ -294,7 +294,7 @@ class _Recomputation:
             self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
     def _grant_again(self, group: list[LedgerLine]) -> list[BookEntry]:
-        """Grant a group anew from the facts in its entries.
+        """Recompute the grants of a group from the facts in its entries.
 
         Raises:
             ConfigError: its credit system is not installed any more.
@@ -350,7 +350,7 @@ class _Recomputation:
 
 
 def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
-    """Entries that were granted together: those of the replicas of a workunit; any other entry stands alone."""
+    """Yield entries that were granted together: those of the replicas of a workunit; others form a group of one."""
     group: list[LedgerLine] = []
     for line in lines:
         alone = line.kind != ledger.GRANT or bool(line.facts.get("straggler"))
@@ -369,7 +369,7 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
 def _judged_again(
     line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
 ) -> ResultsJudged:
-    """Return the event behind a group of entries; what its hosts had done before stands in the facts."""
+    """Return the event behind a group of entries; the facts hold what its hosts had done before."""
     workunit_id = WorkunitId(line.workunit_id)
     book.canonical_credit = {workunit_id: facts[0].canonical_credit}
     return ResultsJudged(

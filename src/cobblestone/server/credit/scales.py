@@ -52,7 +52,7 @@ _HEADERS = {
 
 
 def uses_gpu(ctx: ServerContext) -> Callable[[str], bool]:
-    """Tells whether versions of a plan class use a GPU."""
+    """Return whether versions of a plan class use a GPU."""
     plan_classes = load_plan_classes(ctx.folder.root)
     return lambda name: is_gpu_class(name, plan_classes)
 
@@ -111,27 +111,27 @@ class ScaleExport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleChange:
-    """What applying published scales means for one version of a GPU-only app."""
+    """The effect of published scales on one version of a GPU-only app."""
 
     version: StoredScale
     new_scale: float | None  #: None: nothing is published for its plan class
 
     @property
     def changes(self) -> bool:
-        """Whether the version gets another scale."""
+        """Return whether the version gets another scale."""
         return self.new_scale is not None and self.new_scale != self.version.scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePlan:
-    """All versions of GPU-only apps, and the smallest averages that follow."""
+    """All versions of GPU-only apps, and the resulting smallest averages."""
 
     changes: tuple[ScaleChange, ...]
     min_avg_pfc: Mapping[AppId, float]
     n_other_versions: int  #: of apps with CPU versions: they are compared within the app
 
     def new_scales(self) -> dict[AppVersionId, float]:
-        """Scales to be set."""
+        """Return the scales to be set."""
         return {
             change.version.app_version_id: change.new_scale
             for change in self.changes
@@ -171,7 +171,7 @@ def plan_scales(db: Database, is_gpu: Callable[[str], bool], published: Mapping[
 
 
 async def apply_scales(ctx: ServerContext, published: Mapping[str, float], *, dry_run: bool) -> ScalePlan:
-    """Keep published scales and set those of GPU-only versions, or only say what would change.
+    """Store published scales and set those of GPU-only versions, or only return what would change.
 
     Raises StoreError when the database has no place for scales.
     """
@@ -189,7 +189,7 @@ async def apply_scales(ctx: ServerContext, published: Mapping[str, float], *, dr
 
 
 def keep_scales(folder: ProjectFolder, published: Mapping[str, float]) -> None:
-    """Write the published scales into the project's folder, all or nothing."""
+    """Write the published scales to the project's folder, atomically."""
     scales = [
         PublishedScale(
             plan_class=name, scale=scale, n_projects=0, lowest=scale, highest=scale, expavg_credit=0.0
@@ -200,7 +200,7 @@ def keep_scales(folder: ProjectFolder, published: Mapping[str, float]) -> None:
 
 
 def kept_scales(folder: ProjectFolder) -> dict[str, float]:
-    """Return published scales that were applied last, by plan class; none if there never were any.
+    """Return the published scales applied last, by plan class; empty if none ever were.
 
     Raises ConfigError when the file was damaged.
     """
@@ -218,7 +218,7 @@ def kept_scales(folder: ProjectFolder) -> dict[str, float]:
 def update_scales(
     tx: Transaction, *, offers: OfferCache, published: Mapping[str, float] | None = None, now: float
 ) -> int:
-    """Set the scales of all apps' current versions anew; how many changed.
+    """Update the scales of all apps' current versions; return how many changed.
 
     Apps with GPU versions only keep to the ``published`` scales of their plan classes that were applied, if any.
 

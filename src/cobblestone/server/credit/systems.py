@@ -15,7 +15,7 @@ from cobblestone.policy.credit.system import (
 
 @lru_cache(maxsize=64)
 def find_system(name: str) -> CreditSystem:
-    """Return a built-in credit system, or one that an installed package offers.
+    """Return a built-in credit system, or one from an installed package.
 
     Raises:
         ConfigError: there is none of that name; the text lists those that there are.
@@ -31,6 +31,6 @@ def find_system(name: str) -> CreditSystem:
 
 
 def system_names() -> tuple[str, ...]:
-    """Names of the built-in systems and of those that installed packages offer."""
+    """Return the names of the built-in systems and of those from installed packages."""
     own = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
     return tuple(sorted({*credit_system_names(), *own}))

@@ -1,4 +1,4 @@
-"""Partial credit: trickle messages of running jobs bring provisional credit, which the final grant counts in.
+"""Partial credit: trickle messages of running jobs grant provisional credit, which the final grant includes.
 
 Each message is handled once: its mark and its ledger entry are one write.
 """
@@ -42,7 +42,7 @@ class TrickleCredit:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Handle up to a batch of messages; how many."""
+        """Handle up to a batch of messages; return how many."""
         return await self._ctx.store.awrite(self._transact)
 
     def _transact(self, tx: Transaction) -> int:
@@ -79,7 +79,7 @@ class _Batch:
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
-        """Add what one message is worth."""
+        """Add the credit for one message."""
         if message.host_id not in self._book.host_messages:
             self._book.host_messages[message.host_id] = ledger.message_credit(
                 self._tx, message.host_id, after=self._now - HOST_WINDOW

@@ -1,1 +1,1 @@
-"""The daemons, by the family's names.  Each wakes when there is something to do, and sweeps now and then as a safety net."""
+"""The daemons, named as in BOINC.  Each wakes when there is work, and sweeps at intervals as a safety net."""

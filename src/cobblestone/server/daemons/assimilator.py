@@ -1,4 +1,4 @@
-"""The assimilator: hands finished workunits to the project, each at least once, with an id that never repeats."""
+"""The assimilator: passes finished workunits to the project, each at least once, with an id that never repeats."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Work = list[tuple[App, ToAssimilate, list[StoredOutput]]]
 
 
 class Assimilator:
-    """Hands answers over: to the batch (kept for the API), to a folder, or to the project's own function."""
+    """Delivers answers: to the batch (kept for the API), to a folder, or to the project's own function."""
 
     name = "assimilator"
 
@@ -53,7 +53,7 @@ class Assimilator:
         self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
-        """Handle up to a batch of workunits; how many."""
+        """Handle up to a batch of workunits; return how many."""
         with self._ctx.processes.lease_shards(self.name) as lease:
             busy = self.side_work.unfinished
             work = await self._ctx.store.aread(
@@ -73,7 +73,7 @@ class Assimilator:
         return len(done) + len(begun)
 
     async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease) -> None:
-        """Hand one workunit over, and note that; whatever goes wrong concerns this workunit alone."""
+        """Deliver one workunit, and record it; an error affects only this workunit."""
         workunit = item.view.workunit
         await bring_outputs(self._ctx.storage, self._ctx.folder.upload, outputs)
         try:
@@ -95,7 +95,7 @@ class Assimilator:
     async def _hand_over(
         self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease
     ) -> float | None:
-        """Hand a workunit over; what the project's function returned, if it is a number.
+        """Deliver a workunit; return the value of the project's function, if it is a number.
 
         Raises:
             LeaseLost: when its turn came, it was another process's: a call may wait long for a worker, or all of us hung.
@@ -107,7 +107,7 @@ class Assimilator:
                 return None
             target = folder.root / app.assimilator.removeprefix(FOLDER_PREFIX)
             if not target.resolve().is_relative_to(folder.root.resolve()):
-                raise JobError(f"The assimilator's folder {target} lies outside of the project.")
+                raise JobError(f"The assimilator's folder {target} is outside the project.")
             lease.ensure(workunit.id)
             await asyncio.to_thread(_write_outputs, item, outputs, target, folder.upload)
             return None
@@ -150,7 +150,7 @@ class Assimilator:
         lifecycle.postpone(tx, item.view.workunit.id, until=until, problem=problem)
 
     def _pay(self, tx: Transaction, amounts: dict[WorkunitId, float], *, now: float) -> None:
-        """Grant what the project's function gave, with the very write that notes the assimilation."""
+        """Grant the credit from the project's function, in the same write that records the assimilation."""
         views = [
             view
             for view in lifecycle.views(tx, list(amounts))
@@ -172,16 +172,16 @@ class Assimilator:
 
 
 def pays_after_assimilation(app: App) -> bool:
-    """Whether the app's credit system waits for the project's handler."""
+    """Return whether the app's credit system waits for the project's handler."""
     return bool(getattr(find_system(app.credit_system), "after_assimilation", False))
 
 
 def describe_error(mask: WorkunitError) -> str:
-    """In words why a workunit has no answer; empty if it has one."""
+    """Return in words why a workunit has no answer; empty if it has one."""
     texts = {
         WorkunitError.COULDNT_SEND_RESULT: "no computer could be found for it",
         WorkunitError.TOO_MANY_ERROR_RESULTS: "it failed on too many computers",
-        WorkunitError.TOO_MANY_SUCCESS_RESULTS: "too many results came that do not agree",
+        WorkunitError.TOO_MANY_SUCCESS_RESULTS: "too many results came in that do not agree",
         WorkunitError.TOO_MANY_TOTAL_RESULTS: "too many attempts were made",
         WorkunitError.CANCELLED: "it was cancelled",
         WorkunitError.NO_CANONICAL_RESULT: "its canonical result is missing",

@@ -1,4 +1,4 @@
-"""The file deleter and the purger: what is not needed any more goes, in small portions."""
+"""The file deleter and the purger: delete what is no longer needed, in small portions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileDeleter:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Handle up to a batch; how many things went."""
+        """Handle up to a batch; return how many objects were deleted."""
         ctx = self._ctx
         n = 0
         if await ctx.store.aread(batches.answers_to_release):
@@ -70,7 +70,7 @@ class Purger:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Move up to a batch; how many workunits."""
+        """Move up to a batch; return how many workunits."""
         ctx = self._ctx
         await asyncio.to_thread(_forget_partial_uploads, ctx)
         await asyncio.to_thread(archive.move_into_parts, ctx.folder.archive, ctx.archive)
@@ -87,7 +87,7 @@ class Purger:
 
 
 class ArchiveFollower:
-    """Brings what other machines have purged into this machine's archive, for its pages."""
+    """Adds what other machines have purged to this machine's archive, for its pages."""
 
     name = "archive"
 
@@ -95,13 +95,13 @@ class ArchiveFollower:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Read new parts; there is never anything left to do at once."""
+        """Read new parts; return 0, as nothing is left to do at once."""
         await asyncio.to_thread(archive.follow, self._ctx.archive)
         return 0
 
 
 def _forget_partial_uploads(ctx: ServerContext) -> None:
-    """Remove beginnings of uploads that no client has come back to."""
+    """Remove partial uploads that no client has continued."""
     folder = partial_folder(ctx.folder.upload)
     for path in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(FileNotFoundError):  # it was completed at this moment

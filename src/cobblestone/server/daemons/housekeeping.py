@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 class AccountKeeper:
-    """Erases accounts whose owners asked for it, and forgets what is not needed any more."""
+    """Erases accounts on request of their owners, and deletes expired data."""
 
     name = "accounts"
 
@@ -51,7 +51,7 @@ class AccountKeeper:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Do some of it; how much was done."""
+        """Do a portion of the work; return how much was done."""
         ctx, now = self._ctx, self._ctx.clock()
         due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
         for user_id in due:
@@ -75,7 +75,7 @@ class AccountKeeper:
 
 
 class AppCreditFollower:
-    """Keeps credit by app in step with the ledger."""
+    """Keeps credit by app up to date with the ledger."""
 
     name = "top_lists"
 
@@ -83,7 +83,7 @@ class AppCreditFollower:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Take in some entries; how many."""
+        """Take in some entries; return how many."""
         now = self._ctx.clock()
         return await self._ctx.store.awrite(partial(app_credit.follow_ledger, now=now))
 
@@ -95,7 +95,7 @@ Changes = dict[int, tuple[frozenset[Badge], frozenset[Badge]]]
 
 
 class BadgeKeeper:
-    """Goes through volunteers, computers and teams, and writes what has changed."""
+    """Checks the badges of volunteers, computers and teams, and writes changes."""
 
     name = "badges"
 
@@ -111,7 +111,7 @@ class BadgeKeeper:
         self._cutoffs: dict[float, float] = {}
 
     async def step(self) -> int:
-        """Look at some of one kind; 0 after the last of them."""
+        """Check some of one kind; return 0 after the last of them."""
         ctx = self._ctx
         if not self._waiting:
             self._waiting = list(Owner)
@@ -134,7 +134,7 @@ class BadgeKeeper:
         return {percent: cutoff for percent, cutoff in found.items() if cutoff is not None}
 
     def _look(self, db: Database, *, owner: Owner) -> tuple[Changes, int]:
-        """Return what has changed for the next ones, and the number of the last of them; 0: there are no more."""
+        """Return the changes for the next ones, and the number of the last of them; 0: there are no more."""
         rows = ranking.credit_after(db, owner, self._after, limit=BADGE_CHUNK)
         present = badges.badges_of(db, owner, [row[0] for row in rows])
         changes: Changes = {}
@@ -151,7 +151,7 @@ LOOK_SECONDS = 600.0
 
 
 class HistoryKeeper:
-    """Keeps the history of credit in step with the ledger, and notes how many tasks there are."""
+    """Keeps the history of credit up to date with the ledger, and records the number of tasks."""
 
     name = "history"
 
@@ -160,7 +160,7 @@ class HistoryKeeper:
         self._look_time = 0.0
 
     async def step(self) -> int:
-        """Take in some entries; without new ones, join old days to weeks."""
+        """Take in some entries; without new ones, merge old days into weeks."""
         now = self._ctx.clock()
         look = abs(now - self._look_time) >= LOOK_SECONDS
 
@@ -176,7 +176,7 @@ class HistoryKeeper:
 
 
 class StatisticsUpdater:
-    """Lets averages decay that nobody touched for a day: a read looks at many, a write changes few."""
+    """Decays averages that were not updated for a day: a read checks many, a write changes few."""
 
     name = "statistics"
 
@@ -185,7 +185,7 @@ class StatisticsUpdater:
         self._round: AsyncIterator[bool] | None = None
 
     async def step(self) -> int:
-        """Look at a page of rows, or change a portion of them; 0 after the last table."""
+        """Check a page of rows, or change a portion of them; return 0 after the last table."""
         going_on, self._round = self._round or self._go_round(), None  # after an error a round begins anew
         if not await anext(going_on, False):
             return 0
@@ -215,7 +215,7 @@ class ScaleUpdater:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Set them; 0, for then there is nothing left to do."""
+        """Set them; return 0, as nothing is left to do."""
         published = kept_scales(self._ctx.folder)
         await self._ctx.store.awrite(
             partial(update_scales, offers=self._ctx.offers, published=published, now=self._ctx.clock())
@@ -224,7 +224,7 @@ class ScaleUpdater:
 
 
 class TransferCounter:
-    """Follows the ledger of credit: who noise is sent by, and results that nobody asked for, count for nothing."""
+    """Counts transfers from the credit ledger, so that noise and unrequested results count for nothing."""
 
     name = "transfers"
 
@@ -232,7 +232,7 @@ class TransferCounter:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Count the transfers of some entries; how many."""
+        """Count the transfers of some entries; return how many."""
         return await self._ctx.store.awrite(partial(contributions.follow_transfers, now=self._ctx.clock()))
 
 
@@ -241,7 +241,7 @@ MAX_ERROR_TEXT = 500
 
 
 class Exporter:
-    """The daemon."""
+    """The daemon that makes the daily export."""
 
     name = "exporter"
 
@@ -249,7 +249,7 @@ class Exporter:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Make an export if one is due; there is never anything left to do."""
+        """Make an export if one is due; return 0, as nothing is left to do."""
         ctx = self._ctx
         every = ctx.settings.export.every_seconds
         if not every:

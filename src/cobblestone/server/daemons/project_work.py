@@ -1,4 +1,4 @@
-"""What runs in a worker process: comparisons of outputs, and the project's own functions.
+"""Code that runs in worker processes: comparisons of outputs, and the project's own functions.
 
 A worker has a limit on memory, and its caller one on time; a function that hangs, eats memory or dies takes
 down only its worker.
@@ -68,7 +68,7 @@ class ValidationTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditedResult:
-    """What the project's credit function receives, for each result with usable outputs; it returns an amount of credit.
+    """The argument of the project's credit function, for each result with usable outputs; it returns an amount of credit.
 
     It may be called again for the same result, so it must give the same amount twice.
     """
@@ -100,7 +100,7 @@ class AssimilationTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssimilatedWorkunit:
-    """What the project's ``assimilate(workunit)`` receives.
+    """The argument of the project's ``assimilate(workunit)``.
 
     It may be called again for the same workunit after a crash, so it must give the same outcome twice; ``id`` never repeats.
     """
@@ -124,13 +124,13 @@ _loaded = _Loaded()
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """Prepare a worker that starts."""
+    """Set the memory limit of a new worker."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def project_function(project_folder: Path, reference: str) -> Callable[..., Any]:
-    """Load ``FILE.py:function`` from the project's folder; again when the file has changed.
+    """Load ``FILE.py:function`` from the project's folder; reload it after a change.
 
     Raises:
         JobError: there is no such file or function, or the file fails to load.
@@ -161,7 +161,7 @@ def project_function(project_folder: Path, reference: str) -> Callable[..., Any]
 
 
 def validate(task: ValidationTask) -> ValidationReport:
-    """Look at outputs and compare them in pairs."""
+    """Read outputs and compare them in pairs."""
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
         comparison = _Comparison(task, Path(folder))
         checked = tuple(comparison.look(result) for result in task.results)
@@ -232,7 +232,7 @@ class _Comparison:
         return OutputCheck(result_id=result.result_id, usable=True)
 
     def difference(self, one: ResultId, other: ResultId) -> Reason | None:
-        """Where two results differ, or None."""
+        """Return where two results differ, or None."""
         task = self._task
         kinds = comparison_kinds()
         reference = kind_named(task.rule.kind, kinds).project_function(task.rule.options)
@@ -249,7 +249,7 @@ class _Comparison:
         return None if outcome else phrase("{function} says that they differ", function=reference)
 
     def credit(self, result: ResultOutputs) -> float:
-        """Return what the project's function says that a result is worth."""
+        """Return the credit that the project's function gives to a result."""
         task = self._task
         amount = _call(
             project_function(task.project_folder, task.credit_function),
@@ -272,7 +272,7 @@ class _Comparison:
 
 
 def assimilate(task: AssimilationTask) -> float | None:
-    """Hand a workunit to the project's function; the number that it returns (credit after assimilation), if any."""
+    """Pass a workunit to the project's function; return the number that it gives (credit after assimilation), if any."""
     function = project_function(task.project_folder, task.function)
     task.app_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
@@ -299,13 +299,13 @@ def assimilate(task: AssimilationTask) -> float | None:
 
 
 def unreadable(why: Reason | str) -> Reason:
-    """Say that outputs cannot be read, which makes them unusable."""
+    """Return the reason for outputs that cannot be read and so are unusable."""
     return phrase("its outputs cannot be read: {problem}", problem=why)
 
 
 @contextlib.contextmanager
 def _blamed_on(kind: str) -> Generator[None]:
-    """Have what a kind of comparison raises blamed on the kind: it says nothing about the outputs that it was given."""
+    """Attribute an exception of a comparison to the comparison: it says nothing about the outputs."""
     try:
         yield
     except (CobblestoneError, MemoryError):  # these say what is wrong
@@ -327,12 +327,12 @@ def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Pat
 def _call(
     function: Callable[..., Any], *arguments: object
 ) -> Any:  # the project's function may return anything
-    """Call a project's function; its prints go nowhere, its errors become ours."""
+    """Call a project's function; discard its prints, and wrap its errors in ours."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return function(*arguments)
     except MemoryError as error:
-        raise JobError("The function ran out of the memory that a worker may use.") from error
+        raise JobError("The function exceeded the memory limit of a worker.") from error
     except (
         BaseException
     ) as error:  # sys.exit and KeyboardInterrupt too: it is the function that ends, nothing else

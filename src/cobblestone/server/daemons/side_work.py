@@ -1,4 +1,4 @@
-"""Workunits that a daemon works on one by one beside its rounds, so that one that takes long delays no other."""
+"""Workunits that a daemon processes one by one beside its rounds, so that a slow one delays no other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Work = Callable[[], Coroutine[None, None, None]]
 
 
 class SideWork:
-    """The unfinished work of one daemon, which keeps its shards for as long as there is some."""
+    """The unfinished work of one daemon, which keeps its shards while there is some."""
 
     def __init__(self, processes: ProcessGroup, role: str) -> None:
         self._processes = processes
@@ -31,22 +31,22 @@ class SideWork:
 
     @property
     def unfinished(self) -> Set[WorkunitId]:
-        """Workunits that are worked on."""
+        """Return the workunits in progress."""
         return self._tasks.keys()
 
     @property
     def room(self) -> int:
-        """How many more may be begun."""
+        """Return how many more can be started."""
         return max(0, MAX_UNFINISHED - len(self._tasks))
 
     def begin(self, workunit_id: WorkunitId, work: Work) -> None:
-        """Begin to work on a workunit; ``work`` writes its outcome itself."""
+        """Start work on a workunit; ``work`` writes its outcome itself."""
         task = asyncio.create_task(self._do(workunit_id, work), name=f"{self._role} {workunit_id}")
         self._tasks[workunit_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(workunit_id, None))
 
     async def wait(self, workunit_ids: Set[WorkunitId], *, at_most: float | None = PATIENCE_SECONDS) -> None:
-        """Wait for work on some workunits to end, ``at_most`` seconds."""
+        """Wait for the work on some workunits to end, at most ``at_most`` seconds."""
         tasks = [task for id_, task in self._tasks.items() if id_ in workunit_ids]
         if tasks:
             await asyncio.wait(tasks, timeout=at_most)

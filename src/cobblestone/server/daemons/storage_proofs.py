@@ -1,4 +1,4 @@
-"""The daemon that judges what computers answer about the files that they keep, and grants storage."""
+"""The daemon that checks computers' answers about the files that they keep, and grants storage credit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENT_SECONDS = 30 * SECONDS_PER_DAY
 
 @value(kw_only=True)
 class _Answer:
-    """An answer with the content that it is about; None: the project does not have the file any more."""
+    """An answer with the content that it is about; None: the project no longer has the file."""
 
     host_id: int
     user_id: int
@@ -31,7 +31,7 @@ class _Answer:
 
 
 class StorageKeeper:
-    """Decides which listed files count, and judges answers."""
+    """Decides which listed files count, and checks answers."""
 
     name = "storage"
 
@@ -39,7 +39,7 @@ class StorageKeeper:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Do some of each; how much was done."""
+        """Do some of each; return how much was done."""
         store, now = self._ctx.store, self._ctx.clock()
         waiting = await store.aread(partial(kept_files.to_judge, limit=PORTION))
         answers = [
@@ -59,7 +59,7 @@ class StorageKeeper:
         return await store.awrite(transact)
 
     async def _read(self, challenge: StorageChallenge | None) -> bytes | None:
-        """Return what the project has of a range."""
+        """Return the project's bytes of a range."""
         if challenge is None:
             return None
         found = await self._ctx.store.aread(partial(files.files_by_name, names=[challenge.file_name]))
@@ -81,7 +81,7 @@ def _range(place: Path, offset: int, length: int) -> bytes | None:
 
 
 def _judge(tx: Transaction, answer: _Answer, *, now: float) -> None:
-    """Judge an answer, unless that was done meanwhile; the record may have gone on since."""
+    """Check an answer, unless that was done meanwhile; the record may have changed since."""
     tx.lock("host", [answer.host_id])
     record = kept_files.record_of(tx, answer.host_id)
     question = answer.record.challenge

@@ -1,4 +1,4 @@
-"""The transitioner: moves workunits along, and finishes at once those that need no other daemon.
+"""The transitioner: advances workunits, and finishes those at once that need no other daemon.
 
 Jobs that need nobody's program and no file on a disk go all the way in the one write that found them due.
 
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class Finisher:
-    """Takes workunits further within one write; lives for that write."""
+    """Advances workunits within one write; used for that write."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Finisher:
         self.credit = NO_CREDIT  #: to be noted on the rows
 
     def finish(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
-        """Return what becomes of workunits that the transitioner has looked at, in their order."""
+        """Return the new state of workunits that the transitioner has processed, in their order."""
         after = {view.workunit.id: view for view in views}
         moved = {view.workunit.id: view for view in self._validated(views)}
         moved |= {view.workunit.id: view for view in self._handed_over(list((after | moved).values()))}
@@ -72,7 +72,7 @@ class Finisher:
         return list((after | moved).values())
 
     def _validated(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
-        """Return those that need validation and whose checksums say enough, decided and credited."""
+        """Return those that need validation and can be decided by checksum, decided and credited."""
         checked = {view.workunit.id: results_to_check(view) for view in views if view.workunit.need_validate}
         outputs = uploads.outputs_of_results(
             self._tx, [id_ for ids in checked.values() for id_ in ids], with_data=False
@@ -105,7 +105,7 @@ class Finisher:
         ]
 
     def _without_files(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
-        """Return those of which files were released, as far as that takes no work on a disk."""
+        """Return those whose files were released, as far as that needs no disk access."""
         released = {
             result.id
             for view in views
@@ -137,18 +137,18 @@ LONGEST_SLEEP = 60.0
 
 
 class Transitioner:
-    """Applies the rules of the life cycle to workunits that are due."""
+    """Applies the life-cycle rules to workunits that are due."""
 
     name = "transitioner"
 
     def __init__(self, ctx: ServerContext, *, finishes: bool = False) -> None:
-        """Begin; with ``finishes`` it takes simple jobs all the way, as the process also has the roles of the later steps."""
+        """Create the daemon; with ``finishes`` it completes simple jobs, as the process also has the later roles."""
         self._ctx = ctx
         self._timing = LifecycleTiming(delete_delay_seconds=ctx.settings.files.delete_delay)
         self._finishes = finishes
 
     async def step(self) -> int:
-        """Handle up to a batch of due workunits; how many."""
+        """Handle up to a batch of due workunits; return how many."""
         if self._finishes:
             try:
                 return await self._finish_some()
@@ -159,7 +159,7 @@ class Transitioner:
         return await self._ctx.store.awrite(partial(self._transact, limit=BATCH, finish=False))
 
     async def _finish_some(self) -> int:
-        """Take a batch all the way, in writes that leave others their turn in between."""
+        """Complete a batch, in several writes so that others get their turn."""
         n = 0
         while n < BATCH:
             done = await self._ctx.store.awrite(partial(self._transact, limit=FINISHED_AT_ONCE, finish=True))
@@ -169,7 +169,7 @@ class Transitioner:
         return n
 
     async def until_next(self) -> float:
-        """Seconds until the next workunit becomes due."""
+        """Return the seconds until the next workunit is due."""
         due = await self._ctx.store.aread(lifecycle.next_transition_time)
         if due is None:
             return LONGEST_SLEEP

@@ -56,7 +56,7 @@ Work = list[tuple[App, WorkunitView, Outputs]]
 
 
 class Validator:
-    """Looks at workunits that need validation."""
+    """Checks workunits that need validation."""
 
     name = "validator"
 
@@ -66,7 +66,7 @@ class Validator:
         self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
-        """Handle up to a batch of workunits; how many."""
+        """Handle up to a batch of workunits; return how many."""
         with self._ctx.processes.lease_shards(self.name) as lease:
             busy = self.side_work.unfinished
             limit = BATCH + len(busy)
@@ -81,7 +81,7 @@ class Validator:
         return len(ids) - len(slow) + len(begun)
 
     async def _validate_by_checksum(self, ids: list[WorkunitId]) -> list[WorkunitId]:
-        """Decide workunits whose checksums say enough, in one write; return those that somebody must look closer at."""
+        """Decide workunits by checksum where possible, in one write; return those that need a closer look."""
         try:
             return await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=ids))
         except StoreError:
@@ -114,14 +114,14 @@ class Validator:
         return slow
 
     async def _begin_in_workers(self, ids: list[WorkunitId]) -> None:
-        """Have outputs read and compared in workers."""
+        """Start reading and comparing outputs in workers."""
         if ids:
             for app, view, outputs in await self._ctx.store.aread(partial(_load, ids=ids, with_data=True)):
                 work = partial(self._validate_in_worker, app, view, outputs)
                 self.side_work.begin(view.workunit.id, work)
 
     async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs) -> None:
-        """Compare, then decide; whatever goes wrong concerns this workunit alone.
+        """Compare, then decide; an error affects only this workunit.
 
         The decision needs no lease: it is made on rows that are read and locked by its own write.
         """
@@ -175,7 +175,7 @@ class Validator:
             return await self._one_by_one(app, task, error)
 
     async def _without_unreadable(self, app: App, task: ValidationTask) -> ValidationReport:
-        """Compare once more after time, memory or the process itself did not last.
+        """Compare once more after time, memory or the process ran out.
 
         Each result is read by itself first: one with which that happens again cannot be read, and while others can, that is its
         host's affair.  If none can, it is rather the server's: a disk that does not answer, or limits that are too tight.
@@ -203,7 +203,7 @@ class Validator:
         return replace(report, checked=(*report.checked, *bad))
 
     async def _one_by_one(self, app: App, task: ValidationTask, failure: JobError) -> ValidationReport:
-        """Compare each result with itself, and then each pair, in calls of their own after a comparison has failed.
+        """Compare each result with itself, then each pair, in separate calls after a comparison has failed.
 
         What fails again stays undecided, which harms no host and lets the others find their quorum.
 
@@ -242,7 +242,7 @@ class Validator:
         )
 
     async def _try(self, app: App, task: ValidationTask) -> ValidationReport | Reason:
-        """Compare, or say why that fails."""
+        """Compare, or return why that fails."""
         try:
             return await self._workers.call(validate, task, app=app.name)
         except WorkerKilledError:
@@ -265,7 +265,7 @@ class Validator:
         lifecycle.apply_decisions(tx, decided, credit, now=now)
 
     async def _postpone(self, id_: WorkunitId, problem: str) -> None:
-        """Look at a workunit again later, a limited number of times."""
+        """Check a workunit again later, a limited number of times."""
 
         def write(tx: Transaction) -> None:
             n_failures = lifecycle.handler_failures(tx, [id_]).get(id_, 0) + 1
@@ -283,7 +283,7 @@ class Validator:
 
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:
-    """Workunits to look at, with the outputs of their results."""
+    """Return workunits to check, with the outputs of their results."""
     views = [(view, results_to_check(view)) for view in lifecycle.views(db, ids)]
     wanted = [id_ for _, checked in views for id_ in checked]
     db.ask_ahead(partial(outputs_of_results, result_ids=wanted, with_data=with_data), apps.list_apps)

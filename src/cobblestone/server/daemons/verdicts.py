@@ -1,4 +1,4 @@
-"""From outputs to decisions and credit: what the validator shares with whoever decides by checksum."""
+"""Convert outputs to decisions and credit: shared by the validator and decisions by checksum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in th
 
 
 def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
-    """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
+    """Compare by checksum where all agree, without a worker; return None if a closer look is needed."""
     if not outputs:
         return ValidationReport(checked=())
     if app.credit_function:
@@ -76,7 +76,7 @@ def judge_and_grant(
     *,
     now: float,
 ) -> tuple[list[tuple[WorkunitView, ValidationDecision]], CreditOfRows]:
-    """Decide on workunits that were read in this write, and grant the credit that is due.
+    """Decide workunits that were read in this write, and grant the credit due.
 
     The decisions are still to be applied, and the credit is to be noted on the rows that they change.
     """

@@ -1,4 +1,4 @@
-"""Processes for project functions and comparisons, with limits on time and memory; a slow call delays no other.
+"""Worker processes for project functions and comparisons, with limits on time and memory; a slow call delays no other.
 
 Each process has its own pipe, so that one that is killed, at whatever moment, takes nothing with it: the next call starts
 another.  What a call leaves behind (threads, processes, files) ends with its process.  As many calls as there are workers run at
@@ -61,11 +61,11 @@ _Kind = tuple[str, str]
 
 
 class WorkerFailedError(JobError):
-    """A call took too long or too much memory, or its process died: the function itself said nothing."""
+    """A call took too long or too much memory, or its process died: the function itself reported nothing."""
 
 
 class WorkerKilledError(JobError):
-    """Somebody else ended a call's process, such as a system that runs out of memory: that says nothing about the call."""
+    """A call's process was killed from outside, such as by a system out of memory: that says nothing about the call."""
 
 
 class Workers:
@@ -125,7 +125,7 @@ class Workers:
     async def _run(
         self, function: Callable[[A], R], argument: A, place: _Place, before: Callable[[], None]
     ) -> tuple[R] | None:
-        """Run a call once; None: it was stopped, for it is slow, others wait, and all places for slow calls are taken."""
+        """Run a call once; return None if it was stopped: it is slow, others wait, and all places for slow calls are taken."""
         process = self._take_process()
         if self._closed:  # while this one waited
             process.stop()
@@ -194,14 +194,14 @@ class Workers:
 
 
 class _Place:
-    """The place that a call has, while it has one."""
+    """The place of a call, while it has one."""
 
     def __init__(self, kind: _Kind) -> None:
         self.kind = kind
         self.taken: asyncio.Semaphore | None = None
 
     async def take(self, semaphore: asyncio.Semaphore) -> None:
-        """Take another place, for the one that it has; the other one is left first."""
+        """Take another place; the current one is released first."""
         self.leave()
         await semaphore.acquire()
         self.taken = semaphore
@@ -213,7 +213,7 @@ class _Place:
 
 
 class _Process:
-    """One worker process, which does one call at a time.  It starts with the first."""
+    """One worker process, which runs one call at a time.  It starts with the first."""
 
     def __init__(self, memory_bytes: int, call_seconds: float) -> None:
         self._memory_bytes = memory_bytes
@@ -227,7 +227,7 @@ class _Process:
 
     @property
     def usable(self) -> bool:
-        """Whether it lives and may take another call."""
+        """Return whether it is alive and can take another call."""
         return (
             not self._stopped
             and self._n_calls < MAX_CALLS
@@ -252,7 +252,7 @@ class _Process:
         return outcome
 
     def start(self) -> None:
-        """Start it, unless it runs.
+        """Start the process, unless it is running.
 
         Raises:
             WorkerFailedError: it died, or was stopped.
@@ -289,14 +289,14 @@ class _Process:
             self.stop()
             if process.exitcode == -signal.SIGKILL and not stopped_by_us:
                 raise WorkerKilledError(
-                    "Its process was killed from outside, as systems do that run out of memory."
+                    "Its process was killed from outside, as when the system runs out of memory."
                 ) from error
             raise WorkerFailedError(
                 f"Its process died (exit code {process.exitcode}); perhaps it used too much memory."
             ) from error
 
     def stop(self) -> None:
-        """End it at once, with all that it has started; a call that runs fails."""
+        """Kill the process at once, with all its children; a running call fails."""
         with self._lock:
             self._stopped = True
             if self._process is not None and self._process.pid is not None:
@@ -315,7 +315,7 @@ def _stop_aside(process: _Process) -> None:
 
 
 def _nobody_asks(running: asyncio.Future[Any]) -> None:
-    """Take note of how a stopped call ended."""
+    """Record how a stopped call ended."""
     if not running.cancelled():
         running.exception()
 
@@ -325,7 +325,7 @@ _Answer = tuple[Any, JobError | None, bool]
 
 
 def _serve(pipe: Connection, memory_bytes: int, call_seconds: float, folder: str) -> None:
-    """Do calls, one after the other, until the server has gone."""
+    """Run calls one after the other until the server has gone."""
     os.setpgid(0, 0)  # what calls start is stopped with us
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the server, which stops us when it is time
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends us, whatever a call does
@@ -345,7 +345,7 @@ def _serve(pipe: Connection, memory_bytes: int, call_seconds: float, folder: str
 
 
 def _has_children() -> bool:
-    """Whether a process that a call has started still runs."""
+    """Return whether a process started by a call is still running."""
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:  # one that has ended
             pass
@@ -359,6 +359,6 @@ def _outcome(function: Callable[[A], R], argument: A) -> tuple[R | None, JobErro
     except CobblestoneError as error:
         return None, JobError(sayable(str(error)[:MAX_PROBLEM]))
     except MemoryError:
-        return None, WorkerFailedError("It ran out of the memory that a worker may use.")
+        return None, WorkerFailedError("It exceeded the memory limit of a worker.")
     except BaseException as error:  # noqa: BLE001  # whatever a foreign function raises, sys.exit included
         return None, JobError(sayable(f"{type(error).__name__}: {error}"[:MAX_PROBLEM]))

@@ -1,4 +1,4 @@
-"""Signatures of app files: made here when the private key lies in the folder, else imported."""
+"""Signatures of app files: made here if the private key is in the folder, else imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cobblestone.wire.project.signatures import (
 
 
 def private_key_of(folder: ProjectFolder) -> rsa.RSAPrivateKey | None:
-    """Return the private code signing key, or None if it is kept elsewhere.
+    """Return the private code-signing key, or None if it is kept elsewhere.
 
     Raises:
         BadKey: the file is damaged.
@@ -43,7 +43,7 @@ def sign_version(
     private_key: rsa.RSAPrivateKey | None,
     known: Mapping[str, str],
 ) -> AppVersion:
-    """Check the signatures that a version brings; make the missing ones if the private key is there.
+    """Check the signatures that come with a version; make missing ones if the private key is available.
 
     ``known`` are signatures of files of other versions, by physical name: a file is signed once.
 
@@ -52,7 +52,7 @@ def sign_version(
         JobError: a given signature is not one of the project's key.
     """
     if current is None:
-        raise ConfigError("The project has no code signing key. Make one with: cobblestone key rotate")
+        raise ConfigError("The project has no code-signing key. Create one with: cobblestone key rotate")
     check_signatures({file: file.signature for file in version.files if file.signature}, current.public_key)
     version = replace(
         version,
@@ -65,8 +65,9 @@ def sign_version(
         return version
     if not same_key(encode_public_key(private_key.public_key()), current.public_key):
         raise ConfigError(
-            "The private key in the project's folder does not belong to the project's current public key."
-            " Put the right one there, or take it away and import signatures: cobblestone key import"
+            "The private key in the project's folder does not belong to the project's current "
+            "public key. Put the right one there, or remove it and import signatures: "
+            "cobblestone key import"
         )
     return replace(
         version,
@@ -87,6 +88,6 @@ def check_signatures(signatures: Mapping[AppFile, str], public_key: str) -> None
     for file, signature in signatures.items():
         if not verify_md5(key, file.md5, signature):
             raise JobError(
-                f"The signature of {file.name} is not one of the project's current key over this file."
-                " Sign the files of a fresh manifest with the right key: cobblestone key manifest, key sign"
+                f"The signature of {file.name} was not made with the project's current key for this file."
+                " Sign the files of a new manifest with the right key: cobblestone key manifest, key sign"
             )

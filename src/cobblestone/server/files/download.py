@@ -42,7 +42,7 @@ class DownloadHandler:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """``download/<fan-out>/<name>``; ``name.gz`` is the packed twin, sent as it is (clients unpack it themselves)."""
+        """Answer ``download/<fan-out>/<name>``; ``name.gz`` is the compressed twin, sent as it is (clients decompress it)."""
         async with AsyncExitStack() as held:
 
             async def first_part(message: Message) -> None:
@@ -60,7 +60,7 @@ class DownloadHandler:
             await response(scope, receive, first_part)
 
     async def _answer(self, *, fanout: str, name: str) -> Response:
-        """Return the file, or where it is.  Raises HTTPException."""
+        """Return the file, or a redirect to it.  Raises HTTPException."""
         base = name.removesuffix(".gz")
         if legal_file_name(name) and fanout in (fan_out(name), fan_out(base)):
             for path in (place_of(self._root, name), place_of(self._root, base).with_name(name)):

@@ -1,4 +1,4 @@
-"""Where exports for statistics sites lie, how a new one takes the place of the old one, and how they are served.
+"""Exports for statistics sites: their location, replacement of the current one, and serving.
 
 Each export is a folder of its own below ``exports/``; ``exports/current`` is a symbolic link to the newest.  The link changes in
 one rename, and the folder before it stays for a while: who is in the middle of a download goes on with the file that it began.
@@ -51,7 +51,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_export(folder: ProjectFolder) -> ExportReport | None:
-    """Return what the current export says of itself; None: there is none that can be read."""
+    """Return the report of the current export; None if there is none that can be read."""
     try:
         return msgspec.json.decode((folder.exports / CURRENT / REPORT).read_bytes(), type=ExportReport)
     except (OSError, msgspec.DecodeError):
@@ -60,7 +60,7 @@ def last_export(folder: ProjectFolder) -> ExportReport | None:
 
 @contextmanager
 def new_export(folder: ProjectFolder, name: str) -> Generator[Path]:
-    """Give a folder to write into, which becomes the current export when the block ends without an error.
+    """Return a folder to write to, which becomes the current export when the block ends without an error.
 
     Raises:
         Busy: another process makes one.
@@ -73,7 +73,9 @@ def new_export(folder: ProjectFolder, name: str) -> Generator[Path]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise Busy(f"Another process is exporting into {root}. Wait until it is done.") from error
+                raise Busy(
+                    f"Another process is exporting into {root}. Wait until it has finished."
+                ) from error
             for left in root.glob(f"{_HIDDEN}*"):  # of one that was killed
                 shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
             working = root / f"{_HIDDEN}{secrets.token_hex(4)}"
@@ -85,7 +87,9 @@ def new_export(folder: ProjectFolder, name: str) -> Generator[Path]:
                 shutil.rmtree(working, ignore_errors=True)
                 raise
     except OSError as error:
-        raise StoreError(f"The export cannot be written into {root}: {error}. The last one stays.") from error
+        raise StoreError(
+            f"The export cannot be written into {root}: {error}. The last one is kept."
+        ) from error
 
 
 def _publish(root: Path, working: Path, name: str) -> None:
@@ -111,11 +115,11 @@ class ExportFiles(StaticFiles):
         super().__init__(directory=folder.exports)
 
     def route(self) -> Mount:
-        """Where they are."""
+        """Return the route."""
         return Mount("/stats", self)
 
     def get_path(self, scope: Scope) -> str:
-        """Lead a name to the current export; nothing else in the folder has an address."""
+        """Map a name to the current export; nothing else in the folder has an address."""
         path = super().get_path(scope)
         name = REPORT if path == "." else path  # the folder itself answers with what there is
         return f"{CURRENT}/{name}" if _FILE.fullmatch(name) else ""

@@ -1,4 +1,4 @@
-"""The upload handler: size queries, uploads with resume, and the checks that they need.
+"""The upload handler: size queries, uploads with resume, and their checks.
 
 Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
 moved to their place when they are complete and their checksum is right.  Whoever sends slowly takes no place from others: only
@@ -58,11 +58,11 @@ MAX_WAITING = 512
 
 
 class UploadRefused(CobblestoneError):
-    """The upload cannot be accepted; the client shall give up."""
+    """The upload cannot be accepted; the client must give up."""
 
 
 class UploadDeferred(CobblestoneError):
-    """The upload cannot be accepted now; the client shall try again."""
+    """The upload cannot be accepted now; the client must try again."""
 
 
 class UploadHandler:
@@ -117,7 +117,7 @@ class UploadHandler:
         return write_upload_reply(UploadStatus.OK)
 
     async def _take_over(self, name: str) -> None:
-        """End an upload of this file that is still open: its client has come back, so that connection is dead."""
+        """End an open upload of this file: its client has come back, so that connection is dead."""
         older = self._active.get(name)
         if older is not None:
             older.cancel()
@@ -126,7 +126,7 @@ class UploadHandler:
     # ------------------------------------------------------------------ questions
 
     async def _size(self, name: str) -> int:
-        """Return the bytes of a file that are there already.
+        """Return how many bytes of a file have arrived.
 
         Nobody signs a question, so it must not touch an upload that is still open; the upload that follows takes it over.
         """
@@ -141,7 +141,7 @@ class UploadHandler:
         return 0
 
     def _check(self, upload: FileUpload) -> None:
-        """Refuse what may not be written at all."""
+        """Refuse uploads that are not allowed."""
         ctx = self._ctx
         if not verify_upload_signature(ctx.secret, upload.name, upload.max_nbytes, upload.xml_signature):
             raise UploadRefused("The upload is not signed by this project.")
@@ -157,7 +157,7 @@ class UploadHandler:
     # ------------------------------------------------------------------ bytes
 
     async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
-        """Take a small file, all or nothing: looked up and recorded in one write, together with other writes."""
+        """Store a small file atomically: looked up and recorded in one write, together with other writes."""
         data = bytearray()
         async for chunk in chunks:
             data += chunk
@@ -171,7 +171,7 @@ class UploadHandler:
             await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
 
     async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
-        """Take a large file, or the rest of one."""
+        """Store a large file, or the rest of one."""
         expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
         if refusal := _refusal(expected, upload):
             raise UploadRefused(refusal)
@@ -210,7 +210,7 @@ class UploadHandler:
         await self._record(upload, md5=md5, data=None, head=head)
 
     async def _finish(self, upload: FileUpload, path: Path, handle: BufferedRandom) -> tuple[str, bytes]:
-        """Check a file that is here as a whole, and put it at its place; its MD5 and first bytes."""
+        """Check a complete file and move it to its place; return its MD5 and first bytes."""
         md5, head = await asyncio.to_thread(_flush, handle)
         try:
             self._check_sum(upload, md5)
@@ -231,7 +231,7 @@ class UploadHandler:
             raise UploadDeferred("The checksum does not match: the file was damaged on its way.")
 
     async def _record(self, upload: FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
-        """Note a complete file, whose first bytes are ``head``, unless it may not be noted."""
+        """Record a complete file, whose first bytes are ``head``, if that is allowed."""
         refusal = await self._ctx.store.awrite(
             partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock())
         )
@@ -243,7 +243,7 @@ class UploadHandler:
 
 
 def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
-    """Why a file may not be taken; empty if it may, or is here already."""
+    """Return why a file is refused; empty if it is allowed, or already there."""
     if expected is None:
         return "This task is not known any more."
     if expected.stored_nbytes is None:
@@ -255,7 +255,7 @@ def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
 def _record(
     tx: Transaction, *, upload: FileUpload, md5: str, data: bytes | None, head: bytes, now: float
 ) -> str:
-    """Note a complete file once; why not, if it may not be noted."""
+    """Record a complete file once; return why not, if it is refused."""
     expected = expected_upload(tx, upload.name)
     if expected is not None and expected.stored_nbytes is None:
         record_upload(
@@ -285,7 +285,7 @@ async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
 
 
 def _open_at(path: Path, offset: int) -> BufferedRandom:
-    """Open a partial file for writing at ``offset``, cutting off what lies behind.
+    """Open a partial file for writing at ``offset``, truncating the rest.
 
     It stays locked until it is closed: the client may have come back to another process while its first connection, which it
     gave up, is still open here.  (On NFS the lock holds between machines.)
@@ -311,7 +311,7 @@ def _open_at(path: Path, offset: int) -> BufferedRandom:
 
 
 def _flush(handle: BufferedRandom) -> tuple[str, bytes]:
-    """Flush a complete file to disk; its MD5 and first two bytes."""
+    """Flush a complete file to disk; return its MD5 and first two bytes."""
     handle.flush()
     os.fsync(handle.fileno())
     handle.seek(0)

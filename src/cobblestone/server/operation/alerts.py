@@ -1,4 +1,4 @@
-"""Watching the project: its figures, the warnings that follow from them, and the daemon that looks.
+"""Monitoring of the project: figures, the warnings that follow from them, and the daemon that checks them.
 
 What to warn of: the state of the project against the limits of the settings' section ``[watch]``.
 
@@ -35,7 +35,7 @@ from cobblestone.store.people import mails
 
 @dataclass(frozen=True, slots=True)
 class ProjectCounters:
-    """Counts, and how the results of a day ended."""
+    """Counts, and the outcomes of a day's results."""
 
     figures: ProjectFigures
     rows: list[EndingRow]  #: by host and app version
@@ -43,7 +43,7 @@ class ProjectCounters:
 
 
 class StateReader(CachedRead[ProjectCounters]):
-    """Reads the state."""
+    """Reads the state of the project."""
 
     def __init__(self, ctx: ServerContext) -> None:
         def read(db: Database) -> ProjectCounters:
@@ -65,7 +65,7 @@ _WAITING = {
 
 
 def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endings) -> list[HealthWarning]:
-    """All that should be warned of now."""
+    """Return all current warnings."""
     return [
         *disk_warnings(free_bytes(ctx), ctx.settings),
         *queue_warnings(figures, ctx.settings),
@@ -86,10 +86,10 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
 
 
 def disk_warnings(free: int, settings: Settings) -> Iterator[HealthWarning]:
-    """Little room, or too little."""
+    """Warn of low disk space."""
     least = settings.server.min_free_disk_bytes
     if free < least:
-        text = f"{free // 10**6} MB are free on the disk: below {least // 10**6} MB uploads and submissions are put off."
+        text = f"{free // 10**6} MB are free on the disk: below {least // 10**6} MB uploads and submissions are deferred."
         yield HealthWarning(code="disk_full", text=text, severe=True)
     elif free < settings.watch.free_disk_bytes:
         text = (
@@ -99,7 +99,7 @@ def disk_warnings(free: int, settings: Settings) -> Iterator[HealthWarning]:
 
 
 def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[HealthWarning]:
-    """Queues that are too long, or run dry."""
+    """Warn of queues that are too long, or run dry."""
     watch = settings.watch
     for name, daemon in _WAITING.items():
         waiting = getattr(figures, name)
@@ -108,41 +108,39 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Heal
             yield HealthWarning(code=f"waiting_for_{name}", text=text)
     if figures.parked:
         text = (
-            f"{figures.parked} jobs are parked, because a comparison or the project's own function failed on them. `cobblestone"
-            " explain workunit ID` says how; `cobblestone workunit retry ID` tries again."
+            f"{figures.parked} jobs are parked because a comparison or the project's own function failed on them. `cobblestone"
+            " explain workunit ID` shows the error; `cobblestone workunit retry ID` retries them."
         )
         yield HealthWarning(code="jobs_parked", text=text)
     if figures.called_again:
         text = (
-            f"A comparison or the project's own function failed on {figures.called_again} jobs and is tried again. `cobblestone"
-            " explain workunit ID` says how."
+            f"A comparison or the project's own function failed on {figures.called_again} jobs and is retried. `cobblestone"
+            " explain workunit ID` shows the error."
         )
         yield HealthWarning(code="function_fails", text=text)
     if figures.backlog_seconds > watch.max_backlog_seconds:
         text = f"The transitioner is {figures.backlog_seconds:.0f} s behind."
         yield HealthWarning(code="transitioner_behind", text=text)
     if figures.unsent < watch.min_unsent:
-        text = (
-            f"Only {figures.unsent} results are ready to be sent; {watch.min_unsent} are wanted. Submit jobs."
-        )
+        text = f"Only {figures.unsent} results are ready to be sent; there should be {watch.min_unsent}. Submit jobs."
         yield HealthWarning(code="work_runs_out", text=text)
     if watch.max_unsent and figures.unsent >= watch.max_unsent:
-        text = f"{figures.unsent} results wait to be sent: no more jobs are taken from {watch.max_unsent} on."
+        text = f"{figures.unsent} results are unsent: no more jobs are accepted from {watch.max_unsent} on."
         yield HealthWarning(code="too_much_unsent", text=text, severe=True)
 
 
 def rate_warnings(endings: Endings, settings: Settings) -> Iterator[HealthWarning]:
-    """Too many results of a day failed."""
+    """Warn when too many results of a day failed."""
     if endings.total >= MIN_RESULTS_FOR_RATE and endings.error_rate > settings.watch.max_error_rate:
         text = (
-            f"{endings.error_rate:.0%} of the {endings.total} results of a day failed ({endings.error} on hosts,"
+            f"{endings.error_rate:.0%} of the {endings.total} results of the last day failed ({endings.error} on hosts,"
             f" {endings.no_reply} not returned, {endings.invalid} invalid)."
         )
         yield HealthWarning(code="many_errors", text=text)
 
 
 def write_warnings(backlog: int, settings: Settings) -> Iterator[HealthWarning]:
-    """Say that the database does not keep up."""
+    """Warn when the database is too slow for the writes."""
     if backlog > settings.watch.max_write_backlog:
         yield HealthWarning(
             code="writes_wait", text=f"{backlog} writes wait for the database: is the disk slow?"
@@ -150,7 +148,7 @@ def write_warnings(backlog: int, settings: Settings) -> Iterator[HealthWarning]:
 
 
 def export_warnings(ctx: ServerContext) -> Iterator[HealthWarning]:
-    """Statistics sites get old figures."""
+    """Warn when statistics sites get old figures."""
     every, last = ctx.settings.export.every_seconds, last_export(ctx.folder)
     made = None if last is None else last.time
     running = ctx.started > 0.0  # a command beside no server waits for no export
@@ -164,7 +162,7 @@ def export_warnings(ctx: ServerContext) -> Iterator[HealthWarning]:
 
 
 def daemon_warnings(states: Mapping[str, DaemonHealth], errors: Mapping[str, str]) -> Iterator[HealthWarning]:
-    """Daemons that do not do their rounds."""
+    """Warn of daemons that do not run."""
     for name, state in states.items():
         if state is not DaemonHealth.RUNNING:
             why = f": {errors[name]}" if errors.get(name) else ""
@@ -179,7 +177,7 @@ MAIL_SECONDS = 3600.0
 
 
 class Watcher:
-    """The daemon."""
+    """The monitoring daemon."""
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
@@ -188,7 +186,7 @@ class Watcher:
         self._mailed: dict[str, float] = {}  # code of a warning -> when it was mailed
 
     async def step(self) -> int:
-        """One look; there is never anything left to do at once."""
+        """Check once; return 0, as nothing is left to do at once."""
         ctx = self._ctx
         state = await self._state.get()
         found = current_warnings(ctx, state.figures, state.endings)
@@ -200,7 +198,7 @@ class Watcher:
         return 0
 
     async def _mail(self, begun: Sequence[HealthWarning]) -> None:
-        """Mail warnings that begin; each at most once an hour, though it come and go."""
+        """Mail new warnings; each at most once an hour, even if it comes and goes."""
         now, settings = self._ctx.clock(), self._ctx.settings
         wanted = [each for each in begun if now - self._mailed.get(each.code, float("-inf")) >= MAIL_SECONDS]
         recipients = [address.strip() for address in settings.watch.mail_to.split(",") if address.strip()]
@@ -233,7 +231,7 @@ class Watcher:
 
 
 def sample_figures(ctx: ServerContext, state: ProjectCounters) -> dict[str, float]:
-    """Return what a sample keeps.  The names that begin with ``n_`` only grow while the server runs; rates are differences."""
+    """Return the figures of a sample.  Names that start with ``n_`` only grow while the server runs; rates are differences."""
     figures, ended = state.figures, state.endings
     return {
         "unsent": figures.unsent,

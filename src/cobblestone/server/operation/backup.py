@@ -1,4 +1,4 @@
-"""Backups of a project, what a restored one needs, and the move from SQLite to PostgreSQL."""
+"""Backups of a project, restoring, and the move from SQLite to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = Kind(schema=PROJECT, database=ProjectFolder(Path()).database.name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupWish:
-    """What shall be in a backup."""
+    """The requested content of a backup."""
 
     keys: KeysInBackup = KeysInBackup.ALL
     results: bool = True  #: also what assimilators wrote
@@ -31,7 +31,7 @@ class BackupWish:
 def make_backup(
     folder: ProjectFolder, target: Path, wish: BackupWish = BackupWish(), *, report: Report = ignore_report
 ) -> BackupManifest:
-    """Write a backup of a project, running or not.
+    """Write a backup of a project, running or stopped.
 
     Raises:
         ConfigError: it is not a project, or the target exists.
@@ -86,7 +86,7 @@ def _is_fan_out(name: str) -> bool:
 def restore_backup(
     source: Path, target: Path, *, database: str = "", report: Report = ignore_report
 ) -> BackupManifest:
-    """Make a project folder from a backup, once all of it is found sound.
+    """Restore a project folder from a backup, after verifying all of it.
 
     ``database``: address of an empty PostgreSQL database for a project that was on PostgreSQL; without it, the one that the
     settings in the backup name must be empty.
@@ -120,7 +120,7 @@ def verify_backup(source: Path, *, report: Report = ignore_report) -> BackupMani
 
 
 def move_project(root: Path, address: str, *, progress: Progress) -> Moved:
-    """Move a stopped project; see `move_service`, also for what is raised."""
+    """Move a stopped project; see `move_service`, also for errors."""
     folder = ProjectFolder(root.resolve())
     project = Movable(
         what="project",

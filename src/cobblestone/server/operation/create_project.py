@@ -1,4 +1,4 @@
-"""Makes a new project's folder: settings, keys, database, the first token."""
+"""Creates a new project's folder: settings, keys, database, the first token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFAULT_PORT = 8080
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """What the creator decides."""
+    """The choices of the creator."""
 
     name: str = ""  #: empty: that of the folder
     url: str = ""  #: empty: loopback with the port
@@ -42,7 +42,7 @@ class NewProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedProject:
-    """What was made."""
+    """The result of creating a project."""
 
     folder: ProjectFolder
     url: str
@@ -95,7 +95,7 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
 
 
 def _keys(wish: NewProject) -> tuple[str, str]:
-    """Texts of the public and the private key; the latter is empty if it stays elsewhere."""
+    """Return the texts of the public and the private key; the latter is empty if it is kept elsewhere."""
     if wish.public_key:
         decode_public_key(wish.public_key)
         return wish.public_key, ""

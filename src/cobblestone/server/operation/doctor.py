@@ -1,4 +1,4 @@
-"""``cobblestone doctor``: whether a live project is as it must be, and what can be mended safely.
+"""``cobblestone doctor``: checks the integrity of a live project, and repairs what is safe.
 
 A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
 volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
@@ -44,12 +44,12 @@ Repair = Callable[[ServerContext], int]
 
 
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
-    """Carry out one check, on a snapshot of the database."""
+    """Run one check, on a snapshot of the database."""
     return await ctx.store.aread(lambda db: check.look(ctx, db))
 
 
 async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
-    """Mend what a check found, as far as that is safe; how many things.  Noted in the audit log."""
+    """Repair what a check found, as far as it is safe; return how many faults.  Recorded in the audit log."""
     if check.repair is None:
         return 0
     count = await asyncio.to_thread(check.repair, ctx)
@@ -82,7 +82,9 @@ def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         yield Finding("wrong_schema", "database", None, str(error))
         return
     for step in (*plan.steps, *plan.waiting):
-        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+        yield Finding(
+            "step_waits", "database", None, f"the step to schema {step.revision} has not been taken yet"
+        )
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -126,7 +128,7 @@ def _recount_batches(ctx: ServerContext) -> int:
 
 def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for owner, owner_id, kept, granted in history.unlike_ledger(db):
-        text = f"its days hold {kept:g} credit, and the ledger {granted:g}"
+        text = f"itsdays have {kept:g} credit, and the ledger {granted:g}"
         yield Finding("history_differs", str(owner), owner_id, text)
 
 
@@ -151,10 +153,10 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         path = files.place_of(ctx.folder.download, name)
         with contextlib.suppress(FileNotFoundError):  # the check of input files says so
             if files.content_md5(path) != md5:
-                yield Finding("damaged", "file", name, f"{path} is not what was stored: its MD5 is not {md5}")
+                yield Finding("damaged", "file", name, f"{path} has changed: its MD5 is not {md5}")
             copy = files.gzip_variant(path)
             if packed and files.content_md5(copy, packed=True) != md5:
-                yield Finding("damaged_copy", "file", name, f"{copy}, its packed copy, is damaged")
+                yield Finding("damaged_copy", "file", name, f"{copy}, its compressed copy, is damaged")
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -171,7 +173,7 @@ def _kept(ctx: ServerContext, path: Path, nbytes: int, kind: str, name: str) -> 
 
 
 def _orphaned_files(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, str]]:
-    """Old files that nothing refers to, with what is wrong."""
+    """Return old files without a reference, with a description."""
     old = ctx.clock() - STRAY_SECONDS
     for root, outputs in ((ctx.folder.download, False), (ctx.folder.upload, True)):
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
@@ -184,10 +186,10 @@ def _orphaned_files(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, st
             for name in sorted(paths):
                 # A compressed twin belongs to its file; a file may also be called .gz itself.
                 if names[name] in unknown and name in both:
-                    yield paths[name], "no row knows it"
+                    yield paths[name], "no row refers to it"
     for path in sorted(ctx.folder.staging.iterdir()) if ctx.folder.staging.is_dir() else ():
         if _is_old(path, old):
-            yield path, "it was left half done"
+            yield path, "it was left unfinished"
 
 
 def _is_old(path: Path, before: float) -> bool:
@@ -203,7 +205,7 @@ def _find_orphaned_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _remove_orphaned_files(ctx: ServerContext) -> int:
-    """Remove stray files; whoever stores the same file at this moment places it again, for its row is written last."""
+    """Remove orphaned files; a concurrent upload of the same file stores it again, because its row is written last."""
 
     def remove(tx: Transaction) -> int:
         count = 0
@@ -234,12 +236,12 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             "other_key",
             "code signing key",
             None,
-            "the private key in the folder is not that of the current public key",
+            "the private key in the folder does not match the current public key",
         )
 
 
 def _secrets(ctx: ServerContext) -> list[Path]:
-    """Return what only the project's owner may read: keys, and databases with addresses and password hashes."""
+    """Return the secret files: keys, and databases with addresses and password hashes."""
     folder = ctx.folder
     keys_ = [path for path in sorted(folder.keys.iterdir()) if path != folder.code_sign_public]
     databases = [path for path in (folder.database, ctx.archive.path) if path.exists()]
@@ -264,7 +266,7 @@ def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
                     "wrong_signature",
                     "version",
                     version.id,
-                    f"the signature of {file.name} is not one of the current key",
+                    f"the signature of {file.name} was not made with the current key",
                 )
 
 
@@ -320,9 +322,9 @@ CHECKS: Mapping[str, Check] = {
     for check in (
         Check(
             name="one_host",
-            promise="A result is handed to one host at most.",
+            promise="A result is sent to at most one host.",
             find=_only_rows(invariants.handed_to_one_host),
-            advice="Report it as a bug of cobblestone, with the rows.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="credited_once",
@@ -332,76 +334,79 @@ CHECKS: Mapping[str, Check] = {
         ),
         Check(
             name="contributions",
-            promise="Storage and network of a volunteer are the sums of their ledger.",
+            promise="Storage and network contributions of a volunteer agree with the ledger.",
             find=_only_rows(invariants.contributed_as_listed),
-            advice="Report it as a bug of cobblestone, with the rows.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="totals",
-            promise="Totals and averages of hosts, users, teams and app versions are those of the ledger.",
+            promise="Totals and averages of hosts, users, teams and app versions agree with the ledger.",
             find=_totals,
             repair=_settle_totals,
-            repair_text="Sets totals and averages to what the ledger says. The ledger is not changed.",
-            advice="Entries that cannot be computed again need their credit system installed; damaged ones must come back from"
-            " a backup before totals are set.",
+            repair_text="Sets totals and averages from the ledger. The ledger is not changed.",
+            advice="Entries that cannot be recomputed need their credit system installed; restore "
+            "damaged ones from a backup before setting totals.",
         ),
         Check(
             name="history",
-            promise="Days of the history add up to the ledger.",
+            promise="The days of the history agree with the ledger.",
             find=_history,
             repair=_write(history.start_again),
-            repair_text="Lets the history be summed from the ledger again, in some minutes.",
-            advice="Report it as a bug of cobblestone, with the rows.",
+            repair_text="Has the history summed from the ledger again, within some minutes.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="durable",
-            promise="What was acknowledged is on disk: the database is sound and flushes every commit.",
+            promise="Acknowledged writes are on disk: the database is intact and flushes every commit.",
             find=_durable,
             advice="Stop the server, copy the folder, and restore the last backup (cobblestone restore).",
         ),
         Check(
             name="next_step",
-            promise="A workunit is finished or has a time of its next look; states fit together; one canonical result.",
+            promise="A workunit is finished or has a time for its next check; states are consistent; "
+            "there is one canonical result.",
             find=_only_rows(invariants.workunit_states),
             repair=_look_again,
-            repair_text="Lets the transitioner look again at workunits that nobody would have looked at.",
+            repair_text="Has the transitioner check workunits that it would otherwise miss.",
             advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
         ),
         Check(
             name="assimilated_once",
-            promise="As seen by the project, assimilation happens once; a batch counts its jobs right.",
+            promise="Each answer is assimilated once; a batch counts its jobs correctly.",
             find=_only_rows(invariants.assimilated_once),
             repair=_recount_batches,
-            repair_text="Counts the finished jobs of the batch again.",
-            advice="Report it as a bug of cobblestone, with the rows.",
+            repair_text="Recounts the finished jobs of the batch.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="input_files",
-            promise="Input files live while a result may need them, and are counted right.",
+            promise="Input files exist while a result may need them, and are counted correctly.",
             find=_input_files,
             repair=_write(invariants.recount_references),
-            repair_text="Counts again how many workunits and app versions need each file. Missing files do not come back.",
-            advice="Bring missing files back from a backup, or upload them again (they keep their names).",
+            repair_text="Recounts how many workunits and app versions need each file. Missing files do not "
+            "come back.",
+            advice="Restore missing files from a backup, or upload them again (they keep their names).",
         ),
         Check(
             name="file_contents",
-            promise="Files that hosts download are what was stored and signed.",
+            promise="Files that hosts download are unchanged since they were stored and signed.",
             find=_file_contents,
-            advice="Bring the file back from a backup, or remove it and upload it again; hosts refuse a file with another MD5.",
+            advice="Restore the file from a backup, or remove it and upload it again; hosts reject a "
+            "file with another MD5.",
         ),
         Check(
             name="output_files",
-            promise="Output files live until they were handed over.",
+            promise="Output files exist until they were passed on.",
             find=_output_files,
-            advice="Bring the file back from a backup, or cancel the workunit.",
+            advice="Restore the file from a backup, or cancel the workunit.",
         ),
         Check(
             name="stray_files",
             promise="Every file belongs to a row.",
             find=_find_orphaned_files,
             repair=_remove_orphaned_files,
-            repair_text="Removes files older than a day that no row knows, as a crash may leave them.",
-            advice="They cost room and nothing else.",
+            repair_text="Removes files older than a day without a row, as a crash may leave them.",
+            advice="They only take up space.",
             only_warns=True,
         ),
         Check(
@@ -409,7 +414,7 @@ CHECKS: Mapping[str, Check] = {
             promise="Averages are finite and not negative.",
             find=_only_rows(invariants.finite_numbers),
             repair=_write(invariants.forget_wrong_records),
-            repair_text="Lets a host begin anew with an app version for which its record holds impossible numbers.",
+            repair_text="Resets a host's record for an app version if it contains impossible numbers.",
             advice="For totals and averages of credit, repair the check totals.",
         ),
         Check(
@@ -417,15 +422,15 @@ CHECKS: Mapping[str, Check] = {
             promise="Every row has its owner.",
             find=_only_rows(invariants.orphans),
             repair=_write(invariants.remove_orphans),
-            repair_text="Removes texts, outputs and records of results and hosts that are gone.",
-            advice="Report it as a bug of cobblestone, with the rows.",
+            repair_text="Removes texts, outputs and records of results and hosts that no longer exist.",
+            advice="Report it as a bug in cobblestone, with the rows.",
         ),
         Check(
             name="keys",
-            promise="Secrets are there, fit together, and are for their owner alone.",
+            promise="Secrets exist, match each other, and can only be read by their owner.",
             find=_keys,
             repair=_restrict_keys,
-            repair_text="Takes the permission to read secrets from others.",
+            repair_text="Removes the permission of others to read secrets.",
             advice="See docs/operator.md, Signing keys.",
         ),
         Check(
@@ -445,11 +450,11 @@ CHECKS: Mapping[str, Check] = {
             name="schema",
             promise="The database has the schema of this program.",
             find=_schema,
-            advice="cobblestone upgrade says what it waits for.",
+            advice="cobblestone upgrade shows what it waits for.",
         ),
         Check(
             name="disk",
-            promise="There is room on the disk.",
+            promise="There is enough space on the disk.",
             find=_disk,
             advice="See docs/operations.md, Disk full.",
             only_warns=True,
@@ -458,21 +463,21 @@ CHECKS: Mapping[str, Check] = {
             name="export",
             promise="Statistics sites get a recent export.",
             find=_export,
-            advice="cobblestone export says why it fails; see docs/exports.md.",
+            advice="cobblestone export shows why it fails; see docs/exports.md.",
             only_warns=True,
         ),
         Check(
             name="daemons",
-            promise="The daemons do their rounds.",
+            promise="The daemons are running.",
             find=_daemons,
-            advice="The log says why (daemon_step_failed); restart the server if one is stuck.",
+            advice="The log shows why (daemon_step_failed); restart the server if one is stuck.",
         ),
     )
 }
 
 
 def check_named(name: str) -> Check:
-    """Return a check; raises NotFound with the names that there are."""
+    """Return a check; raises NotFound with the existing names."""
     try:
         return CHECKS[name]
     except KeyError:

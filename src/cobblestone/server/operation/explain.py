@@ -1,4 +1,4 @@
-"""Why something happens or does not: a host's tasks, a workunit's next step, a result's fate.
+"""Why something happens or does not: a host's tasks, a workunit's next step, what happened to a result.
 
 Nothing is guessed from logs: the rules themselves are asked again, with what is stored now, and nothing is changed.
 """
@@ -34,7 +34,7 @@ CANDIDATES = 5000  #: unsent results that are looked at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostExplanation:
-    """What a host would get if it asked now, and why not more."""
+    """What a host would get if it asked for work now, and why not more."""
 
     host: Host
     status: HostStatus
@@ -44,14 +44,14 @@ class HostExplanation:
 
 
 def told(why: Reason) -> Explanation:
-    """Return a reason as programs are told of it."""
+    """Return a reason in the form of the API."""
     return Explanation(code=why.code, text=why.text(), values=dict(why.values))
 
 
 def explain_host(
     ctx: ServerContext, db: Database, offer: Offer, host_id: int, *, now: float
 ) -> HostExplanation:
-    """Ask the dispatch rule on behalf of a host, as its client described it when it last called.
+    """Ask the dispatch rule on behalf of a host, as its client last described it.
 
     Raises:
         NotFound: there is no such host.
@@ -73,14 +73,14 @@ def explain_host(
     if not host.description.platforms:
         unseen = reason(
             "host_not_seen",
-            "The computer has not asked for tasks yet. It is described when its client does.",
+            "The computer has not asked for tasks yet. Its description comes with its first request.",
         )
         return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(unseen,))
     if host.description.platforms[0] == ANONYMOUS_PLATFORM:
         own = reason(
             "anonymous_platform",
-            "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get"
-            " is not known here. Its event log says.",
+            "The client brings its own applications (app_info.xml) and lists them only when it asks "
+            "for work, so what it would get is not known here. Its event log says.",
         )
         return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(own,))
     queue = CandidateQueue()
@@ -97,13 +97,14 @@ def explain_host(
 
 
 def _handler_failed(db: Database, workunit: Workunit) -> Iterator[Reason]:
-    """Say that a comparison, or the project's own function, fails on a workunit."""
+    """Return that a comparison, or the project's own function, fails on a workunit."""
     found = lifecycle.handler_failure(db, workunit.id)
     what = phrase("Its validation") if workunit.need_validate else phrase("Its assimilation")
     if found is not None and found.parked:
         yield reason(
             "parked",
-            "{what} failed {count} times, so the job waits: {problem} Once that is mended: cobblestone workunit retry {id}",
+            "{what} failed {count} times, so the job waits: {problem} After correcting it: "
+            "cobblestone workunit retry {id}",
             what=what,
             count=found.n_failures,
             problem=found.problem,
@@ -122,7 +123,7 @@ def _handler_failed(db: Database, workunit: Workunit) -> Iterator[Reason]:
 def explain_workunit(
     ctx: ServerContext, db: Database, offer: Offer, workunit: str, *, now: float
 ) -> WorkunitExplanation:
-    """Return what will happen to a workunit (id or name), and for its unsent results, who could take them.
+    """Return what will happen to a workunit (id or name), and who could take its unsent results.
 
     Raises:
         NotFound: there is no such workunit.
@@ -130,7 +131,7 @@ def explain_workunit(
     found = work.workunit_by_name(db, workunit)
     views = lifecycle.views(db, [_number(workunit) if found is None else found.id])
     if not views:
-        raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
+        raise NotFound(f"There is no workunit {workunit}; finished ones are in the archive.")
     view = views[0]
     reasons = _state_of(view, now)
     failing = list(_handler_failed(db, view.workunit))
@@ -174,7 +175,7 @@ def _of_workunit(
 
 
 def _answers_needed(view: WorkunitView) -> int:
-    """Answers of computers that have no result of the workunit yet, until its quorum is there."""
+    """Return how many more computers must answer for the workunit's quorum."""
     counted = [
         result
         for result in view.results
@@ -187,18 +188,19 @@ def _answers_needed(view: WorkunitView) -> int:
 def _out_of_reach(missing: Shortage, address: str) -> Reason:
     return reason(
         "quorum_out_of_reach",
-        "It needs {needed} more answers, each of another {whose}, and {found} {who} could give one. It waits until more join at"
-        " {address}; or cancel it and ask for fewer: cobblestone app update NAME --quorum N, then submit again.",
+        "It needs {needed} more answers, each from a different {whose}, and {found} {who} could give "
+        "one. It waits until more join at {address}. Or cancel it and ask for fewer: cobblestone app "
+        "update NAME --quorum N, then submit again.",
         needed=missing.needed,
         found=missing.found or "no",
         whose="person" if missing.by_person else "computer",
-        who="people at hand" if missing.by_person else "computers at hand",
+        who="available people" if missing.by_person else "available computers",
         address=address,
     )
 
 
 def _state_of(view: WorkunitView, now: float) -> list[Reason]:
-    """Where a workunit stands, and what the transitioner would do now."""
+    """Return the state of a workunit, and what the transitioner would do now."""
     workunit = view.workunit
     found: list[Reason] = []
     counts = Counter(_word(result) for result in view.results)
@@ -249,7 +251,7 @@ def _state_of(view: WorkunitView, now: float) -> list[Reason]:
         found.append(
             reason(
                 "next_look",
-                "Nothing is to be done now; it is looked at again in {hours} h, or when a result comes in.",
+                "Nothing to do now. It will be checked again in {hours} h, or when a result comes in.",
                 hours=round(max(workunit.transition_time - now, 0.0) / 3600, 1),
             )
         )
@@ -291,7 +293,7 @@ def _number(text: str) -> int:
 def explain_result(
     ctx: ServerContext, db: Database, offer: Offer, wanted: str, *, now: float
 ) -> ResultExplanation:
-    """Return what became of a result (id or name).
+    """Return what happened to a result (id or name).
 
     Raises:
         NotFound: there is no such result.
@@ -300,7 +302,7 @@ def explain_result(
     if result is None:
         result = work.result_by_id(db, _number(wanted))
     if result is None:
-        raise NotFound(f"There is no result {wanted}; those of finished workunits move into the archive.")
+        raise NotFound(f"There is no result {wanted}; those of finished workunits are in the archive.")
     found = [reason("state", "It is {word}.", word=_word(result))]
     of_workunit: list[Explanation] = []
     if result.server_state is ServerState.UNSENT:
@@ -321,7 +323,7 @@ def explain_result(
         found.append(
             reason(
                 "deadline",
-                "It is due in {hours} h; after that another computer gets the work.",
+                "It is due in {hours} h; after that, another computer gets the work.",
                 hours=round((result.report_deadline - now) / 3600, 1),
             )
         )

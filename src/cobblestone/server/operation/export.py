@@ -51,7 +51,7 @@ def make_export(
     parquet: bool = False,
     report: Callable[[str], None] = lambda what: None,
 ) -> ExportReport:
-    """Export a project, running or not; the new export then takes the place of the last one.
+    """Export a project, running or stopped; the new export then replaces the last one.
 
     Args:
         folder: of the project.
@@ -72,7 +72,7 @@ def make_export(
     if free < least:
         raise StoreError(
             f"{free // 10**6} MB are free on the disk, and server.min_free_disk_bytes keeps {least // 10**6} MB for uploads:"
-            " nothing is exported until there is room. The last export stays."
+            " nothing is exported until there is space. The last export is kept."
         )
     location = settings.database.url or folder.database
     check_revision(location, PROJECT)
@@ -105,14 +105,14 @@ def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
 
 _TITLES = {
     BadgeKind.TOTAL: "{level:,.15g} credit in total",
-    BadgeKind.RECENT: "{level:,.15g} credit a day",
+    BadgeKind.RECENT: "{level:,.15g} credit per day",
     BadgeKind.RANK: "Among the best {level:g} % by recent average credit",
 }
 """Sites have no language, as visitors have: what pages say in three of them stands here in English."""
 
 
 class _Export:
-    """An export that is being written, and what it holds so far."""
+    """An export in progress, and its content so far."""
 
     def __init__(
         self, folder: Path, db: Database, now: float, report: Callable[[str], None], *, url: str
@@ -152,7 +152,7 @@ class _Export:
             yield user
 
     def summary(self) -> ExportSummary:
-        """Return what stands in ``tables.xml``."""
+        """Return the content of ``tables.xml``."""
         counts = self.records
         return ExportSummary(
             update_time=self._now,
@@ -179,7 +179,7 @@ MAX_TABLES_BYTES = 10_000_000
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of an export holds."""
+    """The content of a file of an export."""
 
     name: str
     records: int = 0
@@ -195,7 +195,7 @@ def check_export(folder: Path) -> list[CheckedFile]:
     """
     tables = folder / "tables.xml"
     if not tables.is_file():
-        raise ConfigError(f"{folder} holds no export: there is no tables.xml in it.")
+        raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
     found = {
         table: checked for table in ExportedTable if (checked := _check_table(folder, table)) is not None
     }
@@ -217,7 +217,7 @@ def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
     except (RemoteProtocolError, OSError) as error:
         problem = str(error)
     if reader.n_refused and not problem:
-        problem = f"{reader.n_refused} records are refused, the first one because {reader.first_refusal}"
+        problem = f"{reader.n_refused} records are invalid, the first one because {reader.first_refusal}"
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
 
 
@@ -228,7 +228,7 @@ def _check_totals(path: Path, found: dict[ExportedTable, CheckedFile]) -> Checke
     except (RemoteProtocolError, OSError) as error:
         return CheckedFile(name=path.name, problem=str(error))
     wrong = [
-        f"it counts {counted} of {table}, the file holds {found[table].records}"
+        f"it counts {counted} of {table}, the file has {found[table].records}"
         for table, counted in (
             (ExportedTable.USER, totals.n_users),
             (ExportedTable.TEAM, totals.n_teams),

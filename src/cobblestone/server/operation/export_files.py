@@ -218,13 +218,13 @@ def load_arrow() -> tuple[Any, Any]:  # Any: modules of an extra, without exact 
 
 
 def check_formats(formats: Iterable[ExportFormat]) -> None:
-    """Raise ConfigError if a format needs what is not installed."""
+    """Raise ConfigError if a format needs a package that is not installed."""
     if ExportFormat.PARQUET in formats:
         load_arrow()
 
 
 def write_records(folder: Path, one: Enumeration, records: Iterable[T], form: TableForm[T]) -> int:
-    """Write a table's records into the files of an enumeration; return how many there were."""
+    """Write a table's records to the files of an enumeration; return how many there were."""
     most = one.records_per_file or sys.maxsize
     part = in_part = count = 0
     files = _open(folder, one, part, form)
@@ -273,7 +273,7 @@ ARROW_TYPES: Mapping[type, str] = {int: "int64", float: "double", str: "string",
 
 
 def export_archive(path: Path, folder: Path, *, report: Callable[[str], object]) -> dict[str, int]:
-    """Write the tables of an archive, as they are at one moment, into ``folder``; return their rows by name of the file.
+    """Write the tables of an archive, as a snapshot, to ``folder``; return their row counts by file name.
 
     Each file appears whole, in place of an older one; whatever is killed, there is no half one.
 

@@ -1,4 +1,4 @@
-"""What operators do to a running project: the same functions behind pages, API and command line, each noted in the audit log."""
+"""Actions of operators on a running project: shared by pages, API and command line, each recorded in the audit log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cobblestone.wire.project.account import passwd_hash, weak_authenticator
 
 
 async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchRow:
-    """Cancel what is not done yet; the batch after that.
+    """Cancel the unfinished jobs; return the batch after that.
 
     Raises:
         NotFound: there is no such batch.
@@ -50,7 +50,7 @@ async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch
 
 
 async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchRow:
-    """Submit the jobs of a batch that failed or were cancelled anew, as a batch of their own.
+    """Submit the failed or cancelled jobs of a batch again, as a new batch.
 
     Raises:
         NotFound: there is no such batch, or an input file is gone.
@@ -62,7 +62,7 @@ async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchR
         ids = interventions.failed_workunits(tx, batch_id, after=0, limit=MAX_JOBS_PER_CALL)
         if not ids:
             raise Conflict(
-                f"Batch {batch_id} has no failed jobs that are closed. See: cobblestone batch jobs {batch_id}"
+                f"Batch {batch_id} has no closed failed jobs. See: cobblestone batch jobs {batch_id}"
             )
         new = _batch_like(tx, ctx, old, f"retry of {old.name}")
         new = interventions.copy_jobs(tx, new, ids, now=ctx.clock())
@@ -83,13 +83,13 @@ async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchR
 
 
 def cancel_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor: Actor) -> None:
-    """Stop a workunit.  Raises NotFound, Conflict."""
+    """Cancel a workunit.  Raises NotFound, Conflict."""
     interventions.cancel_workunit(tx, workunit_id, now=ctx.clock())
     _note(tx, ctx, actor, "cancel workunit", f"workunit {workunit_id}", None, {"cancelled": True})
 
 
 def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor: Actor) -> BatchRow | None:
-    """Try a workunit again: an unfinished one may fail as often as before; a failed one becomes a new batch, which is returned.
+    """Retry a workunit: an unfinished one may fail as many times again; a failed one becomes a new batch, which is returned.
 
     Raises:
         NotFound: there is none, or an input file is gone.
@@ -105,7 +105,7 @@ def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor:
         _note(tx, ctx, actor, "retry workunit", target, None, {"further_failures_allowed": allowed})
         return None
     if not state.workunit.error_mask or state.workunit.batch_id is None:
-        raise Conflict(f"Workunit {workunit_id} has an answer; there is nothing to try again.")
+        raise Conflict(f"Workunit {workunit_id} has an answer; there is nothing to retry.")
     old = batches.batch_by_id(tx, state.workunit.batch_id)
     new = _batch_like(tx, ctx, old, f"retry of {state.workunit.name}")
     interventions.copy_jobs(tx, new, [workunit_id], now=ctx.clock())
@@ -114,28 +114,28 @@ def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor:
 
 
 def block_host(tx: Transaction, ctx: ServerContext, host_id: int, reason: str, actor: Actor) -> None:
-    """Give a host no more work; with an empty reason, work again.  Raises NotFound."""
+    """Send no more work to a host; with an empty reason, send work again.  Raises NotFound."""
     before = interventions.block_host(tx, host_id, reason)
     action = "block host" if reason else "unblock host"
     _note(tx, ctx, actor, action, f"host {host_id}", {"blocked": before}, {"blocked": reason})
 
 
 def block_user(tx: Transaction, ctx: ServerContext, user_id: int, reason: str, actor: Actor) -> None:
-    """Give a user's hosts no more work; with an empty reason, work again.  Raises NotFound."""
+    """Send no more work to a user's hosts; with an empty reason, send work again.  Raises NotFound."""
     before = interventions.block_user(tx, user_id, reason)
     action = "block user" if reason else "unblock user"
     _note(tx, ctx, actor, action, f"user {user_id}", {"blocked": before}, {"blocked": reason})
 
 
 def set_role(tx: Transaction, ctx: ServerContext, user_id: int, role: str, actor: Actor) -> User:
-    """Make a user an operator, or a volunteer again.  Raises NotFound, Conflict."""
+    """Make a user an operator, or a plain volunteer again.  Raises NotFound, Conflict."""
     before = interventions.set_role(tx, user_id, role)
     _note(tx, ctx, actor, "set role", f"user {user_id}", {"role": before}, {"role": role})
     return replace(interventions.user_or_missing(tx, user_id), role=role)
 
 
 async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
-    """Give a user a new random password, which is returned; sessions end, and clients attach anew.  Raises NotFound."""
+    """Set a new random password and return it; sessions end, and clients must attach again.  Raises NotFound."""
     user = await ctx.store.aread(lambda db: interventions.user_or_missing(db, user_id))
     password = secrets.token_urlsafe(12)
     hashed = await Accounts(ctx).passwords.hash(passwd_hash(password, user.email_addr))
@@ -158,27 +158,27 @@ async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
 
 
 def delete_user(tx: Transaction, ctx: ServerContext, user_id: int, actor: Actor) -> None:
-    """Erase an account: what is personal goes, credit stays with an unnamed user.  Raises NotFound."""
+    """Erase an account: personal data is deleted, credit stays with an unnamed user.  Raises NotFound."""
     account_changes.ask_to_erase(tx, interventions.user_or_missing(tx, user_id).id, ctx.clock())
     _note(tx, ctx, actor, "delete user", f"user {user_id}", None, {"erase": True})
 
 
 def publish_news(tx: Transaction, ctx: ServerContext, title: str, text: str, actor: Actor) -> int:
-    """Publish a piece of news, which clients show as a notice; its id."""
+    """Publish a news item, which clients show as a notice; return its id."""
     news_id = users.add_news(tx, title, text, now=ctx.clock())
     _note(tx, ctx, actor, "publish news", f"news {news_id}", None, {"title": title, "text": text})
     return news_id
 
 
 def edit_news(tx: Transaction, ctx: ServerContext, news_id: int, title: str, text: str, actor: Actor) -> None:
-    """Change a piece of news.  Clients that have shown it do not show it again.  Raises NotFound."""
+    """Change a news item.  Clients that have shown it do not show it again.  Raises NotFound."""
     before = users.set_news(tx, news_id, title, text)
     old, new = {"title": before.title, "text": before.text}, {"title": title, "text": text}
     _note(tx, ctx, actor, "edit news", f"news {news_id}", old, new)
 
 
 def withdraw_news(tx: Transaction, ctx: ServerContext, news_id: int, actor: Actor) -> None:
-    """Take a piece of news off the pages and the feed; a client that has shown it keeps it.  Raises NotFound."""
+    """Remove a news item from the pages and the feed; a client that has shown it keeps it.  Raises NotFound."""
     before = users.withdraw_news(tx, news_id)
     _note(
         tx, ctx, actor, "withdraw news", f"news {news_id}", {"title": before.title, "text": before.text}, None

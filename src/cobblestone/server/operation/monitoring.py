@@ -1,4 +1,4 @@
-"""For machines that watch the server: ``/healthz``, ``/readyz`` and ``/metrics``."""
+"""Endpoints for monitoring systems: ``/healthz``, ``/readyz`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from cobblestone.store.people import credentials
 
 
 class ProjectMonitoring(monitoring.Monitoring):
-    """Answers those who watch a project."""
+    """Answers monitoring requests about a project."""
 
     described = METRICS
 
     def __init__(self, ctx: ServerContext, *, of_project: bool) -> None:
-        """``of_project``: this process may be the one that reports what is the same for all of a project."""
+        """``of_project``: this process may report the figures that are the same for all of a project."""
         super().__init__(ctx, partial(read_and_write, ctx.store), folder=ctx.folder.root)
         self._ctx = ctx
         self._of_project = of_project
         self._state = StateReader(ctx)
 
     def written_folders(self) -> Sequence[Path]:
-        """Return the folders that must take files; some may lie on disks of their own."""
+        """Return the folders that must be writable; some may be on separate disks."""
         folder = self._ctx.folder
         return [folder.root, folder.database.resolve().parent, folder.upload, folder.download]
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values of what only a project has."""
+        """Return values that only a project has."""
         ctx = self._ctx
         figures: dict[str, float | Mapping[str, float]] = {
             "results_sent": ctx.metrics.n_sent,
@@ -51,7 +51,7 @@ class ProjectMonitoring(monitoring.Monitoring):
         return figures
 
     async def accepts(self, token: str) -> bool:
-        """Whether a token may read."""
+        """Return whether a token may read."""
         found = await self._ctx.store.aread(lambda db: credentials.token_by_secret(db, token))
         return found is not None and found.usable(self._ctx.clock()) and Scope.READ in found.scopes
 

@@ -1,4 +1,4 @@
-"""Which of the computers that called lately could take a job, and whether they are enough for its quorum."""
+"""Which recently active computers could take a job, and whether they are enough for its quorum."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_STUCK = 200  #: jobs of a batch that are looked at
 
 
 def request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
-    """Return a request for one second of work for each of a host's processors, as its client described it last."""
+    """Return a request for one second of work for each of a host's processors, as its client last described it."""
     user = users.user_by_id(db, host.user_id)
     description = host.description
     in_progress = dispatch.jobs_in_progress(db, host.id)
@@ -57,7 +57,7 @@ def request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
 def choose_for(
     db: Database, offer: Offer, request: WorkRequest, waiting: Iterable[Candidate], *, now: float
 ) -> DispatchDecision:
-    """Return what the dispatch rule would give; nothing is changed."""
+    """Return what the dispatch rule would give, without changing anything."""
     host = request.host
     return choose_work(
         request,
@@ -72,7 +72,7 @@ def choose_for(
 
 
 class Survey:
-    """Asks the computers that called lately about one job; lives for one look."""
+    """Asks the recently active computers about one job; used once."""
 
     def __init__(self, db: Database, offer: Offer, candidate: Candidate, *, now: float) -> None:
         self.candidate = candidate
@@ -84,7 +84,7 @@ class Survey:
         self._now = now
 
     def takers(self) -> Iterator[Taker]:
-        """Yield the computers that could take it, now or later."""
+        """Yield the computers that could take the job, now or later."""
         for host in hosts.recent_hosts(self._db, limit=HOSTS):
             if host.rpc_time < self._now - AT_HAND_SECONDS:
                 return
@@ -105,7 +105,7 @@ class Survey:
     def _decide(self, host: Host) -> DispatchDecision:
         request = request_of(self._db, self._offer, host)
         if self.candidate.targeted and not _is_target(self.candidate, request):
-            return DispatchDecision(refusals=(reason(OTHER_TARGET, "It is for others."),))
+            return DispatchDecision(refusals=(reason(OTHER_TARGET, "It is meant for others."),))
         return choose_for(self._db, self._offer, request, [self.candidate], now=self._now)
 
     def _note(self, refusal: Reason) -> None:
@@ -136,7 +136,7 @@ def _is_target(candidate: Candidate, request: WorkRequest) -> bool:
 def batch_shortage(
     db: Database, offer: Offer, batch_id: int, *, now: float
 ) -> tuple[Shortage | None, Survey | None]:
-    """Whether the quorum of a batch's first open job is out of reach of those at hand, and what was asked to know."""
+    """Return whether a batch's first open job cannot reach its quorum with the active computers, and what was asked."""
     found = candidate_of_batch(db, batch_id)
     if found is None:
         return None, None
@@ -146,7 +146,7 @@ def batch_shortage(
 
 
 def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict[int, Shortage]:
-    """Jobs of a batch that failed somewhere and now wait for people or computers who are not there, by workunit."""
+    """Return jobs of a batch that failed somewhere and now wait for people or computers who are not there, by workunit."""
     waiting = job_results.waiting_after_failure(db, batch_id, limit=MAX_STUCK)
     found = candidate_of_batch(db, batch_id) if waiting else None
     if found is None:

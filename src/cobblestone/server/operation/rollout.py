@@ -1,4 +1,4 @@
-"""Staged roll-out of app versions: beginning, steps by the results that come in, holding, and going back."""
+"""Staged roll-out of app versions: start, steps according to the results, holding, and rolling back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_rollouts(ctx: ServerContext) -> None:
-    """Take the steps that the results of running roll-outs ask for."""
+    """Advance running roll-outs as their results allow."""
     running = await ctx.store.aread(rollouts_running)
     for rollout in running:
         await ctx.store.awrite(lambda tx, rollout=rollout: _advance(tx, rollout.version_id, now=ctx.clock()))
@@ -61,7 +61,7 @@ def _advance(tx: Transaction, version_id: AppVersionId, *, now: float) -> None:
 def start_rollout(
     tx: Transaction, version_id: AppVersionId, plan: RolloutPlan, actor: Actor, *, now: float
 ) -> RolloutFigures:
-    """Begin a roll-out (again) at its first stage.
+    """Start a roll-out (again) at its first stage.
 
     Raises:
         NotFound: there is no such version.
@@ -70,18 +70,18 @@ def start_rollout(
     before = rollout_of(tx, version_id)
     version = _version(tx, version_id)
     if version.deprecated:
-        raise Conflict(f"Version {version_id} is deprecated: no host gets it. Take that back first.")
+        raise Conflict(f"Version {version_id} is deprecated: no host gets it. Undo that first.")
     try:
         step = begin_rollout(plan, now=now)
     except ValueError as error:
-        raise Conflict(f"That roll-out is not possible: {error}.") from error
+        raise Conflict(f"This roll-out is not possible: {error}.") from error
     set_rollout(tx, version_id, step.fraction, step.plan)
     _note(tx, actor, "start roll-out", before, now=now)
     return rollout_of(tx, version_id)
 
 
 def hold_rollout(tx: Transaction, version_id: AppVersionId, actor: Actor, *, now: float) -> RolloutFigures:
-    """Give a version to no more hosts until its roll-out is started again.  Raises NotFound."""
+    """Send a version to no more hosts until its roll-out is started again.  Raises NotFound."""
     before = rollout_of(tx, version_id)
     plan = replace(before.plan, stage_time=now, state=RolloutState.HELD)
     set_rollout(tx, version_id, 0.0, plan)
@@ -92,7 +92,7 @@ def hold_rollout(tx: Transaction, version_id: AppVersionId, actor: Actor, *, now
 def roll_back(
     tx: Transaction, version_id: AppVersionId, actor: Actor, *, abort_jobs: bool, now: float
 ) -> tuple[AppVersion | None, int]:
-    """Withdraw a version: it is deprecated, and the one before it is given out again.
+    """Withdraw a version: it is deprecated, and the previous one is sent again.
 
     With ``abort_jobs`` its results on hosts are given up: the hosts are told to stop at their next contact, and others compute
     them.  Returns the version that takes its place, if there is one, and the number of results given up.

@@ -1,4 +1,4 @@
-"""Browsers at the scheduler: their requests and replies are those of the family's clients, in other words."""
+"""Browsers at the scheduler: their requests and replies are those of BOINC clients in another form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COMPUTE_ERROR, _UPLOADED, _ABORTED = 3, 5, 6  # states of a result in the famil
 
 
 def browser_limits(limits: DispatchLimits, *, threads: int, jobs_per_day: int) -> DispatchLimits:
-    """Return the limits of a browser: a job for each thread, and one to come."""
+    """Return the limits of a browser: one job per thread, and one to come."""
     daily = min(limits.daily_quota, jobs_per_day)
     return replace(
         limits,
@@ -57,7 +57,7 @@ def browser_request(
     work: BrowserWork | None = None,
     report: BrowserReport | None = None,
 ) -> SchedulerRequest:
-    """Return what a client of the family would send: a request for work, or a report, or both."""
+    """Return what a BOINC client would send: a request for work, or a report, or both."""
     message = SchedulerRequest(
         authenticator=user.authenticator,
         hostid=host.id,
@@ -106,7 +106,7 @@ def _reported(report: BrowserReport) -> ReportedResult:
 
 
 def browser_jobs(reply: SchedulerReply) -> BrowserJobs:
-    """Return what a reply holds for a browser."""
+    """Return the content of a reply for a browser."""
     files = {file.name: file for file in reply.files}
     outputs = {file.name: file for file in reply.output_files}
     return BrowserJobs(

@@ -102,7 +102,7 @@ class SchedulerRpc:
     def transact(
         self, tx: Transaction, *, message: SchedulerRequest, address: str, languages: str
     ) -> SchedulerReply:
-        """Everything that one request does, inside a write of the store."""
+        """Do everything for one request, inside a write of the store."""
         offer = self._offers.get(tx)
         return SchedulerExchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(
             address, languages
@@ -114,23 +114,23 @@ _HEAD_NBYTES = 4096
 
 
 def _claimed_host(body: bytes) -> bytes | None:
-    """Return the number that a computer says it has, which stands near the begin of its request."""
+    """Return the number that a computer claims to have, which is near the start of its request."""
     found = _HOST.search(body, 0, _HEAD_NBYTES)
     return found[1] if found else None
 
 
 def keeps_promise(body: bytes) -> bool:
-    """Whether a request reports a finished job, as far as one sees without reading it."""
+    """Return whether a request reports a finished job, as far as is visible without parsing it."""
     return b"<result>" in body
 
 
 def delay_when_behind(load: float, chance: float) -> float:
-    """Return seconds until a client that was sent away may come again: longer the further behind, and never all at once."""
+    """Return the delay in seconds for a rejected client: longer the further behind we are, and spread out."""
     return min(FIRST_DELAY * load, LONGEST_DELAY) * (0.75 + 0.5 * chance)
 
 
 def _accepted_languages(scope: Scope) -> str:
-    """Return what the client says of languages; it does when its user has chosen one."""
+    """Return the languages that the client names, if its user has chosen one."""
     for name, value in scope["headers"]:
         if name == b"accept-language":
             return str(value, "latin-1")

@@ -1,4 +1,4 @@
-"""One scheduler request on its way to its reply, inside one write of the store."""
+"""Processing of one scheduler request into its reply, inside one write of the store."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _CPID = re.compile(r"[0-9a-f]{32}")
 
 
 class SchedulerExchange:
-    """One request on its way to its reply; lives for one write."""
+    """Processes one request into its reply; used for one write."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class SchedulerExchange:
         return changed(user, cross_project_id=known)
 
     def _keep_preferences(self, user: User, weak: bool) -> User:
-        """Store computing preferences that are newer than ours and of this very account."""
+        """Store computing preferences that are newer than ours and of the same account."""
         theirs = self.message.global_preferences
         if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
             return user
@@ -207,7 +207,7 @@ class SchedulerExchange:
     # ------------------------------------------------------------------ what it brings
 
     def _take_reports(self, user: User, host: Host) -> tuple[Host, bool]:
-        """Record reported results; the host after that, and whether one came for the second time."""
+        """Record reported results; return the host after that, and whether one came a second time."""
         reported = self.message.results
         if not reported and not self.message.file_transfer_results:
             return host, False
@@ -273,14 +273,14 @@ class SchedulerExchange:
         return host, twice
 
     def _records_of(self, host: Host) -> dict[AppVersionId, HostAppVersion]:
-        """Return the host's records by app version, as they are after what was done so far; read once."""
+        """Return the host's records by app version, with the changes so far; read once."""
         if self._records is None:
             self.tx.lock("host", [host.id])  # it stands for its records, of which some may not exist yet
             self._records = hosts.records_of_host(self.tx, host.id)
         return self._records
 
     def _note_missing_runtime(self, host: Host, exit_status: int) -> Host:
-        """Remember what a job lacked there that others will lack too."""
+        """Remember that a runtime was missing for a job, which will affect others too."""
         found = missing_runtime_after_report(host, exit_status, now=self.now)
         if found is None:
             return host
@@ -289,13 +289,13 @@ class SchedulerExchange:
         return changed(host, missing_runtime=missing, missing_since=since)
 
     def _initial_quota(self, row: dispatch.ReportedRow | None) -> int:
-        """Jobs a day that a new host begins with, of the app of a reported result."""
+        """Return the daily quota of a new host, of the app of a reported result."""
         app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
         own = 0 if app is None else app.dispatch.max_jobs_per_day_init
         return own or self.limits.daily_quota_init
 
     def _ncpus_of(self, result: Result) -> float:
-        """CPUs that a result's version may use."""
+        """Return the CPUs that a result's version may use."""
         catalogue = self.offer.catalogue
         for version in catalogue.versions.get(result.app_id, ()):
             if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
@@ -385,7 +385,7 @@ class SchedulerExchange:
         return exchange.may_send_work
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
-        """Send lost results again; whether any was."""
+        """Send lost results again; return whether there were any."""
         message = self.message
         if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
             return False

@@ -1,4 +1,4 @@
-"""Blocks of a scheduler reply: addresses for the client, and the jobs that it gets."""
+"""Blocks of a scheduler reply: addresses for the client, and its jobs."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ UPLOAD_PATH = "cgi-bin/file_upload_handler"
 
 
 def download_url(ctx: ServerContext, name: str) -> str:
-    """Address of a file in the download hierarchy."""
+    """Return the URL of a file in the download hierarchy."""
     return ctx.url(f"download/{fan_out(name)}/{name}")
 
 
 def _download_urls(ctx: ServerContext, name: str) -> tuple[str, ...]:
-    """Addresses of a file: those of the mirrors, which clients try first, and ours, which has it for certain."""
+    """Return the URLs of a file: those of the mirrors, which clients try first, and ours, which always has it."""
     mirrors = (f"{mirror}{fan_out(name)}/{name}" for mirror in ctx.settings.storage.mirrors)
     return (*mirrors, download_url(ctx, name))
 
@@ -66,7 +66,7 @@ def _download_urls(ctx: ServerContext, name: str) -> tuple[str, ...]:
 def last_jobs(
     tx: Transaction, assignments: Sequence[Assignment], ctx: ServerContext, host: Host
 ) -> frozenset[ResultId]:
-    """Return those of the claimed results that end their batches: they are to be reported as soon as they are done."""
+    """Return those of the claimed results that end their batches: they must be reported as soon as they are done."""
     sent = [assignment.candidate for assignment in assignments]
     return reported_at_once(
         sent,
@@ -84,7 +84,7 @@ def add_jobs(
     *,
     at_once: AbstractSet[ResultId] = frozenset(),
 ) -> None:
-    """Describe assigned results in a reply, with all that the client needs to run them, each thing once.
+    """Describe assigned results in a reply, with all that the client needs to run them, each item once.
 
     ``at_once``: those that it shall report as soon as they are done.
     """

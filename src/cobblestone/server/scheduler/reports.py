@@ -1,4 +1,4 @@
-"""What a host reports and what follows from it: details of results, later deadlines, kept files, mails to owners."""
+"""A host's report and its effects: details of results, later deadlines, kept files, mails to owners."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def report_details(
 
 
 def counted_fpops(item: ReportedResult, cpu_time: float) -> float:
-    """Floating-point operations that the program counted."""
+    """Return the floating-point operations that the program counted."""
     return counted_operations(
         cumulative=item.fpops_cumulative, per_cpu_second=item.fpops_per_cpu_sec, cpu_time=cpu_time
     )
 
 
 def counted_intops(item: ReportedResult, cpu_time: float) -> float:
-    """Integer operations that the program counted."""
+    """Return the integer operations that the program counted."""
     return counted_operations(
         cumulative=item.intops_cumulative, per_cpu_second=item.intops_per_cpu_sec, cpu_time=cpu_time
     )
 
 
 def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[Reason, ...]:
-    """Why figures of a report, and of its host, were not taken: they were no usable numbers."""
+    """Return why figures of a report and of its host were rejected: they were not usable numbers."""
     of_host = (note for note in message.leniences if note.where.startswith(_ABOUT_SPEED))
     return tuple(
         _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER
@@ -72,7 +72,7 @@ def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[
 def _refused(note: Lenience) -> Reason:
     return reason(
         "number_refused",
-        "{name} was sent as {value}: no usable number, so it counts as not reported.",
+        "{name} was sent as {value}: not a usable number, so it counts as not reported.",
         name=note.where,
         value=note.detail,
     )
@@ -87,7 +87,7 @@ def extend_deadlines(
     settings: SchedulerSection,
     now: float,
 ) -> None:
-    """Extend deadlines on our side; the client goes on in any case, and does not learn of it.
+    """Extend deadlines on our side; the client continues in any case, and is not told.
 
     Nothing is stored of jobs that will be in time.
     """
@@ -134,7 +134,7 @@ ANSWER_SECONDS = 6 * 3600.0
 def take_kept_files(
     tx: Transaction, message: SchedulerRequest, reply: SchedulerReply, host: Host, *, address: str, now: float
 ) -> None:
-    """Note which files the computer keeps and what it answers; perhaps ask it; tell it which files nobody needs any more."""
+    """Record which files the computer keeps and its answers; perhaps ask it; tell it which files are no longer needed."""
     held = {file.name: file for file in message.sticky_files if file.status == STICKY_PRESENT}
     before = kept_files.record_of(tx, host.id)
     if before is None and not held:
@@ -169,14 +169,14 @@ def take_kept_files(
 
 
 def next_storage_contact(reply: SchedulerReply, delay: float) -> float:
-    """Return after how many seconds the client shall call in any case (0: no wish), where the project asks for ``delay``."""
+    """Return the seconds until the client must call in any case (0: no wish), if the project asks for ``delay``."""
     if reply.file_challenge is None:
         return delay
     return min(delay or ANSWER_SECONDS, ANSWER_SECONDS)
 
 
 def ask_to_keep(tx: Transaction, assignments: Sequence[Assignment], *, host: Host) -> None:
-    """Note which files a computer is asked to keep with the jobs that it is sent."""
+    """Record which files a computer is asked to keep with the jobs that it is sent."""
     files = {
         file.name: file.nbytes
         for assignment in assignments
@@ -194,7 +194,7 @@ QUIET_SECONDS = 7 * 86400.0
 def tell_owner(
     tx: Transaction, ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason], *, now: float
 ) -> None:
-    """Write to a computer's owner what is wrong with it, unless that was done lately or is not wanted."""
+    """Tell a computer's owner what is wrong with it, unless that was done recently or is not wanted."""
     if not problems or not user.send_email:
         return
     status = job_results.last_exit_status(tx, host.id)
@@ -206,7 +206,7 @@ def tell_owner(
 
 
 def _mail(ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason]) -> tuple[str, str]:
-    """Subject and text, in the current language."""
+    """Return subject and text, in the current language."""
     project = ctx.settings.project
     subject = _("your computer %(id)d fails") % {"id": host.id}
     paragraphs = [
@@ -214,7 +214,7 @@ def _mail(ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason]
         *(translate_reason(problem) for problem in problems),
         _("The computer and its tasks: %(page)s")
         % {"page": ctx.url(f"show_host_detail.php?hostid={host.id}")},
-        _("If you do not want such mails, say so here: %(page)s") % {"page": ctx.url("account.php")},
+        _("If you do not want such mails, turn them off here: %(page)s") % {"page": ctx.url("account.php")},
         project.name,
     ]
     return f"{project.name}: {subject}", "\n\n".join(paragraphs) + "\n"

@@ -50,7 +50,7 @@ def records_after_sending(
     *,
     now: float,
 ) -> None:
-    """Add records of the versions that were sent to ``unsaved``: with what an earlier one taught, and a new probation time."""
+    """Add records of the sent versions to ``unsaved``: with what an earlier one taught, and a new probation time."""
     longest: dict[AppVersionId, float] = {}
     for assignment in sent:
         id_ = assignment.version.id
@@ -95,7 +95,7 @@ CLAIM_ATTEMPTS = 3
 
 
 class WorkSender:
-    """Sends new work to one host; lives for one write."""
+    """Sends new work to one host; used for one write."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class WorkSender:
         self._now = now
 
     def send(self, unsaved: dict[AppVersionId, HostAppVersion]) -> tuple[DispatchDecision, list[Assignment]]:
-        """Choose results and claim them; the last decision, and what was claimed.
+        """Choose results and claim them; return the last decision, and what was claimed.
 
         ``unsaved``: the host's records that its caller will store, to which those that change now are added.
         """
@@ -135,7 +135,7 @@ class WorkSender:
         return decision, claimed
 
     def problems_of_host(self) -> tuple[Reason, ...]:
-        """Return what is wrong with a host that gets tasks of some apps, but is held back from others."""
+        """Return the problems of a host that gets tasks of some apps, but not of others."""
         limits, catalogue = self._limits, self._offer.catalogue
         records = self._request.records.values()
         if not any(is_throttled(record, limits.daily_quota) for record in records):
@@ -172,7 +172,7 @@ class WorkSender:
         )
 
     def _claim(self, decision: DispatchDecision) -> list[Assignment]:
-        """Claim what was chosen; those that succeeded."""
+        """Claim the chosen results; return those that succeeded."""
         host = self._request.host
         claimed = dispatch.claim(
             self._tx,
@@ -193,7 +193,7 @@ class WorkSender:
         return claimed
 
     def _look_again(self, candidate: Candidate) -> None:
-        """Give up a result: its workunit committed to other hosts, or somebody else has it or works on it."""
+        """Give up a result: its workunit is committed to other hosts, or another process has it."""
         fresh = candidates_of_results(self._tx, [candidate.result_id]).get(candidate.result_id)
         if fresh is not None and (fresh.hr_class, fresh.app_version_id) != (
             candidate.hr_class,

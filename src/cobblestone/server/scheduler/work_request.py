@@ -1,4 +1,4 @@
-"""From a scheduler request and the stored state of its host to the request for work that the dispatch rule sees."""
+"""Convert a scheduler request and the stored state of its host to the request for work that the dispatch rule sees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cobblestone.wire.scheduler.request import SchedulerRequest
 
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
-    """Ask for account, computer, its records and messages, and the results that it reports."""
+    """Prefetch account, computer, its records and messages, and the results that it reports."""
     if not tx.asks_ahead:
         return
     askers: list[Callable[[Database], object]] = [
@@ -95,7 +95,7 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
 
 
 def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
-    """Return the app versions that a client of the anonymous platform brings."""
+    """Return the app versions of an anonymous-platform client."""
     if not message.platforms or message.platforms[0] != ANONYMOUS_PLATFORM:
         return ()
     return tuple(
@@ -117,7 +117,7 @@ def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
 def faults_of_the_day(
     message: SchedulerRequest, host: Host, catalogue: Catalogue, *, now: float
 ) -> tuple[Reason, ...]:
-    """Return what the client's ``app_info.xml`` lacks, in the first request of a day (UTC); in others nothing."""
+    """Return what the client's ``app_info.xml`` lacks, in the first request of a day (UTC); otherwise nothing."""
     brought = own_versions(message)
     said_today = host.create_time < now and now // DAY == host.rpc_time // DAY
     if not brought or said_today:
@@ -126,7 +126,7 @@ def faults_of_the_day(
 
 
 def computing_preferences(preferences: GlobalPreferences | None) -> DispatchPreferences:
-    """Return the limits that the volunteer set, as far as the dispatch rule knows them."""
+    """Return the volunteer's limits that the dispatch rule uses."""
     if preferences is None:
         return DispatchPreferences()
     return DispatchPreferences(
@@ -150,7 +150,7 @@ def with_capacity(
     preferences: ProjectPreferences,
     limits: DispatchLimits,
 ) -> HostDescription:
-    """Return the description with what the volunteer's preferences leave to the client."""
+    """Return the description with the resources that the volunteer's preferences leave to the client."""
     computing = message.working_global_preferences or message.global_preferences
     capacity = usable_capacity(
         description, computing_preferences(computing), preferences=preferences, limits=limits
@@ -165,7 +165,7 @@ def with_capacity(
 
 
 def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
-    """Return what the user chose for the place where this host stands."""
+    """Return the user's preferences for this host's venue."""
     return read_project_preferences("" if user is None else user.project_prefs, host.venue)
 
 
@@ -180,7 +180,7 @@ def work_request(
     catalogue: Catalogue,
     now: float,
 ) -> WorkRequest:
-    """Return what this host asks for, with all that the rule may know of it."""
+    """Return the host's request, with all that the rule may know about it."""
     resources = {
         CPU: ResourceRequest(
             seconds=message.cpu_req_secs or message.work_req_seconds,
@@ -215,7 +215,7 @@ def work_request(
 
 
 def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
-    """Whether the version of a job uses a GPU."""
+    """Return whether the version of a job uses a GPU."""
     version_id = job.app_version_id
     if version_id is not None and is_generalised(version_id):
         return generalised_on_gpu(version_id)
@@ -228,7 +228,7 @@ def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
 
 
 def _workload(message: SchedulerRequest, host: Host, now: float) -> tuple[BookedJob, ...]:
-    """Return the jobs that the client holds, of all projects: seconds until each should be computed, and seconds it takes."""
+    """Return the jobs that the client holds, of all projects: seconds to their deadlines, and seconds they take."""
     available = availability(host.description)
     computing = message.working_global_preferences or message.global_preferences
     early = DAY * computing.work_buf_min_days if computing is not None else 0.0

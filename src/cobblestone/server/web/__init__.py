@@ -1,4 +1,4 @@
-"""Pages for people: one module for the pages of one theme.
+"""Pages for people: one module per topic.
 
 Rendered on the server, readable without scripts. What all pages share is in ``presentation``.
 """
@@ -29,7 +29,7 @@ from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
-    """Routes of the pages."""
+    """Return the routes of the pages."""
     site, status = ProjectSite(ctx), StatusPage(ctx)
     security = AccountSecurity(ctx, accounts)
     return [

@@ -1,4 +1,4 @@
-"""Pages for one's own account: what is shown, security, tokens, and deletion."""
+"""Pages for the user's own account: profile, security, tokens, and deletion."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ DAY = 86400.0
 
 DONE: Mapping[str, str] = {
     "saved": N_("Saved."),
-    "password": N_("The password is changed. All other sessions were ended."),
-    "email": N_("The account has its new address."),
+    "password": N_("The password was changed. All other sessions were ended."),
+    "email": N_("The address of your account was changed."),
     "email_sent": N_(
-        "A mail with a link is on its way to the new address. The address changes when you open that link."
+        "A mail with a link is on its way to the new address. The address changes when you open the link."
     ),
     "confirm_sent": N_("A mail with a link is on its way. Your address is confirmed when you open it."),
     "sessions": N_("All other sessions were ended."),
@@ -49,13 +49,13 @@ DONE: Mapping[str, str] = {
 
 
 def done_text(visit: ProjectVisit) -> str:
-    """Return the sentence for what was just done, or nothing."""
+    """Return the message about what was just done, or nothing."""
     text = DONE.get(visit.fields.get("done", ""), "")
     return _(text) if text else ""
 
 
 class AccountSettingsPages:
-    """What people decide about their accounts."""
+    """Settings of an account."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         self._site = site
@@ -74,7 +74,7 @@ class AccountSettingsPages:
     # -- profile ------------------------------------------------------------------------------------
 
     async def profile(self, visit: ProjectVisit, user: User) -> Response:
-        """Name, country, web page, language, and what others see."""
+        """Show name, country, web page, language, and what others see."""
         if visit.request.method != "POST":
             return await self._show_profile(visit, user, typed={}, problems={})
         form = await visit.form()
@@ -125,7 +125,7 @@ class AccountSettingsPages:
     # -- security -----------------------------------------------------------------------------------
 
     async def security(self, visit: ProjectVisit, user: User) -> Response:
-        """Password, address, second factor, sessions, keys."""
+        """Show password, address, second factor, sessions, keys."""
         if visit.request.method != "POST":
             return await self._show_security(visit, user, problems={})
         form = await visit.form()
@@ -139,7 +139,7 @@ class AccountSettingsPages:
             return await self._show_security(visit, user, problems={field: too_many(error)}, status=422)
 
     async def _do(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
-        """Carry out what a form of the page asks for.  Raises TooManyAttempts."""
+        """Carry out the request of a form on the page.  Raises TooManyAttempts."""
         match form.get("action"):
             case "password":
                 changed = await self._security.change_password(user, form["new_passwd"])
@@ -160,7 +160,8 @@ class AccountSettingsPages:
                 if confirmed is None:
                     wrong = {
                         "code": _(
-                            "This is not the one-time password of this moment. Check the clock of your device."
+                            "This one-time password is not valid at this time. Check the clock of "
+                            "your device."
                         )
                     }
                     return await self._show_security(visit, user, problems=wrong, status=422)
@@ -172,9 +173,7 @@ class AccountSettingsPages:
             case "factor_off" if user.second_factor:
                 return self._again_in(visit, await self._security.drop_factor(user), "factor_off")
             case _:
-                raise PageError(
-                    400, _("That cannot be read"), _("The form names nothing that can be done here.")
-                )
+                raise PageError(400, _("Invalid request"), _("The form asks for an unknown action."))
 
     async def _security_problems(
         self, visit: ProjectVisit, user: User, form: Mapping[str, str]
@@ -216,7 +215,7 @@ class AccountSettingsPages:
         )
 
     def _again_in(self, visit: ProjectVisit, user: User, done: str) -> Response:
-        """All sessions ended; this browser gets a new one."""
+        """Start a new session for this browser after all sessions ended."""
         response = visit.go(f"security.php?done={done}")
         self._site.sessions.start(response, user)
         return response
@@ -224,7 +223,7 @@ class AccountSettingsPages:
     # -- tokens -------------------------------------------------------------------------------------
 
     async def tokens(self, visit: ProjectVisit, user: User) -> Response:
-        """Tokens with which programs may read the account's own data."""
+        """Show tokens with which programs may read the account's own data."""
         if visit.request.method != "POST":
             return await self._show_tokens(visit, user)
         form, now = await visit.form(), visit.ctx.clock()
@@ -238,10 +237,10 @@ class AccountSettingsPages:
         days = form.get("days", "")
         if not name or days not in {str(choice) for choice in TOKEN_DAYS}:
             return await self._show_tokens(
-                visit, user, problems={"name": _("Give the token a name.")}, status=422
+                visit, user, problems={"name": _("Enter a name for the token.")}, status=422
             )
         if len(await self._tokens_of(visit, user)) >= MAX_TOKENS:
-            problem = _("There are %(count)d tokens already. Revoke one that you do not need.") % {
+            problem = _("You already have %(count)d tokens. Revoke one that you do not need.") % {
                 "count": MAX_TOKENS
             }
             return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
@@ -300,7 +299,7 @@ class AccountSettingsPages:
     # -- the end ------------------------------------------------------------------------------------
 
     async def delete(self, visit: ProjectVisit, user: User) -> Response:
-        """Ask for the deletion of the account, or take that back."""
+        """Request the deletion of the account, or cancel it."""
         problems: dict[str, str] = {}
         if visit.request.method == "POST":
             form = await visit.form()
@@ -308,7 +307,7 @@ class AccountSettingsPages:
                 await self._security.keep_account(user)
                 return visit.go("delete_account.php?done=kept")
             if form.get("sure", "").strip() != user.name:
-                problems["sure"] = _("Type the name of the account, exactly as it stands there.")
+                problems["sure"] = _("Enter the name of the account exactly as shown.")
             else:
                 try:
                     right = await self._security.password_is_right(
@@ -343,7 +342,7 @@ def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
             problems[name] = _("This is too long.")
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):
-        problems["url"] = _("A web page begins with https://")
+        problems["url"] = _("A web address must begin with https://")
     if form.get("language", "") not in ("", *NAMES):
         problems["language"] = _("There is no such language.")
     return problems

@@ -1,4 +1,4 @@
-"""Joining, logging in and out, links from mails, and the first page of one's own account.
+"""Creating accounts, logging in and out, links from mails, and the user's own account page.
 
 The page that the family's Manager opens when it has created an account and attached to it: name, then preferences.
 
@@ -48,7 +48,7 @@ from cobblestone.wire.project.account import (
 
 
 class AccountPages:
-    """Pages of one's own account."""
+    """Pages for joining, logging in and the user's own account."""
 
     def __init__(self, site: ProjectSite, accounts: Accounts, security: AccountSecurity) -> None:
         self._site = site
@@ -119,7 +119,8 @@ class AccountPages:
         except WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
             problem = _(
-                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+                "There is no account with this e-mail address and password. Check both, and the Caps "
+                "Lock key."
             )
         else:
             return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
@@ -137,7 +138,7 @@ class AccountPages:
             right = await self._security.second_factor_is_right(
                 user, form.get("code", ""), address=visit.address
             )
-            problem = _("This code is not right, or it was used before. Wait for the next one.")
+            problem = _("This code is wrong or was already used. Wait for the next one.")
         except TooManyAttempts as error:
             right, problem = False, too_many(error)
         if not right:
@@ -150,7 +151,7 @@ class AccountPages:
         return response
 
     async def log_out(self, visit: ProjectVisit) -> Response:
-        """End the session, also for whoever has a copy of its cookie."""
+        """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
         await visit.ctx.store.awrite(lambda tx: sessions.end_session(tx, key, expire_time=end))
@@ -173,8 +174,8 @@ class AccountPages:
         if changed is None:
             raise PageError(
                 410,
-                _("The link is too old"),
-                _("It was used already, its time is over, or it is for another account."),
+                _("The link has expired"),
+                _("It was already used, has expired, or is for another account."),
             )
         response = visit.go("security.php?done=email")
         self._site.sessions.start(response, changed)
@@ -183,7 +184,7 @@ class AccountPages:
     # -- one's own page -------------------------------------------------------------------------------
 
     async def home(self, visit: ProjectVisit, user: User) -> Response:
-        """One's own account: credit, keys, computers, recent tasks."""
+        """Show the user's own account: credit, keys, computers, recent tasks."""
         owner = TaskOwner(user_id=UserId(user.id))
 
         def read(db: Database) -> dict[str, Any]:
@@ -221,12 +222,12 @@ class AccountPages:
             ),
         }
         if "terms" in self._site.ctx.texts.present() and form.get("consent") != "1":
-            found["consent"] = _("An account needs your consent.")
+            found["consent"] = _("You must agree to the terms to create an account.")
         return {name: problem for name, problem in found.items() if problem}
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
-    """Return a refused account, as a problem of the field that caused it."""
+    """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     match failure.error:
@@ -247,7 +248,7 @@ MAX_COUNTRY = 200
 
 
 class AccountFinishPages:
-    """What an account from a client still lacks."""
+    """Pages that complete an account made by a client."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
@@ -257,7 +258,7 @@ class AccountFinishPages:
         return [Route("/account_finish.php", self._site.page(self.finish), methods=["GET", "POST"])]
 
     async def finish(self, visit: ProjectVisit) -> Response:
-        """Ask for name and country; then log in, and go on to the preferences."""
+        """Ask for name and country; then log in, and continue with the preferences."""
         posted = visit.request.method == "POST"
         form = await visit.form() if posted else {}
         key = form.get("auth", "") if posted else visit.fields.get("auth", "")
@@ -285,7 +286,7 @@ class AccountFinishPages:
         )
 
     async def _owner(self, visit: ProjectVisit, key: str) -> User | None:
-        """Return the account of a key that may be finished; None: there is none, or it is not new any more."""
+        """Return the account of a key that may be completed; None if there is none, or it is no longer new."""
         limits, address, now = visit.ctx.limits, limit_key(visit.address), visit.ctx.clock()
         try:
             refuse_after(limits.lookups.wait(address, now=now))
@@ -320,7 +321,7 @@ class AccountFinishPages:
 
 
 class MailLinkPages:
-    """Where such links are asked for, and where they lead."""
+    """Pages that send such links, and pages that they lead to."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         self._site = site
@@ -335,7 +336,7 @@ class MailLinkPages:
         ]
 
     async def ask(self, visit: ProjectVisit) -> Response:
-        """Have a link sent that logs in."""
+        """Send a log-in link."""
         if visit.request.method != "POST":
             return visit.show_form("login_mail.html", sent=False, typed={}, problems={})
         form = await visit.form()
@@ -352,7 +353,7 @@ class MailLinkPages:
         )
 
     async def log_in(self, visit: ProjectVisit) -> Response:
-        """Log in with a link; with a second factor that comes next."""
+        """Log in with a link; a second factor is asked for next."""
         code = visit.fields.get("code", "")
         if visit.request.method == "POST":
             code = (await visit.form()).get("code", "")

@@ -1,4 +1,4 @@
-"""Certificates to be printed, and pictures of badges.
+"""Printable certificates, and pictures of badges.
 
 Certificates: what somebody has contributed, to be printed, with a code that shows that it comes from here.
 
@@ -37,7 +37,7 @@ FLOP_PER_GFLOPS_DAY = 1e9 * SECONDS_PER_DAY
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a certificate says."""
+    """The content of a certificate."""
 
     user_id: int
     name: str
@@ -49,7 +49,7 @@ class Certificate:
 
     @property
     def operations(self) -> float:
-        """Floating-point operations that the credit stands for."""
+        """Return the floating-point operations that the credit corresponds to."""
         return self.credit / self.per_gflops_day * FLOP_PER_GFLOPS_DAY
 
 
@@ -61,14 +61,14 @@ class CertificatePages:
         self._signer = URLSafeSerializer(site.ctx.secret, salt="certificate")
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/certificate.php", self._site.own_page(self.certificate)),
             Route("/certificate_check.php", self._site.page(self.check)),
         ]
 
     async def certificate(self, visit: ProjectVisit, user: User) -> Response:
-        """Show one's own certificate, of all apps or of one (``appid``)."""
+        """Show the user's own certificate, for all apps or for one (``appid``)."""
         app_id = visit.number("appid")
 
         def read(db: Database) -> tuple[list[AppCredit], dict[int, str]]:
@@ -98,7 +98,7 @@ class CertificatePages:
         )
 
     async def check(self, visit: ProjectVisit) -> Response:
-        """Say what a code stands for, if this project made it."""
+        """Show the content of a code, if this project issued it."""
         made = self._read(visit.fields.get("code", ""))
         if made is None:
             return visit.show("certificate_check.html", http_status=404, made=None)
@@ -107,7 +107,7 @@ class CertificatePages:
             raise PageError(
                 410,
                 _("The account was deleted"),
-                _("The project made this certificate, and has forgotten for whom."),
+                _("The project issued this certificate, but it no longer knows for whom."),
             )
         return visit.show("certificate_check.html", made=made)
 
@@ -140,7 +140,7 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 
 class BadgePictures:
-    """Answers with pictures of the badges that the project gives."""
+    """Serves pictures of the project's badges."""
 
     def __init__(self, ctx: ServerContext) -> None:
         section = ctx.settings.badges
@@ -160,7 +160,7 @@ class BadgePictures:
 
 
 def picture(badge: Badge, given: Sequence[Badge]) -> str:
-    """Draw a badge; its colour tells its place among those of its kind, from the lowest to the highest."""
+    """Draw a badge; its colour shows its rank among those of its kind, from lowest to highest."""
     levels = [item.level for item in given if item.kind is badge.kind]
     place = levels.index(badge.level) * (len(_METALS) - 1) / max(1, len(levels) - 1)
     stone, edge = _METALS[round(place) if len(levels) > 3 else levels.index(badge.level)]

@@ -1,4 +1,4 @@
-"""The page that computes in the visitor's browser, and the same for a frame on other sites."""
+"""The page that computes in the visitor's browser, and its version for a frame on other sites."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _PYODIDE_HEADERS = {
 
 
 class ComputePages:
-    """Where visitors press the button."""
+    """The page with the start button."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/compute", self._site.page(self.compute)),
             Route("/compute_frame", self._site.page(self.frame)),
@@ -57,7 +57,7 @@ class ComputePages:
         return response
 
     async def frame(self, visit: ProjectVisit) -> Response:
-        """Show the button alone, to those sites that the operator names."""
+        """Show only the button, for sites that the operator allows."""
         origins = visit.ctx.settings.browsers.origins
         if not origins:
             raise not_found(_("page"))
@@ -69,7 +69,7 @@ class ComputePages:
         return response
 
     async def pyodide(self, request: Request) -> Response:
-        """Answer with a file of Pyodide, of a version that the operator has put in place."""
+        """Serve a file of Pyodide, of a version that the operator has installed."""
         version, name = request.path_params["version"], request.path_params["name"]
         path = self._site.ctx.folder.pyodide / pyodide.VERSION / name
         if version != pyodide.VERSION or name not in pyodide.SHA256 or not path.is_file():

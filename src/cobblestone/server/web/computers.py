@@ -1,4 +1,4 @@
-"""Pages of computers: the list, one computer, and what its owner may do with it."""
+"""Pages of computers: the list, one computer, and its owner's actions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_SIMILAR = 50
 
 
 class HostPages:
-    """Computers."""
+    """Pages of computers."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
@@ -85,7 +85,7 @@ class HostPages:
         )
 
     async def computer(self, visit: ProjectVisit) -> Response:
-        """One computer: hardware, credit, record of each app version."""
+        """Show one computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
 
         def read(db: Database) -> dict[str, Any] | None:
@@ -125,7 +125,7 @@ class HostPages:
         )
 
     async def _explanation(self, visit: ProjectVisit, host: Host) -> HostExplanation:
-        """Return what the computer would get if it asked now."""
+        """Return what the computer would get if it asked for work now."""
         ctx = visit.ctx
         offer = await ctx.store.awrite(ctx.offers.get)
         return await ctx.store.aread(lambda db: explain_host(ctx, db, offer, host.id, now=ctx.clock()))
@@ -133,7 +133,7 @@ class HostPages:
     # -- what its owner may do ----------------------------------------------------------------------
 
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
-        """Name, venue, whether others see it; merge it with a newer record; remove it."""
+        """Show the form for name, venue and visibility; merge with a newer record; remove."""
         host_id = HostId(visit.needed_number("hostid"))
         host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.user_id != user.id:
@@ -164,9 +164,7 @@ class HostPages:
         except NotFound:
             problem = _("Choose one of the computers in the list.")
         except Conflict:
-            problem = _(
-                "The computer still has tasks. Wait until they are reported or their deadline is over."
-            )
+            problem = _("The computer still has tasks. Wait until they are reported or past their deadline.")
         return await self._form(visit, user, host, problem=problem)
 
     async def _save(self, visit: ProjectVisit, user: User, host: Host, form: dict[str, str]) -> Response:
@@ -185,7 +183,7 @@ class HostPages:
         busy = await visit.ctx.store.aread(lambda db: computers.has_work(db, host.id))
         if host.id not in {item.id for item in others} and len(others) < MAX_SIMILAR:
             raise PageError(
-                404, _("Not found"), _("This computer was removed. It comes back when it calls again.")
+                404, _("Not found"), _("This computer was removed. It comes back at its next contact.")
             )
         return visit.show(
             "host_edit.html",

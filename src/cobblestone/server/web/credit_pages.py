@@ -63,20 +63,20 @@ class CreditPages:
         ]
 
     async def csv(self, visit: ProjectVisit) -> Response:
-        """Credit, tasks and recent average by day of a user, computer or team; ``days``: how many, today included."""
+        """Return credit, tasks and recent average by day of a user, computer or team; ``days``: how many, with today."""
         owner, found = await credit_owner(visit)
         n_days = visit.number("days") or DAYS_SHOWN
         if n_days > MAX_DAYS:
             raise PageError(
                 404,
                 _("Too far back"),
-                _("There are at most %(days)d days in one file.") % {"days": MAX_DAYS},
+                _("A file covers at most %(days)d days.") % {"days": MAX_DAYS},
             )
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
 
     async def history(self, visit: ProjectVisit) -> Response:
-        """Credit since the first day, as a drawing and a table, and when milestones were reached."""
+        """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
         rows, reached = await visit.ctx.store.aread(
             lambda db: (
@@ -105,14 +105,14 @@ class CreditPages:
         )
 
     async def history_json(self, visit: ProjectVisit) -> Response:
-        """Show the same for programs: a list of spans, of a day, a week or four weeks."""
+        """Return the same for programs: a list of spans of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
         rows = await visit.ctx.store.aread(lambda db: credit_days.credit_periods(db, owner))
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
     async def app_json(self, visit: ProjectVisit) -> Response:
-        """Show what the jobs of an app did on each day, since the first one."""
+        """Return what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
         days = await visit.ctx.store.aread(lambda db: job_results.app_days(db, app_id))
         if not days:
@@ -121,7 +121,7 @@ class CreditPages:
 
 
 async def credit_owner(visit: ProjectVisit) -> tuple[CreditOwner, User | Host | Team]:
-    """Return whose credit the query asks for.  Raises PageError for what does not exist or is hidden."""
+    """Return the owner of the credit in the query.  Raises PageError if it does not exist or is hidden."""
     owner = _owner(visit)
 
     def read(db: Database) -> tuple[User | Host | Team | None, User | None]:
@@ -141,7 +141,7 @@ async def credit_owner(visit: ProjectVisit) -> tuple[CreditOwner, User | Host | 
 
 
 def _owner(visit: ProjectVisit) -> CreditOwner:
-    """Whose credit the query asks for; raises PageError unless it names exactly one."""
+    """Return the owner named in the query; raises PageError unless it names exactly one."""
     user_id, host_id, team_id = (visit.number(name) for name in ("userid", "hostid", "teamid"))
     match user_id, host_id, team_id:
         case int(), None, None:
@@ -153,8 +153,8 @@ def _owner(visit: ProjectVisit) -> CreditOwner:
         case _:
             raise PageError(
                 404,
-                _("Something is missing"),
-                _("The address needs one of ?userid=1, ?hostid=1 and ?teamid=1."),
+                _("Not complete"),
+                _("The address must have one of ?userid=1, ?hostid=1 and ?teamid=1."),
             )
 
 
@@ -200,7 +200,7 @@ def _file(content: bytes, media_type: str, name: str) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which part of which list somebody wants to see."""
+    """The requested part of a list."""
 
     order: Order
     app_id: int | None
@@ -208,7 +208,7 @@ class Wish:
 
     @property
     def query(self) -> str:
-        """The address's fields without the page."""
+        """Return the address's fields without the page."""
         return f"by={self.order}" + (f"&appid={self.app_id}" if self.app_id else "")
 
 
@@ -229,7 +229,7 @@ class ProjectRankings:
         ]
 
     async def users(self, visit: ProjectVisit) -> Response:
-        """Volunteers."""
+        """Show volunteers."""
 
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
             return {"users": page_queries.users_by_id(db, [item.id for item in ranked])}
@@ -237,7 +237,7 @@ class ProjectRankings:
         return await self._list(visit, "top_users.html", Owner.USER, details)
 
     async def hosts(self, visit: ProjectVisit) -> Response:
-        """Show computers; of those that their owners hide only the credit appears."""
+        """Show computers; for those hidden by their owners, only the credit appears."""
 
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
             present, owner_of = _hosts(db, ranked, visit.viewer)
@@ -246,7 +246,7 @@ class ProjectRankings:
         return await self._list(visit, "top_hosts.html", Owner.HOST, details)
 
     async def teams(self, visit: ProjectVisit) -> Response:
-        """Teams."""
+        """Show teams."""
 
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
             return {"teams": {row.team.id: row for row in teams.rows_of(db, [item.id for item in ranked])}}
@@ -254,7 +254,7 @@ class ProjectRankings:
         return await self._list(visit, "top_teams.html", Owner.TEAM, details)
 
     async def place(self, visit: ProjectVisit) -> Response:
-        """Where a volunteer, computer or team stands, and who stands beside."""
+        """Show the rank of a volunteer, computer or team, and its neighbours."""
         owner, found = await credit_owner(visit)
         kind = Owner(owner.kind)
 
@@ -330,7 +330,7 @@ def _hosts(
 
 
 def _names(db: Database, kind: Owner, ranked: list[Ranked], viewer: User | None) -> dict[int, str]:
-    """Return what those are called that the visitor may see."""
+    """Return the names that the visitor may see."""
     if kind is Owner.USER:
         return {
             id_: user.name for id_, user in page_queries.users_by_id(db, [item.id for item in ranked]).items()

@@ -49,7 +49,7 @@ MIN_RESULTS_OF_RATE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateRow:
-    """How the results of one version, host or system ended."""
+    """The outcomes of results of one version, host or system."""
 
     label: str
     address: str  #: page about it; empty: none
@@ -101,7 +101,7 @@ def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
 
 
 def version_label(db: Database, version_id: int) -> str:
-    """Return an app version as operators call it."""
+    """Return an app version as operators name it."""
     version = apps.version_by_id(db, AppVersionId(version_id))
     if version is None:
         return f"version {version_id}"
@@ -121,7 +121,7 @@ Action = Callable[[ProjectVisit, int, Mapping[str, str], Actor], Awaitable[str]]
 
 
 class ProjectOperatorPages:
-    """Pages for those who run the project."""
+    """Pages for operators of the project."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         self._site = site
@@ -150,7 +150,7 @@ class ProjectOperatorPages:
     # ------------------------------------------------------------------ looking
 
     async def overview(self, visit: ProjectVisit) -> Response:
-        """Queues, rates, ages, error rates, daemons, warnings."""
+        """Show queues, rates, ages, error rates, daemons, warnings."""
         ctx, now = visit.ctx, visit.ctx.clock()
         state = await self._state.get()
         values: dict[str, Any] = {
@@ -182,7 +182,7 @@ class ProjectOperatorPages:
         return visit.show("ops.html", queues=QUEUES, rates=RATES, beats=beats, **values, **found)
 
     async def search(self, visit: ProjectVisit) -> Response:
-        """Users, hosts, batches, workunits and results by id or name."""
+        """Find users, hosts, batches, workunits and results by id or name."""
         text = visit.fields.get("q", "").strip()[:200]
         found = await visit.ctx.store.aread(lambda db: interventions.search(db, text))
         if len(found) == 1:
@@ -192,7 +192,7 @@ class ProjectOperatorPages:
         )
 
     async def batch(self, visit: ProjectVisit) -> Response:
-        """Show a batch, its jobs, and what can be done with it."""
+        """Show a batch, its jobs, and the possible actions."""
         number = visit.needed_number("id")
         return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
 
@@ -204,13 +204,13 @@ class ProjectOperatorPages:
         )
 
     async def host(self, visit: ProjectVisit) -> Response:
-        """Show a host, how its results ended, and what can be done with it."""
+        """Show a host, the outcomes of its results, and the possible actions."""
         number = visit.needed_number("id")
         since = visit.ctx.clock() - SAMPLES_SECONDS
         return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
 
     async def user(self, visit: ProjectVisit) -> Response:
-        """Show a user, the hosts, and what can be done."""
+        """Show a user, the hosts, and the possible actions."""
         number = visit.needed_number("id")
         return await self._thing(visit, "user", number, "ops_user.html", lambda db: _user(db, number))
 
@@ -222,7 +222,7 @@ class ProjectOperatorPages:
         template: str,
         read: Callable[[Database], dict[str, Any]],
     ) -> Response:
-        """Show a page about one thing, with its part of the audit log."""
+        """Show a page about one object, with its part of the audit log."""
         target = f"{noun} {number}"
 
         def load(db: Database) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class ProjectOperatorPages:
         return visit.show(template, number=number, mailed=done, **found)
 
     async def versions(self, visit: ProjectVisit) -> Response:
-        """App versions: success, roll-out, roll-back."""
+        """Show app versions: success, roll-out, roll-back."""
         since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
 
         def read(db: Database) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class ProjectOperatorPages:
         return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
 
     async def errors(self, visit: ProjectVisit) -> Response:
-        """Why results of an app version failed."""
+        """Show why results of an app version failed."""
         number = visit.needed_number("version")
 
         def read(db: Database) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class ProjectOperatorPages:
         return visit.show("ops_errors.html", **await visit.ctx.store.aread(read))
 
     async def audit(self, visit: ProjectVisit) -> Response:
-        """Who did what."""
+        """Show the audit log."""
         before = visit.number("before")
         target = visit.fields.get("target", "")[:200]
         found = await visit.ctx.store.aread(
@@ -286,22 +286,22 @@ class ProjectOperatorPages:
     # ------------------------------------------------------------------ doing
 
     async def act(self, visit: ProjectVisit) -> Response:
-        """Carry out what a form asks for, and go back to the page of the thing."""
+        """Carry out the action of a form, and return to the page of the object."""
         form = await visit.form()
         action = self._actions.get(form.get("action", ""))
         number = form.get("id", "")
         if action is None or not (number.isascii() and number.isdecimal() and len(number) <= 16):
-            raise PageError(400, _("That cannot be read"), _("There is no such action."))
+            raise PageError(400, _("Invalid request"), _("There is no such action."))
         try:
             return visit.go(await action(visit, int(number), form, actor_of(visit)))
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
         except Conflict as error:
-            raise PageError(409, _("That is not possible now"), str(error)) from error
+            raise PageError(409, _("Not possible now"), str(error)) from error
 
 
 def actor_of(visit: ProjectVisit) -> Actor:
-    """Who acts, for the audit log."""
+    """Return the actor, for the audit log."""
     viewer = visit.viewer
     return Actor(
         name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody", origin=f"web {visit.address}".strip()
@@ -309,13 +309,13 @@ def actor_of(visit: ProjectVisit) -> Actor:
 
 
 def for_operators(handler: Page) -> Page:
-    """Return the handler of a page that opens for operators only."""
+    """Return the handler of a page for operators only."""
 
     async def guarded(visit: ProjectVisit) -> Response:
         if visit.viewer is None:
             return visit.user_to_log_in()
         if not visit.viewer.is_operator:
-            raise PageError(403, _("For operators"), _("This page is for those who run the project."))
+            raise PageError(403, _("For operators"), _("This page is only for operators of the project."))
         return await handler(visit)
 
     return guarded
@@ -423,7 +423,7 @@ async def _unblock_user(visit: ProjectVisit, number: int, form: Mapping[str, str
 
 async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if visit.viewer is not None and visit.viewer.id == number:
-        raise Conflict(_("Nobody takes the role from themselves: another operator must do it."))
+        raise Conflict(_("You cannot take the operator role from yourself: another operator must do it."))
     role = form.get("role", "")[:20]
     await _write(visit, lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
     return f"ops_user.php?id={number}"
@@ -446,7 +446,7 @@ def _send_reset(security: AccountSecurity) -> Action:
 
 async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if form.get("confirm", "").strip() != str(number):
-        raise Conflict(_("Nothing was deleted: type the number of the account to confirm."))
+        raise Conflict(_("Nothing was deleted: enter the number of the account to confirm."))
     await _write(visit, lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
     return f"ops_user.php?id={number}"
 
@@ -500,7 +500,7 @@ async def _write(visit: ProjectVisit, operation_: Callable[[Transaction], object
 def _reason(form: Mapping[str, str]) -> str:
     text = " ".join(form.get("reason", "").split())[:MAX_REASON]
     if len(text) < 3:
-        raise Conflict(_("Write a reason: the volunteer reads it."))
+        raise Conflict(_("Enter a reason: the volunteer can read it."))
     return text
 
 
@@ -510,5 +510,5 @@ def _number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e6:
-        raise Conflict(_("%(text)s is not a number that fits here.") % {"text": repr(text[:40])})
+        raise Conflict(_("%(text)s is not a valid number here.") % {"text": repr(text[:40])})
     return value

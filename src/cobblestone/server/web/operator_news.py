@@ -1,4 +1,4 @@
-"""The operator's page for news: what is published stands on the pages, in the feed, and in clients as a notice."""
+"""The operator's page for news, which appear on the pages, in the feed, and in clients as notices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LISTED = 50
 
 
 class NewsDesk:
-    """Where news are written, edited and withdrawn."""
+    """The page where news are written, edited and withdrawn."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
@@ -37,7 +37,7 @@ class NewsDesk:
         ]
 
     async def news(self, visit: ProjectVisit) -> Response:
-        """Show the list of news with a form for another one, or one piece of news in a form."""
+        """Show the list of news with a form for a new item, or one item in a form."""
         number = visit.number("id")
         if visit.request.method == "POST":
             return await self._change(visit, number)
@@ -60,7 +60,7 @@ class NewsDesk:
             )
         item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, number))
         if item is None:
-            raise not_found(_("news of that number"))
+            raise not_found(_("news item of this number"))
         typed = typed or {"title": item.title, "text": item.text}
         return visit.show(
             "ops_news.html", http_status=status, items=[], item=item, typed=typed, problems=problems
@@ -92,13 +92,13 @@ class NewsDesk:
 
 
 def _problems(title: str, text: str) -> dict[str, str]:
-    """Return what is wrong with a piece of news, by field."""
+    """Return the errors of a news item, by field."""
     found: dict[str, str] = {}
     for name, value, most in (("title", title, MAX_TITLE), ("text", text, MAX_TEXT)):
         if not value:
             found[name] = _("This is empty.")
         elif len(value) > most:
-            found[name] = _("At most %(most)d characters; these are %(length)d.") % {
+            found[name] = _("At most %(most)d characters are allowed; you entered %(length)d.") % {
                 "most": most,
                 "length": len(value),
             }

@@ -1,4 +1,4 @@
-"""Pages for computing preferences and project preferences, with a set for everywhere and one for each venue."""
+"""Pages for computing preferences and project preferences, with a default set and one for each venue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from cobblestone.wire.project.preferences import (
 T = TypeVar("T")
 
 VENUE_NAMES: Mapping[str, str] = {
-    "": N_("Everywhere"),
+    "": N_("Default"),
     "home": N_("Home"),
     "work": N_("Work"),
     "school": N_("School"),
@@ -66,41 +66,41 @@ class Question:
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = {
     N_("When to compute"): (
-        Question("run_on_batteries", N_("Also while the computer runs on batteries")),
-        Question("run_if_user_active", N_("Also while somebody uses the computer")),
-        Question("run_gpu_if_user_active", N_("Use graphics processors, too, while somebody uses the computer")),
-        Question("idle_time_to_run", N_("It counts as used until so many minutes after the last key or mouse movement")),
-        Question("suspend_if_no_recent_input", N_("Stop when nobody has used it for so many minutes"), N_("0: never stop")),
-        Question("suspend_cpu_usage", N_("Stop while other programs use more than so many per cent"), N_("0: never stop")),
-        Question("start_hour", N_("Compute from this hour of the day"), N_("0 to 24; the same hour twice: all day")),
-        Question("end_hour", N_("… until this hour")),
+        Question("run_on_batteries", N_("Also while the computer runs on battery")),
+        Question("run_if_user_active", N_("Also while the computer is in use")),
+        Question("run_gpu_if_user_active", N_("Use graphics processors also while the computer is in use")),
+        Question("idle_time_to_run", N_("Counts as in use after the last input for (minutes)")),
+        Question("suspend_if_no_recent_input", N_("Stop when the computer has not been used for (minutes)"), N_("0: never")),
+        Question("suspend_cpu_usage", N_("Pause while other programs use more than (per cent of the CPU)"), N_("0: never")),
+        Question("start_hour", N_("Compute from (hour of the day)"), N_("0 to 24; same hour twice: all day")),
+        Question("end_hour", N_("Until (hour of the day)")),
     ),
     N_("Processor"): (
-        Question("max_ncpus_pct", N_("Use at most so many per cent of the CPUs")),
-        Question("cpu_usage_limit", N_("Use them for at most so many per cent of the time"), N_("less is cooler and quieter")),
-        Question("cpu_scheduling_period_minutes", N_("Change between tasks every so many minutes")),
-        Question("disk_interval", N_("Save progress at most every so many seconds")),
-        Question("leave_apps_in_memory", N_("Keep tasks in memory while they pause")),
+        Question("max_ncpus_pct", N_("Use at most (per cent of the CPUs)")),
+        Question("cpu_usage_limit", N_("Use at most (per cent of CPU time)"), N_("less is cooler and quieter")),
+        Question("cpu_scheduling_period_minutes", N_("Switch between tasks every (minutes)")),
+        Question("disk_interval", N_("Save progress at most every (seconds)")),
+        Question("leave_apps_in_memory", N_("Keep paused tasks in memory")),
     ),
-    N_("Work in store"): (
-        Question("work_buf_min_days", N_("Have at least so many days of work")),
-        Question("work_buf_additional_days", N_("… and up to so many days more")),
+    N_("Work buffer"): (
+        Question("work_buf_min_days", N_("Store at least (days of work)")),
+        Question("work_buf_additional_days", N_("Store in addition up to (days of work)")),
     ),
     N_("Disk and memory"): (
-        Question("disk_max_used_gb", N_("Use at most so many GB of disk"), N_("0: no limit")),
-        Question("disk_min_free_gb", N_("Leave at least so many GB of disk free")),
-        Question("disk_max_used_pct", N_("Use at most so many per cent of the disk")),
-        Question("ram_max_used_busy_pct", N_("Use at most so many per cent of memory while somebody uses the computer")),
-        Question("ram_max_used_idle_pct", N_("… and so many per cent while nobody does")),
-        Question("vm_max_used_pct", N_("Use at most so many per cent of the swap space")),
+        Question("disk_max_used_gb", N_("Use at most (GB of disk)"), N_("0: no limit")),
+        Question("disk_min_free_gb", N_("Leave free at least (GB of disk)")),
+        Question("disk_max_used_pct", N_("Use at most (per cent of the disk)")),
+        Question("ram_max_used_busy_pct", N_("Use at most (per cent of memory), computer in use")),
+        Question("ram_max_used_idle_pct", N_("Use at most (per cent of memory), computer not in use")),
+        Question("vm_max_used_pct", N_("Use at most (per cent of the swap space)")),
     ),
     N_("Network"): (
-        Question("max_bytes_sec_up", N_("Upload at most so many bytes a second"), N_("0: no limit")),
-        Question("max_bytes_sec_down", N_("Download at most so many bytes a second"), N_("0: no limit")),
-        Question("daily_xfer_limit_mb", N_("Transfer at most so many MB"), N_("0: no limit")),
-        Question("daily_xfer_period_days", N_("… in so many days")),
-        Question("net_start_hour", N_("Use the network from this hour of the day"), N_("0 to 24; the same hour twice: all day")),
-        Question("net_end_hour", N_("… until this hour")),
+        Question("max_bytes_sec_up", N_("Upload at most (bytes per second)"), N_("0: no limit")),
+        Question("max_bytes_sec_down", N_("Download at most (bytes per second)"), N_("0: no limit")),
+        Question("daily_xfer_limit_mb", N_("Transfer at most (MB)"), N_("0: no limit")),
+        Question("daily_xfer_period_days", N_("In a period of (days)")),
+        Question("net_start_hour", N_("Use the network from (hour of the day)"), N_("0 to 24; same hour twice: all day")),
+        Question("net_end_hour", N_("Until (hour of the day)")),
         Question("network_wifi_only", N_("Use the network only over Wi-Fi"), N_("on phones and tablets")),
     ),
 }  # fmt: skip
@@ -122,7 +122,7 @@ class PreferencePages:
         ]
 
     async def computing(self, visit: ProjectVisit, user: User) -> Response:
-        """When and how much the volunteer's computers compute, for all projects."""
+        """Show when and how much the volunteer's computers compute, for all projects."""
         venue = _venue(visit)
         sets = read_computing(user.global_prefs)
         typed, problems = _as_typed(sets.get(venue, sets[""])), dict[str, str]()
@@ -266,15 +266,14 @@ def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
         return parse_number(form[name]) or 0.0
 
     if number("daily_xfer_limit_mb") > 0 and number("daily_xfer_period_days") <= 0:
-        problems["daily_xfer_period_days"] = _("Say in how many days, when there is a limit.")
+        problems["daily_xfer_period_days"] = _("If you set a limit, also enter the number of days.")
     if number("ram_max_used_idle_pct") < number("ram_max_used_busy_pct"):
-        problems["ram_max_used_idle_pct"] = _(
-            "This should not be less than while somebody uses the computer."
-        )
+        problems["ram_max_used_idle_pct"] = _("This should not be less than the value for a computer in use.")
     pause = number("suspend_if_no_recent_input")
     if 0 < pause <= number("idle_time_to_run") and "run_if_user_active" not in form:
         problems["suspend_if_no_recent_input"] = _(
-            "With this the computer would never compute: it waits longer for a pause than it goes on after the last input."
+            "With these values the computer would never compute: it starts later after the last input "
+            "than it stops."
         )
     return problems
 
@@ -298,11 +297,9 @@ def _project_problems(form: Mapping[str, str], found: list[App]) -> dict[str, st
         if (problem := number_problem(form.get(name, ""), 0, high))
     }
     if not any(name in form for name in ("use_cpu", "use_cuda", "use_ati", "use_intel_gpu")):
-        problems["types"] = _(
-            "With nothing to compute on, your computers would get no work. Choose at least one."
-        )
+        problems["types"] = _("If no device is selected, your computers get no work. Select at least one.")
     if found and not any(f"app_{app.id}" in form for app in found) and "others" not in form:
-        problems["apps"] = _("With no app chosen, your computers would get no work. Choose at least one.")
+        problems["apps"] = _("If no app is selected, your computers get no work. Select at least one.")
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Profiles: what volunteers say of themselves, with a picture if they like."""
+"""Profiles: volunteers' texts about themselves, with an optional picture."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProfilePages:
         self._one_at_a_time = asyncio.Semaphore(1)  # an unpacked picture may take 100 MB
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         own = self._site.own_page
         return [
             Route("/profile_edit.php", own(self.edit), methods=["GET", "POST"]),
@@ -41,14 +41,14 @@ class ProfilePages:
         ]
 
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
-        """Show one's own profile to be changed."""
+        """Show the user's own profile in a form."""
         present = await visit.ctx.store.aread(lambda db: users.profile_of(db, user.id)) or Profile()
         if visit.request.method != "POST":
             return self._form(visit, present)
         form, sent = await visit.form_with_file("picture", max_file_bytes=MAX_BYTES)
         text = printable(form.get("text", "")).strip()
         if len(text) > MAX_TEXT:
-            problem = _("A profile has at most %(most)d characters.") % {"most": MAX_TEXT}
+            problem = _("A profile may have at most %(most)d characters.") % {"most": MAX_TEXT}
             return self._form(visit, present, typed=form, problems={"text": problem})
         picture: bytes | None = None
         if sent:
@@ -87,11 +87,11 @@ class ProfilePages:
         )
 
     async def remove(self, visit: ProjectVisit, user: User) -> Response:
-        """Take a profile away: one's own, or, by an operator, that of anybody."""
+        """Remove the user's own profile, or, as an operator, that of another user."""
         await visit.form()
         user_id = UserId(visit.needed_number("userid"))
         if user_id != user.id and not user.is_operator:
-            raise PageError(403, _("Not yours"), _("Only operators take profiles of others away."))
+            raise PageError(403, _("Not allowed"), _("Only operators can remove other people's profiles."))
         actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
 
         def transact(tx: Transaction) -> None:
@@ -111,7 +111,7 @@ class ProfilePages:
         return visit.go(f"show_user.php?userid={user_id}")
 
     async def picture(self, visit: ProjectVisit) -> Response:
-        """Give somebody's picture."""
+        """Return the picture of a user."""
         user_id = visit.needed_number("userid")
         found = await visit.ctx.store.aread(lambda db: users.picture_of(db, user_id))
         if found is None:

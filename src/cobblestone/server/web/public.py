@@ -1,4 +1,4 @@
-"""Pages open to all: home, status, volunteers, news, language, apps, the project's own texts, forum."""
+"""Public pages: home, status, volunteers, news, language, apps, the project's own texts, forum."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PublicPages:
         ]
 
     async def home(self, visit: ProjectVisit) -> Response:
-        """Show what this project is, how it is doing, how to join; clients find the scheduler here."""
+        """Show what this project is, its state, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
         found_apps, for_browsers, news = await visit.ctx.store.aread(
             lambda db: (apps.apps_in_use(db), apps_of_browsers(db), users.list_news(db, limit=NEWS_ON_HOME))
@@ -91,7 +91,7 @@ class PublicPages:
         )
 
     async def server_status(self, visit: ProjectVisit) -> Response:
-        """Show the state of the server, for people, for status sites, and as the part that pages refresh."""
+        """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
         if visit.fields.get("xml"):
             return Response(
                 await self._status.xml(),
@@ -145,7 +145,7 @@ class PublicPages:
         )
 
     async def _user_xml(self, visit: ProjectVisit) -> Response:
-        """Show a volunteer in the family's form; with the account key (``auth``) also the computers."""
+        """Show a volunteer in BOINC's format; with the account key (``auth``) also the computers."""
         key = visit.fields.get("auth", "")[:255]
         try:
             user_id = None if key else visit.number("userid")
@@ -186,18 +186,18 @@ class PublicPages:
         )
 
     async def news(self, visit: ProjectVisit) -> Response:
-        """All news, or one piece of it."""
+        """Show all news, or one item."""
         news_id = visit.number("id")
         if news_id is None:
             items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
         item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, news_id))
         if item is None:
-            raise not_found(_("news of that number"))
+            raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
 
     async def language(self, visit: ProjectVisit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+        """Set the language of the pages, and return to the previous page."""
         page = own_page(visit.fields.get("next", ""), otherwise="")
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
@@ -252,7 +252,7 @@ class AppPages:
         ]
 
     async def apps(self, visit: ProjectVisit) -> Response:
-        """All apps and their versions."""
+        """Show all apps and their versions."""
         counts = await self._status.counts()
 
         def read(db: Database) -> tuple[list[App], list[VersionRow], dict[AppId, list[AppDay]]]:
@@ -280,7 +280,7 @@ class AppPages:
         )
 
     async def app(self, visit: ProjectVisit) -> Response:
-        """One app: its versions with how recent tasks ended, its rules, who computed most."""
+        """Show one app: its versions with the outcomes of recent tasks, its rules, the most active volunteers."""
         app_id = AppId(visit.needed_number("appid"))
 
         def read(db: Database) -> dict[str, Any]:
@@ -326,7 +326,7 @@ TEXT_TITLES: Mapping[str, str] = {
 
 
 class ProjectTextPages:
-    """A page for each text that there is."""
+    """A page for each of the project's texts."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
@@ -345,17 +345,17 @@ class ProjectTextPages:
 
 
 class ForumPages:
-    """The page that holds a forum of another server."""
+    """The page that embeds a forum of another server."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [Route("/forum.php", self._site.page(self.forum))]
 
     async def forum(self, visit: ProjectVisit) -> Response:
-        """Show the forum in a frame: this page alone may hold one, of that server alone."""
+        """Show the forum in a frame: only this page may contain one, and only of that server."""
         project = visit.ctx.settings.project
         if not (project.forum_url and project.forum_embedded):
             raise not_found(_("forum"))

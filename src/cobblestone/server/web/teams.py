@@ -1,4 +1,4 @@
-"""Pages of teams: list and search, one team, joining and leaving, what founders do, messages to members."""
+"""Pages of teams: list and search, one team, joining and leaving, editing by founders, messages to members."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TeamPages:
         ]
 
     async def search(self, visit: ProjectVisit) -> Response:
-        """Teams by name; the best of them without words."""
+        """Show teams by name; without a search text, the best ones."""
         words = visit.fields.get("words", "").strip()[:MAX_WORDS]
 
         def read(db: Database) -> list[teams.TeamRow]:
@@ -112,7 +112,7 @@ class TeamPages:
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
 
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
-        """Show the founder's form: texts, whether anybody may join, and who founds on."""
+        """Show the founder's form: texts, whether the team is open, and the change of founder."""
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
@@ -147,7 +147,9 @@ class TeamPages:
             await visit.ctx.store.awrite(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
         except NotFound:
             return {
-                "heir": _("There is no member of this number. It stands in the address of the member's page.")
+                "heir": _(
+                    "There is no member of this number. The number is in the address of the member's page."
+                )
             }
         except Conflict:
             raise _not_founder() from None
@@ -172,11 +174,11 @@ class TeamPages:
         except NotFound:
             raise _no_team(team_id) from None
         except Conflict:
-            raise PageError(409, _("Closed"), _("This team takes no new members.")) from None
+            raise PageError(409, _("Closed"), _("This team does not accept new members.")) from None
         return visit.go(f"team_display.php?teamid={team_id}")
 
     async def leave(self, visit: ProjectVisit, user: User) -> Response:
-        """Leave one's team."""
+        """Leave the team."""
         await visit.form()
         team_id = user.team_id
         if team_id is None:
@@ -192,7 +194,7 @@ def _problems(form: Mapping[str, str]) -> dict[str, str]:
         problems["name"] = problem
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):
-        problems["url"] = _("A web page begins with https://")
+        problems["url"] = _("A web address must begin with https://")
     for name, most in (("description", MAX_DESCRIPTION), ("url", 200), ("country", 200)):
         if len(form.get(name, "")) > most:
             problems[name] = _("This is too long.")
@@ -208,7 +210,7 @@ def _no_team(team_id: int) -> PageError:
 
 
 def _not_founder() -> PageError:
-    return PageError(403, _("Not yours"), _("Only the founder of a team can change it."))
+    return PageError(403, _("Not allowed"), _("Only the founder of a team can change it."))
 
 
 MAX_MESSAGE_TITLE = 100
@@ -226,17 +228,17 @@ class TeamMessagePages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [Route("/team_messages.php", self._site.own_page(self.messages), methods=["GET", "POST"])]
 
     async def messages(self, visit: ProjectVisit, user: User) -> Response:
-        """Show the messages of one's team; its founder writes, operators may withdraw."""
+        """Show the messages of the user's team; its founder writes, operators may withdraw."""
         team_id = TeamId(visit.needed_number("teamid"))
         team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise not_found(_("team %(id)d") % {"id": team_id})
         if user.team_id != team.id and team.founder_id != user.id and not user.is_operator:
-            raise PageError(403, _("Private"), _("The messages of a team are for its members."))
+            raise PageError(403, _("Private"), _("Only members can read the messages of a team."))
         if visit.request.method != "POST":
             return await self._show(visit, user, team)
         form = await visit.form(max_bytes=MAX_MESSAGE_FORM_BYTES, long_fields={"text"})
@@ -250,9 +252,7 @@ class TeamMessagePages:
                     lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form)
                 )
             case _:
-                raise PageError(
-                    400, _("That cannot be read"), _("The form names nothing that can be done here.")
-                )
+                raise PageError(400, _("Invalid request"), _("The form asks for an unknown action."))
         return visit.go(f"team_messages.php?teamid={team.id}")
 
     async def _show(
@@ -288,9 +288,9 @@ class TeamMessagePages:
         text = printable(form.get("text", "")).strip()
         problems: dict[str, str] = {}
         if not 0 < len(title) <= MAX_MESSAGE_TITLE:
-            problems["title"] = _("A title has 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TITLE}
+            problems["title"] = _("A title must have 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TITLE}
         if not 0 < len(text) <= MAX_MESSAGE_TEXT:
-            problems["text"] = _("A message has 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TEXT}
+            problems["text"] = _("A message must have 1 to %(most)d characters.") % {"most": MAX_MESSAGE_TEXT}
         if not problems:
             now = visit.ctx.clock()
             try:
@@ -298,18 +298,20 @@ class TeamMessagePages:
                     lambda tx: teams.send_message(tx, team.id, user.id, title=title, text=text, now=now)
                 )
             except Conflict:
-                raise PageError(403, _("Not yours"), _("Only the founder of a team writes to it.")) from None
+                raise PageError(
+                    403, _("Not allowed"), _("Only the founder of a team can write to it.")
+                ) from None
             if sent:
                 return visit.go(f"team_messages.php?teamid={team.id}")
             next_time = await visit.ctx.store.aread(lambda db: teams.next_message_time(db, team.id))
-            problems["text"] = _("A team gets one message a day; the next from %(when)s on.") % {
-                "when": moment(next_time)
-            }
+            problems["text"] = _(
+                "A team may send one message a day; the next one is possible from %(when)s."
+            ) % {"when": moment(next_time)}
         return await self._show(visit, user, team, typed=form, problems=problems)
 
     async def _withdraw(self, visit: ProjectVisit, user: User, team: Team, number: str) -> Response:
         if team.founder_id != user.id and not user.is_operator:
-            raise PageError(403, _("Not yours"), _("Only the founder of a team writes to it."))
+            raise PageError(403, _("Not allowed"), _("Only the founder of a team can write to it."))
         message_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
         actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
 

@@ -64,7 +64,7 @@ class WorkPages:
         ]
 
     async def tasks(self, visit: ProjectVisit) -> Response:
-        """Tasks of a user or a computer, filtered by state and app."""
+        """Show tasks of a user or a computer, filtered by state and app."""
         host_id, user_id = visit.number("hostid"), visit.number("userid")
         if host_id is None and user_id is None:
             if visit.viewer is None:
@@ -132,7 +132,7 @@ class WorkPages:
         )
 
     async def task(self, visit: ProjectVisit) -> Response:
-        """One task: what happened, why, and what it earned."""
+        """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
 
         def read(db: Database) -> dict[str, Any] | None:
@@ -197,13 +197,13 @@ def _state(text: str) -> TaskState | None:
 
 
 class FoundPages:
-    """Answers of one's own computers, and the archive."""
+    """Answers found by the user's own computers, and the archive."""
 
     def __init__(self, site: ProjectSite) -> None:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/found.php", self._site.own_page(self.found)),
             Route("/found_file.php", self._site.own_page(self.file)),
@@ -211,7 +211,7 @@ class FoundPages:
         ]
 
     async def found(self, visit: ProjectVisit, user: User) -> Response:
-        """List the answers of one's computers that became those of their jobs; where the app allows, with their files."""
+        """List results of the user's computers that became answers; where the app allows it, with their files."""
         before = visit.number("before")
         path = visit.ctx.archive.path
 
@@ -232,7 +232,7 @@ class FoundPages:
         return visit.show("found.html", user=user, before=before, in_archive=sum(old.values()), **found)
 
     async def file(self, visit: ProjectVisit, user: User) -> Response:
-        """Give an output of a canonical result of one's own, where the app allows that."""
+        """Return an output of a canonical result of the user, where the app allows it."""
         result_id, index = ResultId(visit.needed_number("resultid")), visit.number("file") or 1
 
         def read(db: Database) -> tuple[str, StoredOutput] | None:
@@ -269,7 +269,7 @@ class FoundPages:
         """List tasks of a volunteer or a computer whose jobs are in the archive."""
         owner, found = await credit_owner(visit)
         if owner.kind == "team":
-            raise not_found(_("list of that"))
+            raise not_found(_("such list"))
         before = visit.number("before")
 
         def read(db: Database) -> tuple[User | None, list[int], dict[int, str]]:

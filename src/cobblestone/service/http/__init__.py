@@ -1,1 +1,1 @@
-"""HTTP at the border of a service: connections, bodies of requests, limits for strangers."""
+"""HTTP of a service: connections, bodies of requests, rate limits."""

@@ -1,4 +1,4 @@
-"""What the JSON APIs of all services share: tokens, bounded bodies and queries, answers, refusals."""
+"""Common parts of the JSON APIs of all services: tokens, bounded bodies and queries, answers, refusals."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class ApiProblem(CobblestoneError):
 
 
 def unknown_path(path: str, hint: str) -> ApiProblem:
-    """Say that there is no such path."""
+    """Return the error for an unknown path."""
     return ApiProblem(404, "unknown_path", f"There is nothing at {path[:200]}.", hint)
 
 
 def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
-    """Say that the path exists, but not for this method."""
+    """Return the error for a known path with another method."""
     names = ", ".join(sorted(allowed))
     problem = ApiProblem(405, "wrong_method", f"{method} is not possible here.", f"Possible: {names}.")
     problem.headers["Allow"] = names
@@ -75,12 +75,12 @@ _STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
 
 
 def has_no_room(error: Exception) -> bool:
-    """Whether the disk is full, or may hold no more of ours."""
+    """Return whether an error means that the disk is full or our quota is used up."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def response_for(error: Exception) -> Response:
-    """Return the answer for an exception; an unforeseen one shows nothing of itself."""
+    """Return the answer for an exception; an unexpected one reveals no details."""
     headers: dict[str, str] = {}
     if isinstance(error, ApiProblem):
         status, headers = error.status, error.headers
@@ -93,14 +93,14 @@ def response_for(error: Exception) -> Response:
         problem = Problem(
             code="disk_full",
             message="The server's disk is full. Nothing was stored.",
-            hint="Try again later; the operator must make room.",
+            hint="Try again later; the operator must free some space.",
         )
     else:
         status = 500
         problem = Problem(
             code="internal_error",
-            message="The server failed at this request. Nothing was changed.",
-            hint="The server's log says why (event api_failed).",
+            message="The server failed to process this request. Nothing was changed.",
+            hint="The server's log shows why (event api_failed).",
         )
     if status == 503:
         headers["Retry-After"] = "2"
@@ -122,7 +122,7 @@ T = TypeVar("T", bound=IssuedToken)
 
 
 class _Number(IntegerConvertor):
-    """Numbers in paths, not much longer than ids: Python refuses to read more than 4,300 digits."""
+    """Numbers in paths, not much longer than ids: Python refuses to parse more than 4,300 digits."""
 
     regex = "[0-9]{1,30}"
 
@@ -132,28 +132,28 @@ register_url_convertor("int", _Number())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """How a service asks for tokens."""
+    """How a service checks tokens."""
 
     command: str  #: that makes one, without its scope
     advice: str  #: what to do without one
 
     def unauthorised(self, message: str, *, code: str = "unauthorised") -> ApiProblem:
-        """No token, or one that is not good (any more)."""
+        """Return the error for a missing or invalid token."""
         problem = ApiProblem(401, code, message, self.advice)
         problem.headers["WWW-Authenticate"] = "Bearer"
         return problem
 
     def secret_of(self, request: Request) -> str:
-        """Return the text of the token that came with a request.  Raises ApiProblem: none did."""
+        """Return the text of a request's token.  Raises ApiProblem if there is none."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise self.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
         return secret.strip()
 
     def check(self, token: T | None, scope: str, *, now: float) -> T:
-        """Return a token that was looked up by its text.  Raises ApiProblem: it is not good for ``scope`` at ``now``."""
+        """Return a token that was looked up by its text.  Raises ApiProblem if it is not valid for ``scope`` at ``now``."""
         if token is None:
-            raise self.unauthorised("The token is not known here.")
+            raise self.unauthorised("The token is unknown.")
         if not token.usable(now):
             what = "revoked" if token.revoke_time is not None else "expired"
             raise self.unauthorised(f"The token {token.name!r} has been {what}.", code=f"token_{what}")
@@ -161,21 +161,21 @@ class Tokens:
             raise ApiProblem(
                 403,
                 "missing_scope",
-                f"The token {token.name!r} may not do this: it lacks the scope {str(scope)!r}.",
+                f"The token {token.name!r} does not allow this: it lacks the scope {str(scope)!r}.",
                 f"Use another token, made with: {self.command} --scope {scope}",
             )
         return token
 
 
 def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
-    """Count a question of a token.  Raises ApiProblem: it asked too often."""
+    """Count a question of a token.  Raises ApiProblem after too many."""
     key = str(token.id)
     wait = limit.wait(key, now=now)
     if wait > 0:
         problem = ApiProblem(
             429,
             "too_many_questions",
-            f"This token asked too often. Ask again in {minutes(wait)} minutes.",
+            f"There were too many requests with this token. Try again in {minutes(wait)} minutes.",
             hint,
         )
         problem.headers["Retry-After"] = str(int(wait) + 1)
@@ -184,14 +184,14 @@ def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint
 
 
 async def read_bounded(request: Request, max_body: int) -> bytes:
-    """Return the body.  Raises ApiProblem: it is larger."""
+    """Return the body.  Raises ApiProblem if it is larger."""
     try:
         return await read_body(request, max_body)
     except BodyTooLarge:
         raise ApiProblem(
             413,
             "too_large",
-            f"The body is larger than the {max_body} bytes that are read here.",
+            f"The body is larger than the {max_body} bytes that are allowed here.",
             "Send it in several smaller requests.",
         ) from None
 
@@ -209,14 +209,14 @@ def read_query(request: Request, kind: type[Q]) -> Q:
 
 
 def refuse_query(request: Request) -> None:
-    """Raise ApiProblem where a request has parameters, and there are none."""
+    """Raise ApiProblem if a request has parameters where none are allowed."""
     if request.query_params:
         unknown = next(iter(request.query_params))[:60]
         raise ApiProblem(422, "bad_parameter", f"In the query: there is no parameter `{unknown}`.")
 
 
 def read_json(raw: bytes, kind: type[B]) -> B:
-    """Return what a body holds.  Raises ApiProblem."""
+    """Return the decoded body.  Raises ApiProblem."""
     if not raw.strip():
         raw = b"{}"  # so that a body that is left out is reported by its missing members
     try:
@@ -229,12 +229,12 @@ def read_json(raw: bytes, kind: type[B]) -> B:
 
 
 def json_response(reply: Reply, status: int = 200) -> Response:
-    """Return a reply as an answer."""
+    """Return a reply as a response."""
     return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
 
 
 async def answered(request: Request, call: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer of ``call``, or the one that says why there is none."""
+    """Return the response of ``call``, or the one for its error."""
     try:
         return await call()
     except ClientDisconnect:

@@ -1,4 +1,4 @@
-"""Connections of a server: what one may cost, and how the server ends without a failed request.
+"""Connections of a server: limits on their cost, and a shutdown without a failed request.
 
 What a connection may cost: the size of a request's head, the time that its sender may be silent, how many there are.
 
@@ -52,14 +52,14 @@ class GuardedConnection(HttpToolsProtocol):
         self._in_head = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Take a connection; of too many, the one that has been silent longest goes."""
+        """Accept a connection; if there are too many, close the one that has been silent longest."""
         super().connection_made(transport)
         self.silent[self] = None
         self.make_room(self.connections)
 
     @classmethod
     def make_room(cls, connections: Collection[object]) -> None:
-        """Of too many connections, close the one that has been silent longest."""
+        """If there are too many connections, close the one that has been silent longest."""
         if len(connections) > cls.max_connections:
             next(iter(cls.silent)).give_up()
 
@@ -69,7 +69,7 @@ class GuardedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, unless it makes the head too large."""
+        """Read received data, unless it makes the head too large."""
         if not self._in_head:  # within a head the clock is not set back: it must come whole in time
             self.quiet_since = self.loop.time()
             if self.silent.pop(self, self) is None:
@@ -83,45 +83,45 @@ class GuardedConnection(HttpToolsProtocol):
                 self.give_up()
 
     def on_message_begin(self) -> None:
-        """Note that a request begins."""
+        """Note that a request starts."""
         self.waits_for_sender = self._in_head = True
         self.silent[self] = None
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that the head is there; the body follows."""
+        """Note that the head is complete; the body follows."""
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Stop the clock: the request is there, and now we are the ones who take time."""
+        """Stop the sender's clock: the request is complete, and now the time is ours."""
         self.waits_for_sender = False
         self.silent.pop(self, None)
         super().on_message_complete()
 
     def overdue(self, since: float) -> bool:
-        """Whether the sender owes us something since before that time."""
+        """Return whether the sender has been late since before that time."""
         if self.flow.read_paused:  # it is we who do not read
             return False
         return self.waits_for_sender and self.quiet_since < since
 
     def give_up(self) -> None:
-        """Close, and do not wait until what was sent has arrived."""
+        """Close without waiting for sent data to arrive."""
         self.silent.pop(self, None)
         if not self.transport.is_closing():
             self.transport.close()
 
 
 class Guarded(Protocol):
-    """What is asked of connections here; there are two kinds (see `cobblestone.service.http.lean`)."""
+    """The interface required of connections; there are two kinds (see `cobblestone.service.http.lean`)."""
 
     def overdue(self, since: float) -> bool:
-        """Whether the sender owes us something since before that time."""
+        """Return whether the sender has been late since before that time."""
         ...
 
     def give_up(self) -> None:
-        """Close, and do not wait until what was sent has arrived."""
+        """Close without waiting for sent data to arrive."""
         ...
 
 
@@ -146,7 +146,7 @@ async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) 
 
 
 def connection_class(max_connections: int) -> type[GuardedConnection]:
-    """Return the class of connections for a server, which is allowed as many open files as it needs."""
+    """Return the class of connections for a server; raises the limit of open files as needed."""
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = max_connections + SPARE_FILES
@@ -164,12 +164,12 @@ CHECK_SECONDS = 60.0
 
 
 class DrainingServer(uvicorn.Server):
-    """uvicorn that ends in our way: its own way with signals would end the process before daemons and database are closed."""
+    """A uvicorn server with our shutdown: its own signal handling would end the process before daemons and database close."""
 
     def __init__(
         self, config: uvicorn.Config, ctx: ProcessContext, *, drain_seconds: float, check: Sequence[str]
     ) -> None:
-        """``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over."""
+        """``check``: arguments of the command ``cobblestone`` that test whether a new process could take over."""
         super().__init__(config)
         self._ctx = ctx
         self._drain_seconds = drain_seconds
@@ -179,7 +179,7 @@ class DrainingServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Leave signals to us."""
+        """Leave signals to our handlers."""
         yield
 
     def listen_to_signals(self) -> None:
@@ -190,7 +190,7 @@ class DrainingServer(uvicorn.Server):
         loop.add_signal_handler(signal.SIGHUP, self.begin_again)
 
     def end(self) -> None:
-        """End, once running requests are through; called twice: now."""
+        """End when running requests are done; a second call ends at once."""
         if self._ctx.health.draining:
             self.should_exit = self.force_exit = True
         else:
@@ -198,7 +198,7 @@ class DrainingServer(uvicorn.Server):
             self._ending = asyncio.create_task(self._drain())
 
     def begin_again(self) -> None:
-        """Restart with the same socket, if the program and the settings are fit for it."""
+        """Restart with the same socket, if program and settings are valid."""
         if not self._ctx.health.draining and self._ending is None:
             self._ending = asyncio.create_task(self._try_restart())
 
@@ -228,7 +228,7 @@ class DrainingServer(uvicorn.Server):
 
 
 async def _check_start(check: Sequence[str]) -> str:
-    """Return why a new process could not run this service; empty: it could."""
+    """Return why a new process could not run this service; empty if it could."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "cobblestone", *check),
         stdout=asyncio.subprocess.DEVNULL,

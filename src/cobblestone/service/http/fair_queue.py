@@ -1,4 +1,4 @@
-"""The order in which busy requests are worked on: a fair share for every sender, promises first, and no queue without end.
+"""The order in which busy requests are processed: a fair share for every sender, promises first, and a bounded queue.
 
 A sender is whoever sends from one address (an IPv6 network of one customer counts as one).  A place that becomes free goes to
 the sender who has fewest, among equals to whom the longest time ago; then those come first who keep a promise (a finished job
@@ -20,7 +20,7 @@ P = TypeVar("P")
 
 
 class ServerBehind(Exception):
-    """Too many wait already: come again later."""
+    """Too many requests are waiting: try again later."""
 
     def __init__(self, load: float) -> None:
         super().__init__(f"the queue is {load:.1f} times as long as it may be")
@@ -43,7 +43,7 @@ _Rank = tuple[int, int, bool, int]
 
 
 class FairQueue(Generic[S, P]):
-    """Places for requests, and who waits for one.  Belongs to one event loop."""
+    """Places for requests, and the requests waiting for one.  Belongs to one event loop."""
 
     def __init__(self, *, places: int, max_waiting: int, max_waiting_promises: int) -> None:
         """Prepare places.
@@ -67,7 +67,7 @@ class FairQueue(Generic[S, P]):
         return self._n_waiting
 
     def place(self, sender: S, part: P | None, *, promise: bool) -> QueuePlace[S, P]:
-        """Return a place that is held while a block runs; ``part`` is the computer of the sender, if it is known.
+        """Return a place that is held while a block runs; ``part`` is the computer of the sender, if known.
 
         Raises (when the block begins):
             ServerBehind: too many wait.
@@ -100,7 +100,7 @@ class FairQueue(Generic[S, P]):
             raise
 
     def must_wait(self, sender: S, part: P | None) -> bool:
-        """Whether a request that comes now gets no place at once."""
+        """Return whether a new request would have to wait."""
         if self._n_waiting or self._n_taken >= self._places:
             return True
         return part is not None and (sender, part) in self._parts
@@ -114,7 +114,7 @@ class FairQueue(Generic[S, P]):
         self._rank(sender)
 
     def leave(self, sender: S, part: P | None) -> None:
-        """Give a place back."""
+        """Release a place."""
         self._n_taken -= 1
         self._of_sender[sender] -= 1
         if not self._of_sender[sender]:
@@ -140,7 +140,7 @@ class FairQueue(Generic[S, P]):
             self._n_refused = 0
 
     def _fill(self) -> None:
-        """Give free places away."""
+        """Assign free places."""
         while self._n_taken < self._places and (chosen := self._next()) is not None:
             self._forget(chosen)
             if chosen.turn.cancelled():
@@ -149,7 +149,7 @@ class FairQueue(Generic[S, P]):
             chosen.turn.set_result(None)
 
     def _rank(self, sender: S) -> None:
-        """Note where a sender stands among those who wait; whatever changes that calls this."""
+        """Update the rank of a sender among those waiting; called after every change."""
         first = self._first(sender)
         if first is None:
             self._ranks.pop(sender, None)
@@ -169,7 +169,7 @@ class FairQueue(Generic[S, P]):
                 heapq.heappush(self._ranked, (rank, sender))
 
     def _next(self) -> _Waiting[S, P] | None:
-        """Return whose turn it is."""
+        """Return the next in turn."""
         while self._ranked:
             rank, sender = self._ranked[0]
             if self._ranks.get(sender) == rank:
@@ -178,7 +178,7 @@ class FairQueue(Generic[S, P]):
         return None
 
     def _first(self, sender: S) -> _Waiting[S, P] | None:
-        """Return whose turn it is among those of one sender."""
+        """Return the next in turn among those of one sender."""
         lines = self._waiting.get(sender)
         if lines is None:
             return None
@@ -189,7 +189,7 @@ class FairQueue(Generic[S, P]):
 
 
 class QueuePlace(Generic[S, P]):
-    """A place while a block runs.  (Python's own way to make one of a function takes three times as long.)"""
+    """A place while a block runs.  (A context manager made from a function takes three times as long.)"""
 
     __slots__ = ("_part", "_promise", "_queue", "_sender")
 

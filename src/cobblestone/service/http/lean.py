@@ -1,4 +1,4 @@
-"""The connections of a busy service: requests to its busy endpoints are read and answered here, all else by the HTTP library.
+"""Connections of a busy service: requests to its busy endpoints are handled here, all others by the HTTP library.
 
 A connection whose first bytes are the usual request line of a busy endpoint costs a third of what it costs in the library, which
 must be ready for everything: upgrades, chunked and endless answers, a log of its own.  Any other first bytes make the connection
@@ -30,7 +30,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class LeanConnection(asyncio.Protocol):
-    """A connection between two requests, or with the one that is being answered.
+    """A connection between two requests, or with the one in progress.
 
     The library's server makes, lists, stops and ends it as it does with its own.
     """
@@ -59,7 +59,7 @@ class LeanConnection(asyncio.Protocol):
     # ------------------------------------------------------------------ what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection; of too many, the one that has been silent longest goes."""
+        """Accept a connection; if there are too many, close the one that has been silent longest."""
         self.transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.client = (peer[0], peer[1]) if isinstance(peer, tuple) else None
@@ -83,7 +83,7 @@ class LeanConnection(asyncio.Protocol):
         request.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that nobody waits for its answer any more."""
+        """Tell the request that its client has gone."""
         self._forget()
         if self._idle is not None:
             self._idle.cancel()
@@ -91,28 +91,28 @@ class LeanConnection(asyncio.Protocol):
             self._request.disconnect()
 
     def pause_writing(self) -> None:
-        """Take no further requests while the answers are not fetched."""
+        """Accept no more requests while answers are not read."""
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Take requests again."""
+        """Accept requests again."""
         self.transport.resume_reading()
 
     # ------------------------------------------------------------------ what the server calls
 
     @property
     def waits_for_sender(self) -> bool:
-        """Whether it is the sender's turn."""
+        """Return whether it is the sender's turn."""
         return self._request is None or not self._request.complete
 
     def overdue(self, since: float) -> bool:
-        """Whether the sender owes us something since before that time."""
+        """Return whether the sender has been late since before that time."""
         if self._request is not None and self._request.paused:  # it is we who do not read
             return False
         return self.waits_for_sender and self.quiet_since < since
 
     def give_up(self) -> None:
-        """Close, and do not wait until what was sent has arrived."""
+        """Close without waiting for sent data to arrive."""
         self.library.silent.pop(self, None)
         if not self.transport.is_closing():
             self.transport.close()
@@ -142,7 +142,7 @@ class LeanConnection(asyncio.Protocol):
             self._idle = self.loop.call_later(self.config.timeout_keep_alive, self.give_up)
 
     def listen(self) -> None:
-        """Set the sender's clock back, if it is the sender's turn."""
+        """Restart the sender's clock, if it is the sender's turn."""
         self.quiet_since = self.loop.time()
         self.library.silent.pop(self, None)
         if self.waits_for_sender:
@@ -161,7 +161,7 @@ class LeanConnection(asyncio.Protocol):
 
 
 class _Request:
-    """One request and its answer: what `httptools` and the endpoint, an ASGI application, call."""
+    """One request and its answer: called by `httptools` and by the endpoint, an ASGI application."""
 
     def __init__(self, connection: LeanConnection) -> None:
         self.in_head = True
@@ -183,7 +183,7 @@ class _Request:
         self._answered = False
 
     def feed(self, data: bytes) -> None:
-        """Read what came, unless it is no HTTP or makes the head too large."""
+        """Read received data, unless it is not HTTP or makes the head too large."""
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -212,12 +212,12 @@ class _Request:
     # ------------------------------------------------------------------ what httptools calls
 
     def on_message_begin(self) -> None:
-        """Refuse a request that comes before the answer to the last: the connection ends with that answer."""
+        """Refuse a request sent before the last one was answered: the connection ends with that answer."""
         if self.complete:
             raise httptools.HttpParserError("a second request came before the first was answered")
 
     def on_url(self, url: bytes) -> None:
-        """Take the path, which may come in pieces."""
+        """Take the path, which may arrive in pieces."""
         self._path += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -228,7 +228,7 @@ class _Request:
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Let the endpoint begin: it may want to see a large body as it comes."""
+        """Start the endpoint, which may want to read a large body as it arrives."""
         self.in_head = False
         self._nbytes = 0
         self.keep_alive = self._parser.get_http_version() != "1.0" and self._parser.should_keep_alive()
@@ -246,7 +246,7 @@ class _Request:
         self._wake()
 
     def on_message_complete(self) -> None:
-        """Note the end of the request: now we are the ones who take time."""
+        """Note the end of the request: now the time is ours."""
         self.complete = True
         self._connection.listen()
         self._wake()
@@ -310,7 +310,7 @@ class _Request:
             self._write(self._start["status"], self._start["headers"], b"".join(self._parts))
 
     def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send the whole answer; its headers, all in small letters, state its length if they state anything of the body."""
+        """Send the whole answer; its lower-case headers state its length if they describe a body."""
         if self._disconnected or self._transport.is_closing():
             return
         # Of a request that is still on its way the rest is read and thrown away, so that its sender gets to see the answer.
@@ -334,7 +334,7 @@ class _Request:
 def lean_connection_class(
     library: type[GuardedConnection], apps: Mapping[str, ASGIApp]
 ) -> type[LeanConnection]:
-    """Return the class of connections that serve busy endpoints, given by their paths, and leave the rest to the library."""
+    """Return a connection class that serves busy endpoints, given by path, and leaves the rest to the library."""
     by_path = {path.encode(): app for path, app in apps.items()}
     lines = tuple(b"POST %b HTTP/1." % path for path in by_path)
     return type("Connection", (LeanConnection,), {"library": library, "apps": by_path, "lines": lines})

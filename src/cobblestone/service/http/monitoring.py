@@ -1,4 +1,4 @@
-"""For machines that watch a service: ``/healthz``, ``/readyz`` and ``/metrics``.
+"""Endpoints for monitoring systems: ``/healthz``, ``/readyz`` and ``/metrics``.
 
 Whether folders can be written, by writing: room that the system counts as free may be forbidden by a quota, reserved for
 others, or on a disk that has become read-only.
@@ -33,16 +33,16 @@ ANSWER_SECONDS = 5.0
 
 
 class DiskTrial:
-    """Tries folders when it is asked, but not each time; for one event loop."""
+    """Tests folders on request, but not each time; for one event loop."""
 
     def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
-        """``folders``: those that must take files."""
+        """``folders``: those that must be writable."""
         self._folders = folders
         self._good_until = float("-inf")
         self._trial: asyncio.Task[str] | None = None
 
     async def fault(self) -> str:
-        """Return what is wrong; empty: all can be written."""
+        """Return the fault; empty if all can be written."""
         if time.monotonic() < self._good_until:
             return ""
         if (
@@ -78,7 +78,7 @@ DATABASE_SECONDS = 5.0
 
 
 class Readiness:
-    """Says whether the process answers, and whether it should be asked."""
+    """Reports whether the process answers, and whether it should get requests."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Readiness:
         ask_database: Callable[[], Awaitable[object]],
         folders: Callable[[], Sequence[Path]],
     ) -> None:
-        """``ask_database`` raises CobblestoneError while that cannot be relied on; ``folders`` must take files."""
+        """``ask_database`` raises CobblestoneError while it is unusable; ``folders`` must be writable."""
         self._service = ctx
         self._ask_database = ask_database
         self._disk = DiskTrial(folders)
@@ -98,11 +98,11 @@ class Readiness:
         return [Route("/healthz", self.health), Route("/readyz", self.ready)]
 
     async def health(self, request: Request) -> Response:
-        """Whether the process answers at all.  Who gets nothing or an error should start it again."""
+        """Answer that the process is alive.  Without a good answer, it should be restarted."""
         return PlainTextResponse("ok\n")
 
     async def ready(self, request: Request) -> Response:
-        """Whether requests should be sent here: 200, or 503 with what is missing."""
+        """Answer whether requests should be sent here: 200, or 503 with what is missing."""
         now = self._service.clock()
         states = self._service.health.states(now)
         database, disk = await self._storage()
@@ -130,7 +130,7 @@ class Readiness:
         )
 
     async def _storage(self) -> tuple[str, str]:
-        """Return what is wrong with the database and with the disk; empty: nothing.  Asked at most once a second."""
+        """Return the fault of the database or the disk; empty if there is none.  Checked at most once a second."""
         async with self._probe_lock:
             now = self._service.clock()
             if abs(now - self._probe[0]) >= 1:  # also when the clock was set back
@@ -149,28 +149,28 @@ class Readiness:
 
 
 async def read_and_write(store: Store) -> None:
-    """Ask a database whether it reads and writes.  Raises CobblestoneError."""
+    """Check that a database can be read and written.  Raises CobblestoneError."""
     await store.aread(lambda db: db.value("SELECT 1"))
     await store.awrite(_nothing)
     await store.atry_again()
 
 
 def _nothing(tx: Transaction) -> None:
-    """Write nothing, but go the way of all writes."""
+    """Make a write without changes."""
 
 
 WATCHED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class Monitoring(Readiness):
-    """Answers those who watch; a service says by a subclass what its own figures are, and who else may see them."""
+    """Answers monitoring requests; a subclass adds the service's own figures, and who else may see them."""
 
     described: Mapping[str, MetricInfo] = COMMON_METRICS
 
     def __init__(
         self, ctx: ProcessContext, ask_database: Callable[[], Awaitable[object]], *, folder: Path
     ) -> None:
-        """``folder``: that of the service."""
+        """``folder``: the service's folder."""
         super().__init__(ctx, ask_database, self.written_folders)
         self._folder = folder
 
@@ -179,24 +179,24 @@ class Monitoring(Readiness):
         return [*super().routes(), Route("/metrics", self.metrics)]
 
     async def metrics(self, request: Request) -> Response:
-        """Figures for Prometheus: to this machine, or with a token that may read."""
+        """Return metrics for Prometheus: to this machine, or with a token that may read."""
         if not await self._may_look(request):
-            text = "Metrics are for this machine, or for a token: Authorization: Bearer cob_…\n"
+            text = "Metrics are for this machine, or need a token: Authorization: Bearer cob_…\n"
             return PlainTextResponse(text, 403)
         figures = common_figures(self._service, self._folder) | await self.own_figures()
         body = await asyncio.to_thread(self._service.metrics.exposition, figures, self.described)
         return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
     def written_folders(self) -> Sequence[Path]:
-        """Return the folders that must take files."""
+        """Return the folders that must be writable."""
         return [self._folder]
 
     async def own_figures(self) -> dict[str, float | Mapping[str, float]]:
-        """Return values of what only this service has."""
+        """Return values that only this service has."""
         return {}
 
     async def accepts(self, token: str) -> bool:
-        """Whether who shows this may see the figures from elsewhere."""
+        """Return whether these credentials give access to the metrics from elsewhere."""
         return False
 
     async def _may_look(self, request: Request) -> bool:
@@ -215,7 +215,7 @@ def _is_loopback(request: Request) -> bool:
 
 
 def common_figures(ctx: ProcessContext, folder: Path) -> dict[str, float | Mapping[str, float]]:
-    """Return values of :data:`~cobblestone.ops.metrics.COMMON_METRICS`, but for those of a database."""
+    """Return values of :data:`~cobblestone.ops.metrics.COMMON_METRICS`, except those of a database."""
     now = ctx.clock()
     beats = ctx.health.daemons
     return {

@@ -1,4 +1,4 @@
-"""Rate limits for requests that nobody has authenticated: creating accounts, logging in, having mails sent.
+"""Rate limits for unauthenticated requests: creating accounts, logging in, sending mails.
 
 Each kind of attempt has buckets, by address and by account.  A bucket holds an hour's worth of attempts and fills up evenly.
 They are in memory and bounded in number: those that were not touched for longest go first, and a full bucket says nothing anyway.
@@ -32,7 +32,7 @@ ATTEMPT = "attempt:"
 
 
 class AttemptBucket:
-    """Attempts of one kind, by whoever makes them."""
+    """Attempts of one kind, by client."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AttemptBucket:
         max_keys: int = MAX_KEYS,
         tell: Callable[[str, bool], None] = lambda digest, taken: None,
     ) -> None:
-        """``tell`` hears of every attempt: a digest of its key, and whether it was counted or taken back."""
+        """``tell`` is called for every attempt: a digest of its key, and whether it was counted or taken back."""
         self._size = float(per_hour)
         self._max_keys = max_keys
         self._tell = tell
@@ -51,7 +51,7 @@ class AttemptBucket:
         self._lock = threading.Lock()  # other processes' attempts come in a thread of their own
 
     def wait(self, key: str, *, now: float) -> float:
-        """Seconds until the next attempt is allowed; 0: now."""
+        """Return the seconds until the next attempt is allowed; 0: now."""
         if not self._size:
             return 0.0
         with self._lock:
@@ -64,13 +64,13 @@ class AttemptBucket:
             self._tell(_digest(key), True)
 
     def give_back(self, key: str, *, now: float) -> None:
-        """Count an attempt less."""
+        """Take back an attempt."""
         if self._size:
             self.count(_digest(key), taken=False, now=now)
             self._tell(_digest(key), False)
 
     def count(self, digest: str, *, taken: bool, now: float) -> None:
-        """Count an attempt, or one less, of whoever has this digest; from any thread."""
+        """Count or take back an attempt of the client with this digest; from any thread."""
         if not self._size:
             return
         with self._lock:
@@ -101,7 +101,7 @@ class RateLimits:
     def __init__(
         self, limits: LimitsSection, *, share: Callable[[set[str]], None] = lambda names: None
     ) -> None:
-        """``share`` gives names to the other processes, which `hear` them."""
+        """``share`` names clients to the other processes, which `hear` them."""
         self._share = share
         self._numbers = itertools.count()
         self._by_kind: dict[str, AttemptBucket] = {}
@@ -124,7 +124,7 @@ class RateLimits:
         return bucket
 
     def hear(self, names: Iterable[str], *, now: float) -> None:
-        """Count attempts that other processes have told of; from any thread.  What is no attempt is left alone."""
+        """Count attempts reported by other processes; from any thread.  Other messages are ignored."""
         for name in names:
             kind, _, rest = name.removeprefix(ATTEMPT).partition(":")
             digest, taken, *_ = (*rest.split(":"), "")
@@ -132,7 +132,7 @@ class RateLimits:
                 self._by_kind[kind].count(digest, taken=taken == "1", now=now)
 
     def try_password(self, address: str, account: str, *, now: float) -> float:
-        """Count an attempt with a password or code; return the seconds to wait where it may not be made.
+        """Count an attempt with a password or code; return the seconds to wait if it is not allowed.
 
         It counts as a failure before it is looked at, since many may come at the same moment; `password_was_right` takes
         that back.
@@ -146,12 +146,12 @@ class RateLimits:
         return wait
 
     def password_was_right(self, address: str, account: str, *, now: float) -> None:
-        """Take back that an attempt counted as a failure."""
+        """Take back the count of a failed attempt."""
         self.failures_by_address.give_back(address, now=now)
         self.failures_by_account.give_back(account, now=now)
 
     def mails_wait(self, address: str, account: str, *, now: float) -> float:
-        """Seconds until somebody may have a mail sent again."""
+        """Return the seconds until this client may have a mail sent again."""
         return max(self.mails_by_address.wait(address, now=now), self.mails_by_account.wait(account, now=now))
 
     def mailed(self, address: str, account: str, *, now: float) -> None:
@@ -161,24 +161,24 @@ class RateLimits:
 
 
 def _digest(key: str) -> str:
-    """Return what stands for a key: neither memory nor other processes need the addresses of people."""
+    """Return the digest of a key: neither memory nor other processes need people's addresses."""
     return hashlib.blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
 
 
 def minutes(seconds: float) -> int:
-    """Return a time to wait, for people: whole minutes, at least one."""
+    """Return a waiting time for people: whole minutes, at least one."""
     return max(1, math.ceil(seconds / 60))
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of whoever sent a request; behind a trusted proxy (``server.trusted_proxies``) the one that it names."""
+    """Return the address that sent a request; behind a trusted proxy (``server.trusted_proxies``), the one that it names."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 @lru_cache(maxsize=1024)  # a busy sender comes again and again
 def limit_key(address: str) -> str:
-    """Return the part of an address that limits count by."""
+    """Return the part of an address that limits apply to."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -191,7 +191,7 @@ def limit_key(address: str) -> str:
 
 
 class TooManyAttempts(WebRpcFailure):
-    """Somebody tried too often."""
+    """There were too many attempts."""
 
     def __init__(self, wait_minutes: int) -> None:
         super().__init__(
@@ -201,6 +201,6 @@ class TooManyAttempts(WebRpcFailure):
 
 
 def refuse_after(wait: float) -> None:
-    """Raise WebRpcFailure when one has to wait (seconds)."""
+    """Raise WebRpcFailure if the client has to wait (seconds)."""
     if wait > 0:
         raise TooManyAttempts(minutes(wait))

@@ -1,4 +1,4 @@
-"""HTTP requests: bodies read within bounds, and what surrounds every request.
+"""HTTP requests: reading of bounded bodies, and common handling of every request.
 
 Reading request bodies within bounds, and plain answers.
 
@@ -74,7 +74,7 @@ class _Share:
 
     def grow(self, nbytes: int) -> None:
         if _Share.in_use + nbytes > LARGE_BODIES_BYTES:
-            raise Busy("Many large requests arrive at this moment. Send it again in a minute.")
+            raise Busy("Many large requests are arriving at this moment. Send it again in a minute.")
         _Share.in_use += nbytes
         self._nbytes += nbytes
 
@@ -111,7 +111,7 @@ class BodyStream:
 
 
 async def answer(send: Send, body: bytes, media_type: str) -> None:
-    """Send a whole answer with status 200."""
+    """Send a complete answer with status 200."""
     headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -178,7 +178,7 @@ class RequestMiddleware:
 
 
 def _request_id(scope: Scope) -> bytes:
-    """Return the id that a proxy gave, if it is one; else a new one."""
+    """Return the id that a proxy set, if it is valid; else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value

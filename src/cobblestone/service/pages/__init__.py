@@ -1,1 +1,1 @@
-"""What the pages of every service share: frame, style and scripts, sessions, forms, errors, words for numbers and times."""
+"""Common parts of the pages of all services: frame, style and scripts, sessions, forms, errors, words for numbers and times."""

@@ -1,4 +1,4 @@
-"""Checks of what people type, with the sentences that say what is wrong; an empty sentence means that all is well."""
+"""Validation of form fields, with messages about errors; an empty message means valid."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ MAX_PASSWORD = 200
 
 
 def name_problem(name: str) -> str:
-    """Return what is wrong with the name of an account or a team."""
+    """Return the error in the name of an account or a team."""
     if not name:
         return _("The name is empty.")
     if len(name) > MAX_USER_NAME:
         return _("The name may have at most %(most)d characters.") % {"most": MAX_USER_NAME}
     if name.isdigit():
-        return _("The name must not be a mere number.")
+        return _("The name must not be just a number.")
     if user_name_problem(name):
-        return _("The name holds one of < > & \" ' or a character that cannot be shown. Choose another one.")
+        return _(
+            "The name contains one of < > & \" ' or a character that cannot be shown. Choose another name."
+        )
     return ""
 
 
 def address_problem(email_addr: str) -> str:
-    """Return what is wrong with an e-mail address."""
+    """Return the error in an e-mail address."""
     if legal_email_addr(email_addr.strip().lower()):
         return ""
-    return _("This does not look like an e-mail address. It should be like ada@example.org.")
+    return _("This is not a valid e-mail address. It should look like ada@example.org.")
 
 
 def password_problem(password: str, shortest: int) -> str:
-    """Return what is wrong with a new password."""
+    """Return the error in a new password."""
     if len(password) < shortest:
         return ngettext(
-            "The password needs at least %(least)d character; yours has %(length)d.",
-            "The password needs at least %(least)d characters; yours has %(length)d.",
+            "The password must have at least %(least)d character; yours has %(length)d.",
+            "The password must have at least %(least)d characters; yours has %(length)d.",
             shortest,
         ) % {"least": shortest, "length": len(password)}
     if len(password) > MAX_PASSWORD:
@@ -47,12 +49,12 @@ def password_problem(password: str, shortest: int) -> str:
 
 
 def wrong_password() -> str:
-    """Return the sentence for a wrong password."""
+    """Return the message for a wrong password."""
     return _("This is not your password.")
 
 
 def too_many(error: TooManyAttempts) -> str:
-    """Return the sentence for somebody who tried too often."""
+    """Return the message for too many attempts."""
     return ngettext(
         "There were too many attempts. Try again in %(minutes)d minute.",
         "There were too many attempts. Try again in %(minutes)d minutes.",
@@ -61,12 +63,12 @@ def too_many(error: TooManyAttempts) -> str:
 
 
 def number_problem(text: str, low: float, high: float) -> str:
-    """Return what is wrong with a number that shall lie in a range."""
+    """Return the error in a number that must be in a range."""
     value = parse_number(text)
     if value is None:
         return _("This is not a number.")
     if not low <= value <= high:
-        return _("Give a number from %(low)s to %(high)s.") % {
+        return _("Enter a number from %(low)s to %(high)s.") % {
             "low": wording.number(low, _decimals(low)),
             "high": wording.number(high, _decimals(high)),
         }
@@ -74,7 +76,7 @@ def number_problem(text: str, low: float, high: float) -> str:
 
 
 def parse_number(text: str) -> float | None:
-    """Return a number as people type it, with a point or a comma; None if it is none."""
+    """Return a number as people type it, with a point or a comma; None if it is not a number."""
     try:
         value = float(text.strip().replace(",", ".").replace("\u00a0", "").replace("\u202f", ""))
     except ValueError:
@@ -83,7 +85,7 @@ def parse_number(text: str) -> float | None:
 
 
 def plain_number(value: float) -> str:
-    """Return a number as a form shows it."""
+    """Return a number as shown in a form."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""Pages that links in mails lead to: a new password, a confirmed address; the same at every service with accounts.
+"""Pages for links in mails: a new password, a confirmed address; the same in every service with accounts.
 
 Programs that look through mails open links too.  Opening one changes nothing, therefore; only the button on its page does.
 """
@@ -18,34 +18,34 @@ A = Any  # the account of a service, and its visits; these pages do not look int
 
 
 class MailedLinks(Protocol):
-    """What a service does with such links."""
+    """A service's functions for such links."""
 
     async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password, if there is such an account.  Raises TooManyAttempts."""
+        """Send a link for a new password if the account exists.  Raises TooManyAttempts."""
         ...
 
     async def reset_is_good(self, code: str) -> bool:
-        """Whether a link for a new password may still be used."""
+        """Return whether a link for a new password is still valid."""
         ...
 
     async def reset_password(self, code: str, password: str) -> object | None:
-        """Use a link for a new password; None: it is not good any more."""
+        """Use a link for a new password; return None if it is no longer valid."""
         ...
 
     async def confirmation_is_good(self, code: str) -> bool:
-        """Whether a link that confirms an address may still be used."""
+        """Return whether a link that confirms an address is still valid."""
         ...
 
     async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
         ...
 
 
 class MailedLinkPages:
-    """Where such links are asked for, and where they lead."""
+    """Pages that send such links, and pages that they lead to."""
 
     def __init__(self, site: Site[A, A], links: MailedLinks, *, min_password_length: int, again: str) -> None:
-        """``again``: the page of one's own account that sends a link which confirms the address."""
+        """``again``: the account page that sends a link for confirming the address."""
         self._site = site
         self._links = links
         self._min_password_length = min_password_length
@@ -63,7 +63,7 @@ class MailedLinkPages:
         ]
 
     async def ask_for_reset(self, visit: Visit[A]) -> Response:
-        """Have a link for a new password sent."""
+        """Send a link for a new password."""
         if visit.request.method != "POST":
             return visit.show_form("password_reset.html", sent=False, typed={}, problems={})
         form = await visit.form()
@@ -80,7 +80,7 @@ class MailedLinkPages:
         )
 
     async def reset(self, visit: Visit[A]) -> Response:
-        """Set a new password with a link that was sent."""
+        """Set a new password with a link from a mail."""
         code = visit.fields.get("code", "")
         problems: dict[str, str] = {}
         if visit.request.method == "POST":
@@ -105,7 +105,7 @@ class MailedLinkPages:
         )
 
     async def confirm(self, visit: Visit[A]) -> Response:
-        """Confirm an address; that needs no log-in, since the link says enough."""
+        """Confirm an address; the link is enough, so no log-in is needed."""
         code, confirmed = visit.fields.get("code", ""), False
         if visit.request.method == "POST":
             code = (await visit.form()).get("code", "")

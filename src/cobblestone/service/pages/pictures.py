@@ -1,4 +1,4 @@
-"""Pictures that people send: read with bounds, made small, and written anew: nothing of the file itself reaches others."""
+"""Uploaded pictures: read with bounds, scaled down, and encoded again, so that no byte of the file itself reaches others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MEDIA_TYPE = "image/webp"
 
 
 class BadPicture(CobblestoneError):
-    """A file is not a picture that can be taken."""
+    """A file is not an acceptable picture."""
 
 
 def small_picture(data: bytes) -> bytes:
-    """Return a small WebP picture of the first image in a file; what else the file holds (place, camera, programs) is gone.
+    """Return a small WebP picture of the first image in a file, without the file's other data (place, camera, programs).
 
     Raises:
         BadPicture: it is too large, or not a picture of one of `FORMATS`.
     """
     if len(data) > MAX_BYTES:
-        raise BadPicture(f"{len(data)} bytes are more than the {MAX_BYTES} of a picture.")
+        raise BadPicture(f"{len(data)} bytes exceed the limit of {MAX_BYTES} for a picture.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of broken metadata, which is not kept
@@ -45,5 +45,5 @@ def small_picture(data: bytes) -> bytes:
     except BadPicture:
         raise
     except Exception as error:  # a decoder meets anything in a stranger's file, and says it in many ways
-        raise BadPicture("It is not a picture that can be read.") from error
+        raise BadPicture("It is not a readable picture.") from error
     return written.getvalue()

@@ -1,4 +1,4 @@
-"""Who looks at a page: a signed cookie, and tokens that tie forms to it.
+"""Sessions of visitors: a signed cookie, and tokens that tie forms to it.
 
 The cookie holds the user's id, a fingerprint of the account key and of a number that a new password or "log out everywhere"
 raises, the time, and a random number that form tokens are made from and that a session is known by when it is logged out.  Who
@@ -28,31 +28,31 @@ _MAX_COOKIE = 1000
 
 
 class Account(Protocol):
-    """What a session needs to know of an account."""
+    """What a session needs to know about an account."""
 
     @property
     def id(self) -> int:
-        """Its number, from 1."""
+        """Return its number, from 1."""
         ...
 
     @property
     def authenticator(self) -> str:
-        """Its secret key; a new one ends all sessions."""
+        """Return its secret key; a new one ends all sessions."""
         ...
 
     @property
     def session_epoch(self) -> int:
-        """A number that a new password or "log out everywhere" raises."""
+        """Return a number that a new password or "log out everywhere" raises."""
         ...
 
     @property
     def erased(self) -> bool:
-        """Whether its owner has deleted it."""
+        """Return whether its owner has deleted it."""
         ...
 
     @property
     def language(self) -> str:
-        """The language that its owner reads; empty: not chosen."""
+        """Return the language that its owner chose; empty: none."""
         ...
 
 
@@ -70,7 +70,7 @@ class Session(Generic[A]):
 
     @property
     def key(self) -> str:
-        """What a logged-out session is remembered by; nobody can make a cookie of it."""
+        """Return the key under which a logged-out session is stored; no cookie can be made from it."""
         return _key(self.nonce)
 
 
@@ -78,7 +78,7 @@ class Sessions(Generic[A]):
     """Read, start and end sessions."""
 
     def __init__(self, ctx: ProcessContext, find: Callable[[int, str], Awaitable[A | None]]) -> None:
-        """``find`` reads an account by its id and the session's key; None: there is none, or the session was logged out."""
+        """``find`` reads an account by its id and the session's key; None if there is none, or the session was logged out."""
         self._ctx = ctx
         self._find = find
         url = urlsplit(ctx.master_url)
@@ -89,7 +89,7 @@ class Sessions(Generic[A]):
         self._form_key = hmac.digest(ctx.secret, b"cobblestone.web.form", "sha256")
 
     async def of(self, request: Request) -> Session[A]:
-        """Return the session of a request; a new one when there is none or it ended."""
+        """Return the session of a request; a new one if there is none or it has ended."""
         content = self._read(request.cookies.get(self.name, ""))
         if content is None:
             return Session(nonce=secrets.token_hex(16))
@@ -107,7 +107,7 @@ class Sessions(Generic[A]):
         return Session(nonce=nonce, pending=user, stored=True)
 
     def start(self, response: Response, user: A) -> None:
-        """Log a user in.  The random number is a new one: a cookie planted before is worth nothing."""
+        """Log a user in.  The random number is new, so that a cookie planted before is useless."""
         self.store(response, self.renewed(user))
 
     def renewed(self, user: A) -> Session[A]:
@@ -115,29 +115,29 @@ class Sessions(Generic[A]):
         return Session(nonce=secrets.token_hex(16), user=user, stored=True)
 
     def start_pending(self, response: Response, user: A) -> None:
-        """Let a user who gave the right password go on to the second factor."""
+        """Start the second factor for a user who gave the right password."""
         self.store(response, Session(nonce=secrets.token_hex(16), pending=user))
 
     def keep(self, response: Response, session: Session[A]) -> None:
-        """Give the browser the cookie that a form's token belongs to."""
+        """Set the cookie that a form's token belongs to."""
         if not session.stored:
             self.store(response, session)
 
     def end(self, response: Response) -> None:
-        """Take the cookie from the browser.  That the session has ended must be stored, since a cookie can be copied."""
+        """Delete the cookie.  The end of the session must also be stored, since a cookie can be copied."""
         response.delete_cookie(self.name, path=self._path, secure=self.secure, httponly=True, samesite="lax")
 
     def form_token(self, session: Session[A]) -> str:
-        """Return what every form of this session carries."""
+        """Return the token for every form of this session."""
         user_id = session.user.id if session.user else 0
         return hmac.digest(self._form_key, f"{session.nonce} {user_id}".encode(), "sha256").hex()
 
     def token_is_right(self, session: Session[A], token: str) -> bool:
-        """Whether a form came from one of our own pages, shown to this visitor."""
+        """Return whether a form came from one of our own pages, shown to this visitor."""
         return session.stored and hmac.compare_digest(self.form_token(session).encode(), token.encode())
 
     def store(self, response: Response, session: Session[A]) -> None:
-        """Give the browser a session."""
+        """Set the cookie of a session."""
         user = session.user or session.pending
         content = {
             "u": session.user.id if session.user else 0,

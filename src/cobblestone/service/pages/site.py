@@ -41,7 +41,7 @@ QUIET_ZONE = 4
 
 
 def qr_code(text: str) -> Markup:
-    """Return an SVG element, dark on light whatever the page's colours are; empty for a text that is too long for any code."""
+    """Return an SVG element, dark on light regardless of the page's colours; empty if the text is too long for a QR code."""
     try:
         drawn = segno.make_qr(text, error="m")
     except segno.DataOverflowError:
@@ -77,8 +77,7 @@ def not_found(what: str) -> PageError:
     return PageError(
         404,
         _("Not found"),
-        _("There is no %(what)s here. The address may be mistyped, or its time may be over.")
-        % {"what": what},
+        _("There is no %(what)s here. The address may be mistyped or no longer valid.") % {"what": what},
     )
 
 
@@ -96,7 +95,7 @@ class Site(ABC, Generic[A, V]):
         filters: Mapping[str, Any],  # Any: Jinja's filters and globals have no exact types
         values: Mapping[str, Any],
     ) -> None:
-        """Make the site.
+        """Create the site.
 
         ``package``: its folder ``templates`` is looked into first.  ``find_account``: see `Sessions`.  ``filters`` and ``values``
         are there in all templates.
@@ -147,10 +146,10 @@ class Site(ABC, Generic[A, V]):
 
     @abstractmethod
     def visit(self, request: Request) -> V:
-        """Begin a visit, with an empty session and no fields yet."""
+        """Start a visit, with an empty session and no fields yet."""
 
     def static_address(self, name: str) -> str:
-        """Return where one of the files of the pages is."""
+        """Return the address of a static file."""
         return self._static.address(name)
 
     def static_route(self) -> Route:
@@ -166,7 +165,7 @@ class Site(ABC, Generic[A, V]):
         return HTMLResponse(text, http_status, headers=headers)
 
     def page(self, handler: Callable[[V], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that answers with a page, also when something goes wrong."""
+        """Return an endpoint that answers with a page, even after an error."""
 
         async def endpoint(request: Request) -> Response:
             visit = self.visit(request)
@@ -185,22 +184,20 @@ class Site(ABC, Generic[A, V]):
             except PageError as error:
                 return visit.show("error.html", http_status=error.status, title=error.title, text=str(error))
             except (WebRpcFailure, BodyTooLarge) as error:
-                return visit.show(
-                    "error.html", http_status=400, title=_("That cannot be read"), text=str(error)
-                )
+                return visit.show("error.html", http_status=400, title=_("Invalid request"), text=str(error))
             except StoreError as error:
                 log.error("page_failed", path=request.url.path, error=str(error))
                 text = _("The project cannot answer at the moment. Try again in a minute.")
                 return visit.show("error.html", http_status=503, title=_("Not now"), text=text)
             except Exception:  # the last resort: a page, and a line in the log
                 log.exception("page_failed", path=request.url.path)
-                text = _("The project's server made a mistake. It is in its log; try again later.")
+                text = _("There was an error in the project's server. It was logged. Try again later.")
                 return visit.show("error.html", http_status=500, title=_("Something went wrong"), text=text)
 
         return endpoint
 
     def remember_language(self, response: Response, code: str) -> None:
-        """Have the browser ask for a language from now on."""
+        """Make the browser ask for a language from now on."""
         response.set_cookie(
             self.language_cookie,
             code,
@@ -212,7 +209,7 @@ class Site(ABC, Generic[A, V]):
         )
 
     def in_language(self, visit: V, code: str, page: str) -> Response:
-        """Send a visitor to a page, in a language from now on if there is it."""
+        """Redirect to a page, in a language from now on if it is supported."""
         response = visit.go(page)
         if code in NAMES:
             self.remember_language(response, code)
@@ -226,7 +223,7 @@ class Site(ABC, Generic[A, V]):
     def own_page(
         self, handler: Callable[[V, A], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint for people who are logged in; others are sent to log in first."""
+        """Return an endpoint for logged-in users; others are sent to the log-in page first."""
 
         async def for_user(visit: V) -> Response:
             if visit.viewer is None:
@@ -239,7 +236,7 @@ class Site(ABC, Generic[A, V]):
         return self._static.answer(request)
 
     async def http_error(self, request: Request, error: Exception) -> Response:
-        """Answer where nothing is, or not for this method: a page for people, a line for programs."""
+        """Answer for an unknown path or method: a page for people, a line for programs."""
         if not isinstance(error, HTTPException):
             raise error
         if "text/html" not in request.headers.get("accept", ""):
@@ -248,7 +245,7 @@ class Site(ABC, Generic[A, V]):
         async def refuse(visit: V) -> Response:
             if error.status_code == 404:
                 raise not_found(_("page"))
-            title, text = _("Not like this"), _("This address is not for opening in a browser.")
+            title, text = _("Not possible this way"), _("This address is not for opening in a browser.")
             raise PageError(error.status_code, title, text)
 
         response = await self.page(refuse)(request)
@@ -276,7 +273,7 @@ def _day(time: float) -> Markup:
 
 
 class Visit(Generic[A]):
-    """One request for a page: who asks for what."""
+    """One request for a page."""
 
     def __init__(self, site: Site[A, Any], request: Request) -> None:  # Any: the kind of visit itself
         self._site = site
@@ -286,17 +283,17 @@ class Visit(Generic[A]):
 
     @property
     def viewer(self) -> A | None:
-        """The account that is logged in."""
+        """Return the logged-in account."""
         return self.session.user
 
     @property
     def address(self) -> str:
-        """The visitor's address, for rate limits."""
+        """Return the visitor's address, for rate limits."""
         return client_address(self.request.scope)
 
     @property
     def here(self) -> str:
-        """The address of this page below the project's own."""
+        """Return the address of this page below the project's own."""
         page = self.request.url.path.removeprefix(self._site.base)
         return f"{page}?{self.request.url.query}" if self.request.url.query else page
 
@@ -323,19 +320,19 @@ class Visit(Generic[A]):
         return response
 
     def go(self, page: str) -> Response:
-        """Send the visitor to another page."""
+        """Redirect to another page."""
         return RedirectResponse(self._site.base + page, 303, headers=self._site.headers)
 
     def go_on(self, page: str, **fields: str) -> Response:
-        """Send the visitor to another page with fields in its address."""
+        """Redirect to another page with fields in its address."""
         return self.go(f"{page}?{urlencode(fields)}")
 
     def user_to_log_in(self) -> Response:
-        """Send the visitor to the log-in form, and from there back here."""
+        """Redirect to the log-in form, and from there back here."""
         return self.go_on("login.php", next=self.here)
 
     def number(self, name: str) -> int | None:
-        """Return an id from the query; None if it is not given.  Raises PageError for what cannot be one."""
+        """Return an id from the query; None if it is missing.  Raises PageError if it is invalid."""
         text = self.fields.get(name, "").strip()
         if not text:
             return None
@@ -349,17 +346,17 @@ class Visit(Generic[A]):
         if number is None:
             raise PageError(
                 404,
-                _("Something is missing"),
-                _("The address of this page needs a number: ?%(name)s=1") % {"name": name},
+                _("Not complete"),
+                _("The address of this page must have a number: ?%(name)s=1") % {"name": name},
             )
         return number
 
     def page_number(self) -> int:
-        """Return which page of a list is asked for, from 0.  Raises PageError beyond the last one that there can be."""
+        """Return the requested page of a list, from 0.  Raises PageError beyond the last possible one."""
         number = self.number("page") if self.fields.get("page") not in (None, "0") else 0
         if (number or 0) > self._site.max_page:
             raise PageError(
-                404, _("Too far back"), _("Lists end at page %(page)d.") % {"page": self._site.max_page}
+                404, _("Too far back"), _("The list ends at page %(page)d.") % {"page": self._site.max_page}
             )
         return number or 0
 
@@ -370,7 +367,7 @@ class Visit(Generic[A]):
         max_bytes: int = MAX_FORM_BYTES,
         long_fields: Collection[str] = (),
     ) -> dict[str, str]:
-        """Return the fields of a posted form, once it is sure that the form is ours; ``long_fields`` may hold several lines."""
+        """Return the fields of a posted form, after verifying that the form is ours; ``long_fields`` may have several lines."""
         body = await read_body(self.request, max_bytes)
         fields = parse_web_query(
             body.decode("utf-8", "replace"),
@@ -400,7 +397,7 @@ class Visit(Generic[A]):
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
             await form.close()
         except (MultiPartException, KeyError, ValueError) as error:
-            raise PageError(400, _("That cannot be read"), _("The form came in pieces.")) from error
+            raise PageError(400, _("Invalid request"), _("The form arrived incomplete.")) from error
         self._check_token(fields)
         return fields, file
 
@@ -408,10 +405,11 @@ class Visit(Generic[A]):
         if not self._site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,
-                _("The form is too old"),
+                _("The form has expired"),
                 _(
-                    "It was not sent from a page that this project showed to you, or cookies are off."
-                    " Nothing was changed: allow cookies, go back, reload the page, and send it again."
+                    "The form was not sent from a page that this project showed you, or cookies are "
+                    "disabled. Nothing was changed. Allow cookies, go back, reload the page, and send "
+                    "the form again."
                 ),
             )
 

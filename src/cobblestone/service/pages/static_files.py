@@ -39,7 +39,7 @@ WORKER_HEADERS = {
 
 
 class StaticFiles:
-    """Few and small, so they stay in memory."""
+    """Static files, few and small, so they stay in memory."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -51,11 +51,11 @@ class StaticFiles:
             self._files[entry.name] = (data, gzip.compress(data, mtime=0), kind, digest)
 
     def address(self, name: str) -> str:
-        """Return where a file is; it changes with its content, so that browsers may keep it."""
+        """Return the address of a file; it changes with its content, so that browsers may cache it."""
         return f"{self._base}static/{name}?v={self._files[name][3]}"
 
     def answer(self, request: Request) -> Response:
-        """Answer with the file that a request asks for."""
+        """Answer with the requested file."""
         name = request.path_params["name"]
         found = self._files.get(name)
         if found is None:

@@ -1,4 +1,4 @@
-"""Texts that operators and members write: Markdown without HTML of their own, and feeds of news."""
+"""Texts by operators and members: Markdown without raw HTML, and feeds of news."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": T
 
 
 def markdown(text: str, *, top_level: int = TOP_LEVEL, base: str = "") -> Markup:
-    """Return a text as HTML; tags in it are shown as they were typed, and addresses with a strange scheme are no links.
+    """Return a text as HTML; tags in it are shown as text, and addresses with an unknown scheme are not linked.
 
     ``base`` goes before relative addresses, for readers outside of the pages (feeds).
     """
@@ -32,7 +32,7 @@ def markdown(text: str, *, top_level: int = TOP_LEVEL, base: str = "") -> Markup
 
 
 def excerpt(text: str, length: int) -> str:
-    """Return the beginning of a text as plain words, at most ``length`` characters."""
+    """Return the start of a text as plain words, at most ``length`` characters."""
     words: list[str] = []
     for token in _PARSER.parse(text):
         words += [
@@ -59,7 +59,7 @@ def _adapt(tokens: Sequence[Token], top_level: int, base: str) -> None:
 
 
 def _as_text(image: Token) -> None:
-    """Turn a picture into its description."""
+    """Replace a picture with its description."""
     image.type, image.tag, image.children = "text", "", None
 
 

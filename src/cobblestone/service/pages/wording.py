@@ -1,4 +1,4 @@
-"""How numbers and times are put into words, in the language of the page."""
+"""Words for numbers and times, in the language of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cobblestone.service.languages import gettext as _
 
 
 def number(value: float, digits: int = 0) -> str:
-    """Return a number with separators and so many decimals."""
+    """Return a number with separators and a given number of decimals."""
     if not math.isfinite(value):
         return "–"
     if current().code == ENGLISH:
@@ -36,13 +36,13 @@ def credit(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share (0 to 1) in per cent: one decimal only close to the ends."""
+    """Return a share (0 to 1) in per cent, with one decimal only close to the ends."""
     digits = 1 if 0.0 < share < 0.02 or 0.98 < share < 1.0 else 0
     return _("%(number)s %%") % {"number": number(100 * share, digits)}
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units."""
+    """Return a duration in its two largest units."""
     if not math.isfinite(seconds) or seconds < 0:
         return _("unknown")
     if seconds < 60:
@@ -79,12 +79,12 @@ def flops(value: float) -> str:
 
 
 def version_number(number: int) -> str:
-    """Return an app version's number as it is usually written."""
+    """Return an app version's number in its usual form."""
     return f"{number // 100}.{number % 100:02d}"
 
 
 def client_version(number: int) -> str:
-    """Return a client's version as it is usually written."""
+    """Return a client's version in its usual form."""
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
@@ -111,7 +111,7 @@ def iso(time: float) -> str:
 
 
 def ago(time: float, now: float) -> str:
-    """How far a moment is away, roughly."""
+    """Return roughly how long ago or ahead a moment is."""
     seconds, past = abs(now - time), now >= time
     if seconds < 10:
         return _("just now")
@@ -152,7 +152,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def tidy_numbers(text: str) -> str:
-    """Return a reason's sentence with its long decimals cut to what a reader needs."""
+    """Return a reason's sentence with long decimals rounded for reading."""
     return _DECIMAL.sub(lambda found: _tidy(float(found[0])), text)
 
 

@@ -1,1 +1,1 @@
-"""Two policies on a whole set of scenarios: what the one gains on the other, and where it loses."""
+"""Compares two policies on a whole set of scenarios: what one gains over the other, and where it loses."""

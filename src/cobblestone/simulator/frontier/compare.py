@@ -1,4 +1,4 @@
-"""Two policies on a set of scenarios: runs, differences with their intervals, and the comparison as text, CSV file and picture.
+"""Two policies on a set of scenarios: runs, differences with intervals, and the comparison as text, CSV file and picture.
 
 The set of scenarios, the runs, and the differences between two policies with their intervals.
 
@@ -75,12 +75,12 @@ class MetricDifference:
 
     @property
     def worse(self) -> bool:
-        """Is the mean worse by more than is allowed?"""
+        """Return whether the mean is worse by more than is allowed."""
         return self.change.mean > ALLOWED
 
     @property
     def surely_worse(self) -> bool:
-        """Is it so whatever the luck of the seeds, at 95 %?"""
+        """Return whether it is worse at 95 % confidence over the seeds."""
         return self.change.mean - self.change.half_width > ALLOWED
 
 
@@ -95,7 +95,7 @@ def compare(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[MetricDifference]:
-    """Run both policies on the set, or the scenarios whose name begins with ``only``.
+    """Run both policies on the set, or on the scenarios whose name starts with ``only``.
 
     Every run is kept in ``folder`` as soon as it is there, so an interrupted comparison, or one with more seeds, goes
     on from what there is, unless the code has changed.
@@ -161,7 +161,7 @@ COLOURS = {"waste": "#1f77b4", "idleness": "#ff7f0e", "share_violation": "#2ca02
 
 
 def frontier_text(differences: Sequence[MetricDifference], policy: str, base: str) -> str:
-    """Return a table of all scenarios, the means, and what is worse; it is valid Markdown too."""
+    """Return a table of all scenarios, the means, and what is worse; it is also valid Markdown."""
     seeds = differences[0].change.count
     rows = _by_scenario(differences)
     lines = [
@@ -199,7 +199,7 @@ def frontier_text(differences: Sequence[MetricDifference], policy: str, base: st
 
 
 def _further(differences: Sequence[MetricDifference]) -> list[str]:
-    """Return the table of what else is worth a look, as means of all scenarios."""
+    """Return the table of further metrics, as means of all scenarios."""
     there = {d.metric for d in differences}
     lines: list[str] = []
     for metric in FURTHER:
@@ -270,7 +270,7 @@ def _moved(found: Mapping[str, MetricDifference]) -> float:
 def _draw_plane(
     plane: Any, rows: Mapping[str, Mapping[str, MetricDifference]]
 ) -> None:  # Any: matplotlib's axes
-    """Draw every scenario as an arrow; where several begin at one place, the one that moves most has a label."""
+    """Draw every scenario as an arrow; where several start at one place, the one that moves most has a label."""
     named: set[tuple[int, int]] = set()
     for scenario, found in sorted(rows.items(), key=lambda row: -_moved(row[1])):
         waste, idle = found["waste"], found["idleness"]

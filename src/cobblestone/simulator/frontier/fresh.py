@@ -1,4 +1,4 @@
-"""A policy against others on random scenarios that it was not tuned on, drawn from a seed; as Markdown, CSV file and picture.
+"""A policy against others on random scenarios from a seed, for which it was not tuned; as Markdown, CSV file and picture.
 
 Random scenarios: hosts, mixes and apps as they may occur, drawn from a seed.
 
@@ -74,7 +74,7 @@ PROGRESS: tuple[tuple[ProgressKind, tuple[float, float], float], ...] = (
 
 
 def random_scenario(seed: int, number: int) -> Scenario:
-    """Return the ``number``-th scenario of a seed; the same arguments, the same scenario."""
+    """Return the ``number``-th scenario of a seed; equal arguments give equal scenarios."""
     rng = Streams(seed).stream("scenario", str(number))
     count = _pick(rng, PROJECTS)
     return Scenario(
@@ -202,7 +202,7 @@ def run_fresh(task: Mapping[str, Any]) -> dict[str, float]:
 
 @cache
 def _compiled() -> RoundRobinBackends:
-    """Return the compiled round-robin simulations, warmed up, so that no run pays for their loading."""
+    """Return the compiled round-robin simulations, warmed up, so that no run includes their loading."""
     from cobblestone.simulator.compiled import load_compiled
 
     backends = load_compiled()
@@ -266,7 +266,7 @@ class FigureChange:
 
 @dataclass(frozen=True, slots=True)
 class DemandVerdict:
-    """What is to be said of one demand."""
+    """The verdict on one demand."""
 
     demand: str
     figure: str  #: of :data:`FIGURES`
@@ -340,7 +340,7 @@ def verdicts(
 
 
 def _nowhere(demand: str, figure: str, offenders: Sequence[FigureChange], count: int) -> DemandVerdict:
-    """Judge a scenario: it offends if the mean of its seeds does; surely, if its interval does."""
+    """Judge a scenario: it violates the demand if the mean of its seeds does; surely, if its interval does."""
     allowed = {"useful": USEFUL_ALLOWED, "share_violation": SHARE_ALLOWED, "idleness": IDLE_ALLOWED}[figure]
     surely = sum(abs(c.change.mean) - c.change.half_width > allowed for c in offenders)
     holds = "yes" if not offenders else "no" if surely else "undecided"
@@ -380,7 +380,7 @@ SHOWN_OFFENDERS = 8
 
 
 def as_text(runs: Runs, ours: str, draw: int) -> str:
-    """Return all figures and verdicts; it is valid Markdown too."""
+    """Return all figures and verdicts; it is also valid Markdown."""
     mine = runs[ours]
     bases = [name for name in runs if name != ours]
     lines = [
@@ -436,7 +436,7 @@ def write_csv(runs: Runs, path: Path) -> None:
 
 
 def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
-    """Draw each scenario as a point, theirs across and ours upwards, for every figure that has a demand."""
+    """Draw each scenario as a point, theirs on the x axis and ours on the y axis, for every figure with a demand."""
     plt = load_matplotlib()
     bases = [name for name in runs if name != ours]
     figures = ("useful", "waste", "share_violation", "idleness")

@@ -1,4 +1,4 @@
-"""One simulated host: engine, client, network, servers, and the books of its run.
+"""One simulated host: engine, client, network, servers, and the accounts of its run.
 
 It knows the world and the policies of clients and of dispatch.
 """

@@ -1,4 +1,4 @@
-"""Simulated jobs, the books of a run, and the figures of merit that follow from them.
+"""Simulated jobs, the accounts of a run, and its figures of merit.
 
 The books of a run and the figures of merit that follow from them.
 
@@ -84,19 +84,19 @@ class SimTask:
 
     @property
     def fraction_done(self) -> float | None:
-        """What its app reports of its progress, 0 to 1; None if nothing."""
+        """Return the progress that its app reports, 0 to 1; None if it reports nothing."""
         part = self.done / self.size if self.size > 0.0 else 1.0
         return self.app.progress.reported(part)
 
     @property
     def width(self) -> int:
-        """Devices that it covers in a picture."""
+        """Return the devices that it covers in a picture."""
         return 1 if self.gpu else max(1, math.ceil(self.cpus))
 
 
 @dataclass(slots=True)
 class ProjectBook:
-    """What one project got."""
+    """The accounts of one project."""
 
     used: float = 0.0  #: FLOPs of jobs reported in time
     late: float = 0.0  #: FLOPs of jobs reported late
@@ -117,7 +117,7 @@ class ProjectBook:
 
 @dataclass(slots=True)
 class Books:
-    """Everything that is counted while a run goes on."""
+    """Everything that is counted during a run."""
 
     scenario: Scenario
     projects: list[ProjectBook] = field(default_factory=list[ProjectBook])
@@ -208,7 +208,7 @@ class Books:
         return _sum_of_squares(seconds, self.scenario.compatibility.quantum)
 
     def imbalance(self) -> float:
-        """Return by which part of the delivered FLOPs the books fail to balance; 0 but for rounding."""
+        """Return the part of the delivered FLOPs by which the books fail to balance; 0 except for rounding."""
         sides = (
             float_sum(p.used + p.late + p.failed + p.lost + p.unfinished + p.rounding for p in self.projects),
             self.peak * self.available - self.idle,
@@ -227,7 +227,7 @@ class Books:
 
 
 def _sum_of_squares(seconds: float, quantum: float) -> float:
-    """Integral of the squared waiting time over a spell; with polling, the sum over the polls."""
+    """Return the integral of the squared waiting time over a spell; with polling, the sum over the polls."""
     if quantum <= 0.0:
         return seconds**3 / 3.0
     n = round(seconds / quantum)
@@ -236,7 +236,7 @@ def _sum_of_squares(seconds: float, quantum: float) -> float:
 
 @value(kw_only=True)
 class FiguresOfMerit:
-    """Figures of merit of one run.  All are 0 at best, except RPCs per job, turnaround and throughput."""
+    """Figures of merit of one run.  0 is best for all, except RPCs per job, turnaround and throughput."""
 
     idleness: float  #: idle / (used + wasted + idle)
     waste: float  #: FLOPs of late, failed and lost work / (used + wasted + idle)
@@ -253,7 +253,7 @@ class FiguresOfMerit:
 
 
 def compute_metrics(books: Books) -> FiguresOfMerit:
-    """Work the figures of merit out of the books."""
+    """Compute the figures of merit from the books."""
     projects = books.projects
     used = float_sum(p.used for p in projects)
     wasted = float_sum(p.late + p.failed + p.lost for p in projects)

@@ -1,4 +1,4 @@
-"""The client of 2007 as it was: it looks at everything every 60 seconds, and its heap of running tasks is upside down.
+"""The client of 2007, faults included: it polls every 60 seconds, and its heap of running tasks is upside down.
 
 Who gives way in the client of 2007: its heap of running tasks, upside down and with the C++ library's ties.
 
@@ -50,17 +50,17 @@ class Heap2007(Generic[JobT]):
         return len(self._items)
 
     def top(self) -> JobT:
-        """Return the task that gives way next."""
+        """Return the task to preempt next."""
         return self._items[0]
 
     def keep(self, job: JobT) -> None:
-        """Take out a task that goes on running; the heap is built anew from what is left, in its order."""
+        """Remove a task that continues to run; the heap is rebuilt from the rest, in its order."""
         if job in self._items:
             self._items.remove(job)
             self._build()
 
     def pop(self) -> JobT:
-        """Take the top out."""
+        """Remove the top."""
         items = self._items
         top, last = items[0], items.pop()
         if items:
@@ -88,7 +88,7 @@ class Heap2007(Generic[JobT]):
         return self._rank(one) < self._rank(other)
 
     def _rank(self, job: SchedulableJob) -> tuple[bool, float, float]:
-        """Tasks in deadline trouble highest, then those that started last, then the earliest deadline."""
+        """Return the rank: tasks in deadline trouble highest, then the latest started, then the earliest deadline."""
         trouble = self._misses[job.project] > 0
         return (trouble, 0.0 if trouble else job.run_start - self._now, -job.report_deadline)
 
@@ -100,7 +100,7 @@ MIN_BUFFER = 0.864
 
 
 def ways_2007(compatibility: Compatibility) -> Behaviour2007:
-    """Return the ways that a scenario asks for."""
+    """Return the behaviours that a scenario asks for."""
     faults = compatibility.faults
     return Behaviour2007(
         poll_seconds=compatibility.quantum,
@@ -112,7 +112,7 @@ def ways_2007(compatibility: Compatibility) -> Behaviour2007:
 
 
 class LiteralPolicy(PublishedPolicy):
-    """The published family as its code of 2007 was."""
+    """The published policies as implemented in the code of 2007."""
 
     enforced_with: list[int]  #: misses as the run list was last enforced with
     enforced_change: (
@@ -120,7 +120,7 @@ class LiteralPolicy(PublishedPolicy):
     )
 
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
-        """Return who starts and who gives way."""
+        """Return which tasks to start and which to preempt."""
         self.enforced_with = self.memory.misses
         changes = super().enforce(wanted)
         self.enforced_change = bool(changes.preempt)
@@ -177,7 +177,7 @@ class PollingClient(SimulatedClient):
         self._jump(first, event if event <= off else off + quantum)
 
     def _may_skip(self) -> bool:
-        """Tell whether the polls to come can be foreseen."""
+        """Return whether the next polls can be predicted."""
         if not isinstance(self.policy.debts, PolledAccounting):
             return False
         self.polled = self.policy.debts
@@ -189,7 +189,7 @@ class PollingClient(SimulatedClient):
         )
 
     def _next_certain_event(self) -> float:
-        """Return the first poll at which something is due that does not depend on work fetch."""
+        """Return the first poll at which an event is due that does not depend on work fetch."""
         now, quantum = self.host.now, self.host.quantum
         events = [self.host.next_finish()]
         if self.state.jobs or self.state.finished:
@@ -224,7 +224,7 @@ class PollingClient(SimulatedClient):
         return max(now + quantum, quantum * math.ceil(first / quantum - 1e-9))
 
     def _until_a_debt_counts(self) -> float:
-        """Return the seconds until some long-term debt passes the limit of being overworked, as things go."""
+        """Return the seconds until some long-term debt passes the overworked limit, at current rates."""
         debts_now = self.policy.debts.long
         floor = -self.policy.prefs.slice_seconds
         if self.choice.work_fetch == 1 or len(debts_now) == 1 or not self.state.running:
@@ -259,7 +259,7 @@ class PollingClient(SimulatedClient):
         return 0
 
     def _trouble_only_falls(self) -> bool:
-        """Tell whether jobs are expected to end ever earlier, so that at no poll more of them are found late than before.
+        """Return whether jobs are only expected to end earlier, so that no poll finds more late jobs than before.
 
         So it is with one project whose first jobs run and need no more than estimated: a second of computing then takes a
         second off what is left, or more, and a second is worth ever more, since the host is on.
@@ -274,14 +274,14 @@ class PollingClient(SimulatedClient):
         )
 
     def _late_before(self, polls: int) -> bool:
-        """Tell, without a simulation for that poll, that the only project has too many late jobs then to be asked."""
+        """Return, without simulating that poll, whether the only project then has too many late jobs to be asked."""
         if len(self.policy.shares) > 1 or self._waiting or self.choice.work_fetch == 1:
             return False
         ncpus = self.policy.ncpus
         return self._trouble(polls)[0] >= ncpus <= len(self.state.jobs)
 
     def _blocked(self, polls: int) -> bool:
-        """Tell whether the only project is found then to have too many late jobs to be asked at the next poll."""
+        """Return whether the only project will have too many late jobs to be asked at the next poll."""
         ncpus = self.policy.ncpus
         return self._outcome(polls).misses[0] >= ncpus <= len(self.state.jobs)
 
@@ -289,7 +289,7 @@ class PollingClient(SimulatedClient):
         return not self._blocked(polls)
 
     def _needs_every_look(self, polls: int) -> bool:
-        """Tell whether what the last poll finds says nothing of those before it."""
+        """Return whether the last poll's findings say nothing about those before it."""
         if self._waiting:
             return True  # trouble that comes and goes lets a waiting job start
         if not self.state.may_contact(self.host.now):
@@ -304,13 +304,13 @@ class PollingClient(SimulatedClient):
         )
 
     def _grows(self, job: ClientJob) -> bool:
-        """Tell whether a job's remaining time rises while it runs: it does at first, if it is far larger than estimated."""
+        """Return whether a job's remaining time rises while it runs, as at first if it is much larger than estimated."""
         size = self._tasks[job.id].size
         part, estimate = job.done / size, job.raw * self.policy.memory.dcf[job.project] / size
         return 1.0 - 2.0 * part > 2.0 * (1.0 - part) * estimate
 
     def _wants(self, polls: int) -> bool:
-        """Tell whether work is missing then, if nobody waits; it stays so while queues only drain."""
+        """Return whether work will be missing with no project waiting; it stays so while queues only drain."""
         if self.choice.work_fetch == 1:
             return self._acts(polls)
         if not self.state.may_contact(self.host.now) or len(self.policy.shares) > 1:
@@ -350,7 +350,7 @@ class PollingClient(SimulatedClient):
     # -- from afar ----------------------------------------------------------------------------------------------------
 
     def _outcome(self, polls: int) -> RoundRobinOutcome:
-        """Return what the round-robin simulation will find after so many polls."""
+        """Return the result of the round-robin simulation after this many polls."""
         found = self._seen.get(polls)
         if found is None:
             ahead = self._let_pass(polls)
@@ -359,7 +359,7 @@ class PollingClient(SimulatedClient):
         return found
 
     def _let_pass(self, polls: int) -> float:
-        """Set the remaining times of the running tasks to what they will be; returns the seconds until then."""
+        """Set the remaining times of the running tasks to their future values; return the seconds until then."""
         ahead = polls * self.host.quantum
         for job in self.state.running:
             done = job.done + ahead
@@ -371,7 +371,7 @@ class PollingClient(SimulatedClient):
         return ahead
 
     def _acts(self, polls: int) -> bool:
-        """Tell whether the client will ask for work then, or look at its run list with other eyes."""
+        """Return whether the client will then ask for work, or reconsider its run list."""
         now = self.host.now + polls * self.host.quantum
         if self.choice.work_fetch == 1:
             if not self.state.may_contact(now):
@@ -402,7 +402,7 @@ class PollingClient(SimulatedClient):
         return plan.project is not None
 
     def _has_enough(self, outcome: RoundRobinOutcome, long_debts: list[float]) -> bool:
-        """Tell whether nobody is asked because there is enough of everything, and not by chance.
+        """Return whether no project is asked because there is enough work, and not by chance.
 
         A project that falls below its share within the buffer is booked a shortfall only while one of its jobs
         is the next to end, so that its shortfall comes and goes, as deadline trouble does; then every poll must
@@ -417,14 +417,14 @@ class PollingClient(SimulatedClient):
         )
 
     def _state(self, polls: int) -> DebtState:
-        """Return the accounts after so many polls."""
+        """Return the accounts after this many polls."""
         while len(self._states) < polls:
             self._states.append(next(self._coming))
         return self._states[polls - 1]
 
 
 def _first_of(last: int, holds: Callable[[int], bool]) -> int:
-    """Return the first poll at which something holds that goes on to hold, and does at the last."""
+    """Return the first poll at which a condition holds that then continues to hold, and holds at the last."""
     before, first = 0, last
     while first - before > 1:
         middle = (before + first) // 2

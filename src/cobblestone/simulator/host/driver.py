@@ -1,4 +1,4 @@
-"""The client on a simulated host: feeds the core what happens, carries out what it wants, and simulates contacts and transfers.
+"""The client on a simulated host: feeds events to the core, carries out its instructions, and simulates contacts and transfers.
 
 Contacts and transfers of a simulated host.
 
@@ -91,7 +91,7 @@ class Server(Protocol):
 
 
 class Network:
-    """What lies between a host and its projects."""
+    """The network between a host and its projects."""
 
     def __init__(self, host: HostRun, servers: Sequence[Server], streams: Streams) -> None:
         self.host = host
@@ -111,7 +111,7 @@ class Network:
     # -- contacts -----------------------------------------------------------------------------------------------------
 
     def contact(self, project: int, now: float) -> bool:
-        """Count a contact and tell whether the project's server answers."""
+        """Count a contact and return whether the project's server answers."""
         process = self._up[project]
         while process.until <= now:
             process.toggle()
@@ -120,14 +120,14 @@ class Network:
         return process.on
 
     def report(self, task: SimTask, now: float) -> None:
-        """Tell a finished job to its project, and count it."""
+        """Report a finished job to its project, and count it."""
         self.host.books.report(task, now)
         self.servers[task.project].reported(task, now)
 
     # -- transfers ----------------------------------------------------------------------------------------------------
 
     def download(self, task: SimTask) -> bool:
-        """Queue the input files of a task; returns whether there is something to wait for."""
+        """Queue the input files of a task; return whether there is something to wait for."""
         if self._down_rate <= 0.0 or task.app.input_bytes <= 0.0:
             return False
         self._down_free = max(self._down_free, self.host.clock) + task.app.input_bytes / self._down_rate
@@ -135,7 +135,7 @@ class Network:
         return True
 
     def upload(self, task: SimTask) -> bool:
-        """Queue its output files; the job cannot be reported before they have gone."""
+        """Queue its output files; the job cannot be reported before they are uploaded."""
         if self._up_rate <= 0.0 or task.app.output_bytes <= 0.0:
             return False
         self._up_free = max(self._up_free, self.host.clock) + task.app.output_bytes / self._up_rate
@@ -144,11 +144,11 @@ class Network:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being transferred."""
+        """Return whether a transfer is in progress."""
         return bool(self._downloads or self._uploads)
 
     def progress(self, arrived: Callable[[SimTask], None], uploaded: Callable[[SimTask], None]) -> None:
-        """Hand over the tasks whose files have come, and those whose files have gone."""
+        """Return the tasks whose downloads are finished, and those whose uploads are."""
         clock = self.host.clock
         for queue, tell in ((self._downloads, arrived), (self._uploads, uploaded)):
             while queue and queue[0][0] <= clock + 1e-9:
@@ -186,7 +186,7 @@ class SimulatedClient:
     # -- what the engine calls ----------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Tell the core that it is time, with everything that has happened, until it wants nothing more."""
+        """Wake the core with all new events, until it wants nothing more."""
         now = self.host.now
         if not self._begun:
             self._begin(now)
@@ -206,17 +206,17 @@ class SimulatedClient:
         self._set_alarm()
 
     def account(self) -> None:
-        """Bring the core's figures up to date, as a client that polls does."""
+        """Update the core's figures, as a client that polls does."""
         self.core.handle(self._progress())
 
     def switch_off(self) -> None:
-        """Note that the host goes off now; a client that polls has looked at its tasks just before."""
+        """Record that the host goes off now; a client that polls has checked its tasks just before."""
         self._off = HostOff(self.host.now)
         if self.host.quantum:
             self.account()
 
     def gap(self, seconds: float) -> None:
-        """Note that the host was off for some time and is on again."""
+        """Record that the host was off for some time and is on again."""
         now = self.host.now
         if not self._begun:
             self._begin(now - seconds)
@@ -227,7 +227,7 @@ class SimulatedClient:
         self.wake = min(self.wake, self.core.state.alarm)
 
     def left_over(self) -> list[SimTask]:
-        """Return the jobs that have not been reported."""
+        """Return the unreported jobs."""
         state = self.core.state
         return [self._tasks[job.id] for job in (*state.jobs, *state.finished)]
 
@@ -363,7 +363,7 @@ class SimulatedClient:
 
 
 def note_reasons(recorder: Recorder, now: float, explained: Explain) -> None:
-    """Write the core's explanation into the log: a line per job, one for work fetch."""
+    """Write the core's explanation to the log: a line per job, one for work fetch."""
     texts = [sentence(reason) for reason in explained.why]
     if explained.about in ("fetch", "give_up"):
         texts = ["; ".join(texts)]
@@ -372,7 +372,7 @@ def note_reasons(recorder: Recorder, now: float, explained: Explain) -> None:
 
 
 def _reading(task: SimTask, now: float) -> Reading:
-    """Return what a running app and the system say."""
+    """Return the readings of a running app from the app and the system."""
     period = task.app.checkpoint_period
     if not period:
         return Reading(task.id, task.done, task.fraction_done, now, task.done)
@@ -382,7 +382,7 @@ def _reading(task: SimTask, now: float) -> Reading:
 
 
 def initial_state(scenario: Scenario, choice: PolicyChoice) -> CoreState:
-    """Return the memory of a client that begins on the scenario's host."""
+    """Return the state of a new client on the scenario's host."""
     host, prefs = scenario.host, scenario.preferences
     return CoreState(
         preferences=SchedulingPreferences(

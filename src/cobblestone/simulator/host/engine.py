@@ -26,11 +26,11 @@ MAX_ROUNDS = 20_000
 
 
 class SimulationFault(CobblestoneError):
-    """The simulator's own books do not balance; this is a defect of the simulator."""
+    """The simulator's own books do not balance; this is a bug in the simulator."""
 
 
 class ClientModel(Protocol):
-    """A client on the simulated host: decides at events, tells when it wants to be called again."""
+    """A client on the simulated host: decides at events, and returns when to call it again."""
 
     wake: float  #: wall time of its next own event
 
@@ -42,7 +42,7 @@ class ClientModel(Protocol):
 
 
 class Availability:
-    """Alternating periods of an on-off process, drawn one at a time."""
+    """Alternating on and off periods, drawn one at a time."""
 
     def __init__(self, model: OnOff, rng: random.Random, *, start_on: bool, quantum: float = 0.0) -> None:
         self._model = model
@@ -93,7 +93,7 @@ class Availability:
 
 
 class WithinHours(Availability):
-    """An on-off process that is on in some hours of the day only."""
+    """An on-off process that is on only in some hours of the day."""
 
     def __init__(self, model: OnOff, rng: random.Random, *, start_on: bool) -> None:
         always = replace(model, day_start=0.0, day_end=0.0, weekdays_only=False)
@@ -116,7 +116,7 @@ class WithinHours(Availability):
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """Find the next time at which it is on and was off, or the other way round."""
+        """Find the next change between on and off."""
         while True:
             self.until = min(part.until for part in self._parts)
             if self.until == NEVER:
@@ -129,7 +129,7 @@ class WithinHours(Availability):
 
 
 def _joined(periods: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    """Return the periods with those that touch made one."""
+    """Return the periods with adjacent ones joined."""
     joined = [periods[0]]
     for start, end in periods[1:]:
         if start <= joined[-1][1]:
@@ -142,14 +142,14 @@ def _joined(periods: tuple[tuple[float, float], ...]) -> tuple[tuple[float, floa
 def make_availability(
     model: OnOff, rng: random.Random, *, start_on: bool, quantum: float = 0.0
 ) -> Availability:
-    """Return the process that a model describes."""
+    """Return the availability process of a model."""
     if model.has_hours:
         return WithinHours(model, rng, start_on=start_on)
     return Availability(model, rng, start_on=start_on, quantum=quantum)
 
 
 class Recorder(Protocol):
-    """Somebody who wants to see what runs when (pictures, logs)."""
+    """Observer of what runs when (pictures, logs)."""
 
     def started(self, task: SimTask, now: float) -> None: ...
     def stopped(self, task: SimTask, now: float) -> None: ...
@@ -159,7 +159,7 @@ class Recorder(Protocol):
 
 
 class HostRun:
-    """A host on its way through simulated time."""
+    """The simulation of one host."""
 
     def __init__(
         self, scenario: Scenario, streams: Streams, shared: random.Random | None, recorder: Recorder | None
@@ -187,7 +187,7 @@ class HostRun:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def run(self, client: ClientModel) -> None:
-        """Go through the whole duration."""
+        """Run the whole duration."""
         end = self.scenario.duration
         self.begin(client)
         while self.now < end:
@@ -195,12 +195,12 @@ class HostRun:
         self.close()
 
     def begin(self, client: ClientModel) -> None:
-        """Let the client look around for the first time."""
+        """Start the client."""
         if self.availability.on:
             client.step()
 
     def go_on(self, client: ClientModel, end: float) -> None:
-        """Go to the next event."""
+        """Advance to the next event."""
         availability = self.availability
         if not availability.on:
             self._sleep(client, end)
@@ -222,12 +222,12 @@ class HostRun:
             self._switch_off()
 
     def next_time(self, client: ClientModel, end: float) -> float:
-        """Return the time to which :meth:`go_on` will go."""
+        """Return the time to which :meth:`go_on` will advance."""
         until = min(self.availability.until, end)
         return min(until, self._event(client.wake)) if self.availability.on else until
 
     def attach_at(self, when: float) -> None:
-        """Let the host's life begin later than at 0."""
+        """Start the host's life later than at 0."""
         self.now = self.on_since = when
         while self.availability.until <= when:
             self.availability.toggle()
@@ -246,13 +246,13 @@ class HostRun:
         return wake if wake < finish else finish
 
     def next_finish(self) -> float:
-        """Return the poll at which the next running task will be seen to have ended."""
+        """Return the poll that will detect the end of the next running task."""
         if self._finish == NEVER:
             return NEVER
         return self.now + self.quantum * max(1, math.ceil(self._finish / self.quantum - 1e-9))
 
     def advance(self, to: float) -> None:
-        """Let the running tasks compute until ``to``; the host is on."""
+        """Run the tasks until ``to``; the host is on."""
         seconds = to - self.now
         if seconds <= 0.0:
             return
@@ -302,7 +302,7 @@ class HostRun:
     # -- tasks --------------------------------------------------------------------------------------------------------
 
     def start(self, task: SimTask) -> None:
-        """Let a task run from now on."""
+        """Start or resume a task."""
         task.running = True
         task.run_start = self.now
         self.running.append(task)
@@ -312,7 +312,7 @@ class HostRun:
             self.recorder.started(task, self.now)
 
     def _free_slot(self, task: SimTask) -> int:
-        """Return the first instance of the task's device type that nobody runs on, with room for all its CPUs."""
+        """Return the first free instance of the task's device type with enough free CPUs."""
         others = [t for t in self.running if t is not task and t.gpu == task.gpu]
         taken = {t.slot + i for t in others for i in range(t.width)}
         slot = 0
@@ -325,7 +325,7 @@ class HostRun:
         return slot
 
     def stop(self, task: SimTask, *, keep: bool = True) -> None:
-        """Preempt a task, or take it away because it has ended."""
+        """Preempt a task, or remove it because it has ended."""
         task.running = False
         self.running.remove(task)
         if not any(t.project == task.project for t in self.running):
@@ -346,7 +346,7 @@ class HostRun:
         task.done = kept
 
     def recompute(self) -> None:
-        """Work out speeds and the time to the next end of a task; call after starting and stopping."""
+        """Recompute speeds and the time to the next end of a task; call after starting and stopping."""
         cpus = float_sum([t.cpus for t in self.running])
         slow = on_gpu = 1.0
         if cpus > self.host.ncpus:

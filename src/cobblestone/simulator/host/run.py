@@ -30,7 +30,7 @@ def make_client(
     rng: random.Random,
     backends: RoundRobinBackends = PURE,
 ) -> SimulatedClient:
-    """Return the client that works by the policy ``choice`` on a host."""
+    """Return the client with the policy ``choice`` for a host."""
     published = choice.cpu_scheduling < 3 and choice.work_fetch < 3
     if host.scenario.compatibility.every_poll and published:
         from cobblestone.simulator.host.client_2007 import PollingClient
@@ -42,7 +42,7 @@ def make_client(
 def make_policy(
     scenario: Scenario, choice: PolicyChoice, rng: random.Random, backends: RoundRobinBackends = PURE
 ) -> Policy:
-    """Return the policy, with what the scenario makes the client take its availability for."""
+    """Return the policy, with the availability that the scenario makes the client assume."""
     if choice.registered:
         return protocol.make_policy(choice.registered, rng)
     host, compatibility = scenario.host, scenario.compatibility
@@ -70,7 +70,7 @@ def make_policy(
 
 
 def _told(host: HostModel) -> float | None:
-    """Return the availability that the scenario tells the client, None if it has to find out."""
+    """Return the availability that the scenario tells the client, None if it must learn it."""
     told = host.believed_availability
     if isinstance(told, float | int):
         return float(told)
@@ -78,7 +78,7 @@ def _told(host: HostModel) -> float | None:
 
 
 def _availability(host: HostModel) -> Availability:
-    """Return how the client is to estimate its availability."""
+    """Return how the client estimates its availability."""
     told = _told(host)
     if told is not None:
         return told
@@ -93,7 +93,7 @@ MAX_JOBS = 5_000_000
 
 @value(kw_only=True)
 class RunResult:
-    """What came out of a run."""
+    """The result of a run."""
 
     scenario: Scenario
     policy: PolicyChoice
@@ -110,7 +110,7 @@ def simulate(
     recorder: Recorder | None = None,
     backends: RoundRobinBackends = PURE,
 ) -> RunResult:
-    """Simulate; same arguments, same result, also with compiled twins in ``backends``.
+    """Simulate; equal arguments give equal results, also with compiled twins in ``backends``.
 
     Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
     balance.
@@ -163,7 +163,7 @@ def require_balance(scenario: Scenario, policy: PolicyChoice, seed: int, books: 
 
 
 def require_sane_number_of_jobs(scenario: Scenario) -> None:
-    """Refuse worlds whose jobs are so short that a run would not end."""
+    """Refuse scenarios whose jobs are so short that a run would not end."""
     host = scenario.host
     instances = {"": host.ncpus} | {g.type: g.count for g in host.gpus}
     for project in scenario.projects:

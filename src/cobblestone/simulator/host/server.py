@@ -42,7 +42,7 @@ class Workload2007:
                 self._jobs[k] = (deadline, remaining, booked[first])
 
     def admits(self, candidate: BookedJob) -> bool:
-        """Tell whether the candidate would be in time and leave everybody no worse off."""
+        """Return whether the candidate would be in time and make no other job later."""
         jobs = [*self._jobs, (candidate.deadline, candidate.remaining, -1.0)]
         if float_sum([remaining for _, remaining, _ in jobs]) <= min(jobs)[0]:
             return True  # one processor alone would do it all before the first deadline
@@ -55,7 +55,7 @@ class Workload2007:
         return True
 
     def add(self, job: BookedJob) -> None:
-        """Book a job that is sent."""
+        """Book a sent job."""
         self._jobs.append((job.deadline, job.remaining, -1.0))
 
 
@@ -96,7 +96,7 @@ def _partition(items: list[tuple[float, float, float]], first: int, last: int) -
 
 
 def _median(items: list[tuple[float, float, float]], a: int, b: int, c: int) -> int:
-    """Return which one is the median; of equals, the one that the library's comparisons lead to."""
+    """Return which one is the median; of equals, the one that the library's comparisons yield."""
     if items[a][0] < items[b][0]:
         return b if items[b][0] < items[c][0] else (c if items[a][0] < items[c][0] else a)
     return a if items[a][0] < items[c][0] else (c if items[b][0] < items[c][0] else b)
@@ -107,7 +107,7 @@ MAX_JOBS_PER_REQUEST = 5000  #: to a request of one kind of processor (the publi
 
 
 class ProjectServer:
-    """Hands out the jobs of one project to one host.
+    """Sends the jobs of one project to one host.
 
     The k-th job that is made has the same size under every policy.
     """
@@ -249,10 +249,10 @@ class ProjectServer:
         return sent
 
     def contacted(self, now: float) -> None:
-        """Take note of a contact."""
+        """Record a contact."""
 
     def reported(self, task: SimTask, now: float) -> None:
-        """Take a report; a project with jobs without end has nothing to conclude from it."""
+        """Record a report; a project with endless jobs needs nothing from it."""
 
     def _next(self, now: float) -> SimTask:
         task = self._kept

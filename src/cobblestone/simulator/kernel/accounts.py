@@ -149,7 +149,7 @@ def fraction_on(w: KernelWorld, now: float) -> float:
 
 @compiled
 def learn_gap(w: KernelWorld, seconds: float) -> None:
-    """Take note that the host was off so long, until now."""
+    """Record that the host was off for this long, until now."""
     s = w.host[0]
     on = fraction_on(w, s.core_now - seconds)
     s.on_fraction = on if seconds > ABSURD_GAP else on * math.exp(-seconds / TIME_CONSTANT)
@@ -167,7 +167,7 @@ def available(w: KernelWorld) -> float:
 
 @compiled
 def estimate(w: KernelWorld) -> None:
-    """Bring the remaining times up to date, of projects whose tasks ran or whose queue changed."""
+    """Update the remaining times of projects whose tasks ran or whose queue changed."""
     s = w.host[0]
     for k in w.lists[RUNNING, : s.running]:
         w.projects[w.job[k].project].outdated = 1
@@ -193,7 +193,7 @@ def estimate(w: KernelWorld) -> None:
 
 @compiled
 def look_ahead(w: KernelWorld) -> None:
-    """Simulate round robin, unless nothing has happened since."""
+    """Run the round-robin simulation, unless nothing has happened since."""
     s, projects = w.host[0], w.projects
     if s.has_outcome:
         return
@@ -248,7 +248,7 @@ def _queues(w: KernelWorld) -> Any:
 
 @compiled
 def learn(w: KernelWorld, k: int) -> None:
-    """Learn from a job that has ended."""
+    """Learn from a finished job."""
     j = w.job[k]
     p = w.projects[j.project]
     if w.host[0].jc != 2 or j.failed or j.raw <= 0.0:

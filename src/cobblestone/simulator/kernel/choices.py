@@ -1,4 +1,4 @@
-"""Compiled: what runs, who starts and who gives way, and which project is asked for work."""
+"""Compiled: run list, tasks to start and to preempt, and the project to ask for work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _endangered(w: KernelWorld, k: int) -> bool:
 
 @compiled
 def _sooner(w: KernelWorld, a: int, b: int) -> bool:
-    """Tell whether the first of two jobs is to be run before the other by deadline."""
+    """Return whether the first of two jobs runs before the other by deadline."""
     x, y = w.job[a], w.job[b]
     if x.deadline != y.deadline:
         return x.deadline < y.deadline
@@ -67,7 +67,7 @@ def _take_endangered(w: KernelWorld) -> None:
 
 @compiled
 def _ahead(w: KernelWorld, a: int, b: int) -> bool:
-    """Tell whether the first of two jobs of a project is its candidate: running, then preempted, then by arrival."""
+    """Return whether the first of two jobs of a project is its candidate: running, then preempted, then by arrival."""
     x, y = w.job[a], w.job[b]
     rank_x = 0 if x.running else (1 if x.start_order else 2)
     rank_y = 0 if y.running else (1 if y.start_order else 2)
@@ -169,7 +169,7 @@ def _calm(w: KernelWorld, speed: float) -> float:
 
 @compiled
 def look_at_projects(w: KernelWorld) -> None:
-    """Bring up to date what work fetch looks at."""
+    """Update the inputs of work fetch."""
     s = w.host[0]
     charge_pending(w)
     for p in w.projects:
@@ -181,7 +181,7 @@ def look_at_projects(w: KernelWorld) -> None:
 
 @compiled
 def fetch_by_queue(w: KernelWorld) -> float:
-    """WF1; returns after how many seconds to look again."""
+    """WF1; return the seconds until the next check."""
     s = w.host[0]
     total = total_share(w)
     seconds = numpy.zeros(len(w.projects))
@@ -286,7 +286,7 @@ def _request(w: KernelWorld, best: int, missing: float) -> float:
 
 @compiled
 def next_look(w: KernelWorld) -> float:
-    """Return after how many seconds WF2 may find something (`work_fetch.next_fetch_check`)."""
+    """Return the seconds after which WF2 may find something (`work_fetch.next_fetch_check`)."""
     s, projects = w.host[0], w.projects
     speed = min(1.0, max(0.01, available(w)))
     troubled = False
@@ -335,7 +335,7 @@ def back_off(w: KernelWorld, i: int) -> None:
 
 @compiled
 def _gives_way_later(w: KernelWorld, a: int, b: int) -> bool:
-    """2007: tell whether the first of two tasks lies below the other in the heap upside down."""
+    """2007: return whether the first of two tasks is below the other in the upside-down heap."""
     s, x, y = w.host[0], w.job[a], w.job[b]
     trouble_x, trouble_y = w.projects[x.project].left > 0, w.projects[y.project].left > 0
     if trouble_x != trouble_y:
@@ -370,7 +370,7 @@ def _build(w: KernelWorld, heap: Any, count: int) -> None:
 
 @compiled
 def _top(w: KernelWorld, heap: Any, count: int) -> int:
-    """Return the place of the next task to give way."""
+    """Return the place of the next task to preempt."""
     s = w.host[0]
     if s.inverted:
         return 0
@@ -391,7 +391,7 @@ def _top(w: KernelWorld, heap: Any, count: int) -> int:
 
 @compiled
 def _pop(w: KernelWorld, heap: Any, count: int, at: int) -> int:
-    """Take the task at that place out; returns how many are left."""
+    """Remove the task at this place; return how many are left."""
     if not w.host[0].inverted:
         for k in range(at, count - 1):
             heap[k] = heap[k + 1]
@@ -402,7 +402,7 @@ def _pop(w: KernelWorld, heap: Any, count: int, at: int) -> int:
 
 @compiled
 def _line_up(w: KernelWorld, heap: Any) -> int:
-    """Put the running tasks in the order in which they give way; returns how many there are."""
+    """Sort the running tasks in order of preemption; return how many there are."""
     s = w.host[0]
     count = 0
     for k in w.lists[RUNNING, : s.running]:
@@ -423,7 +423,7 @@ def _line_up(w: KernelWorld, heap: Any) -> int:
 
 @compiled
 def choose_changes(w: KernelWorld) -> None:
-    """Fill the lists of tasks that start and of those that give way."""
+    """Fill the lists of tasks to start and to preempt."""
     s, now = w.host[0], w.host[0].core_now
     s.started = s.given_way = 0
     for p in w.projects:

@@ -1,4 +1,4 @@
-"""Compiled: the round of decisions of a client, its way through a whole run, and the one function that is called from outside."""
+"""Compiled: a client's round of decisions, its whole run, and the one function that is called from outside."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _plan_fetch(w: KernelWorld) -> None:
 
 @compiled
 def _choose_contact(w: KernelWorld) -> None:
-    """Decide which project to contact now, and what for."""
+    """Choose the project to contact now, and for what."""
     s, now = w.host[0], w.host[0].core_now
     s.contact = -1
     if not _may_contact(w, now):
@@ -226,7 +226,7 @@ def _decide(w: KernelWorld) -> None:
 
 @compiled
 def _core_to(w: KernelWorld, now: float) -> None:
-    """Let the client's time pass."""
+    """Advance the client's time."""
     s = w.host[0]
     seconds = now - s.core_now
     s.core_now = now
@@ -237,7 +237,7 @@ def _core_to(w: KernelWorld, now: float) -> None:
 
 @compiled
 def _read(w: KernelWorld) -> None:
-    """Tell the client how far the running tasks are."""
+    """Update the client's progress of the running tasks."""
     s = w.host[0]
     for k in w.lists[RUNNING, : s.running]:
         j = w.job[k]
@@ -277,7 +277,7 @@ def _end(w: KernelWorld, k: int) -> None:
 
 @compiled
 def _tell(w: KernelWorld) -> None:
-    """Contact the project and report; those reported are in the list of the started."""
+    """Contact the project and report; the reported tasks are in the list of the started."""
     s, i = w.host[0], w.host[0].contact
     w.projects[i].rpcs += 1
     left = s.started = 0
@@ -297,7 +297,7 @@ def _tell(w: KernelWorld) -> None:
 
 @compiled
 def _take_reply(w: KernelWorld, i: int) -> None:
-    """Let the client take in what a project has sent."""
+    """Process a project's reply in the client."""
     s, p = w.host[0], w.projects[i]
     p.sent += s.sent
     p.refused += s.refused
@@ -322,7 +322,7 @@ def _take_reply(w: KernelWorld, i: int) -> None:
 
 @compiled
 def _step(w: KernelWorld) -> None:
-    """Tell the client that it is time, with everything that has happened, until it wants nothing more."""
+    """Wake the client with all new events, until it wants nothing more."""
     s = w.host[0]
     _core_to(w, s.now)
     _read(w)
@@ -333,7 +333,7 @@ def _step(w: KernelWorld) -> None:
 
 @compiled
 def _go_through_rounds(w: KernelWorld) -> None:
-    """Let the client decide until it wants nothing more; if servers are outside, until it wants a contact."""
+    """Run the client's decisions until it wants nothing more; with outside servers, until it wants a contact."""
     s = w.host[0]
     while s.status == DONE:
         count_round(w)
@@ -368,7 +368,7 @@ def _look_around(w: KernelWorld) -> None:
 
 @compiled
 def _account(w: KernelWorld) -> None:
-    """2007: bring the client's figures up to date."""
+    """2007: update the client's figures."""
     s = w.host[0]
     _core_to(w, s.now)
     _read(w)
@@ -386,7 +386,7 @@ def _go_off(w: KernelWorld) -> None:
 
 @compiled
 def _come_back(w: KernelWorld) -> None:
-    """Let the time off pass and tell the client."""
+    """Pass the time off and tell the client."""
     s = w.host[0]
     if s.until >= s.duration:
         s.now = s.duration
@@ -423,7 +423,7 @@ def _come_back(w: KernelWorld) -> None:
 
 @compiled
 def _go_on(w: KernelWorld) -> None:
-    """Go to the next event."""
+    """Advance to the next event."""
     s = w.host[0]
     if not s.on:
         _come_back(w)
@@ -444,7 +444,7 @@ def _go_on(w: KernelWorld) -> None:
 
 
 def go_through(w: KernelWorld) -> None:
-    """Go through the whole duration and close the books; if servers are outside, up to the next contact.
+    """Run the whole duration and close the books; with outside servers, up to the next contact.
 
     The caller tells the server of the jobs in the list of the started, fills that of the jobs sent, and calls again.
     """

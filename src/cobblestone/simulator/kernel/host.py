@@ -1,4 +1,4 @@
-"""Compiled: the host on its way through time, its books, and a project's answer to a request for work."""
+"""Compiled: the host over time, its books, and a project's reply to a request for work."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def leave(w: KernelWorld, k: int) -> None:
 
 @compiled
 def start_task(w: KernelWorld, k: int) -> None:
-    """Let a task compute from now on."""
+    """Start or resume a task."""
     j = w.job[k]
     j.active = 1
     w.projects[j.project].host_runs += 1
@@ -116,7 +116,7 @@ def stop_task(w: KernelWorld, k: int) -> None:
 
 @compiled
 def recompute(w: KernelWorld) -> None:
-    """Work out when the next task ends."""
+    """Compute when the next task ends."""
     s = w.host[0]
     finish = numpy.inf
     peak = 0.0
@@ -132,7 +132,7 @@ def recompute(w: KernelWorld) -> None:
 
 @compiled
 def pass_time(w: KernelWorld, to: float) -> None:
-    """Let the running tasks compute until ``to``."""
+    """Run the tasks until ``to``."""
     s = w.host[0]
     seconds = to - s.now
     if seconds <= 0.0:
@@ -150,7 +150,7 @@ def pass_time(w: KernelWorld, to: float) -> None:
 
 @compiled
 def collect_ended(w: KernelWorld) -> None:
-    """Take the tasks that have reached their end off their processors, in the order of their first start."""
+    """Remove ended tasks from their processors, in the order of their first start."""
     s = w.host[0]
     s.ended = 0
     if s.finish > TINY:
@@ -188,7 +188,7 @@ def next_event(w: KernelWorld) -> float:
 
 @compiled
 def count_round(w: KernelWorld) -> None:
-    """Give up if the client decides without end while the clock stands still."""
+    """Fail if the client decides endlessly while the clock stands still."""
     s = w.host[0]
     if s.now - s.rounds_since > 1e-3:
         s.rounds, s.rounds_since = 0, s.now
@@ -202,7 +202,7 @@ def count_round(w: KernelWorld) -> None:
 
 @compiled
 def _make_job(w: KernelWorld, i: int, now: float) -> int:
-    """Make a project's next job; returns its place, -1 if there is none."""
+    """Make a project's next job; return its place, -1 if there is none."""
     s, p = w.host[0], w.projects[i]
     if not s.free:
         s.status = TOO_MUCH
@@ -230,7 +230,7 @@ def _make_job(w: KernelWorld, i: int, now: float) -> int:
 
 @compiled
 def _next_job(w: KernelWorld, i: int, now: float) -> int:
-    """Return the place of the job at the head of a project's queue, as if it were sent now; -1 if there is none."""
+    """Return the place of the job at the head of a project's queue, as if sent now; -1 if there is none."""
     p = w.projects[i]
     k = p.kept
     if k < 0:
@@ -242,7 +242,7 @@ def _next_job(w: KernelWorld, i: int, now: float) -> int:
 
 @compiled
 def drop(w: KernelWorld, k: int) -> None:
-    """Let the place of a job be used again."""
+    """Free the place of a job."""
     s = w.host[0]
     w.lists[FREE, s.free] = k
     s.free += 1
@@ -270,7 +270,7 @@ def _partition(order: Any, by: Any, first: int, last: int) -> int:
 
 @compiled
 def _in_order(w: KernelWorld, deadlines: Any) -> Any:
-    """Return the order of deadlines; of equal ones as it was, or with the C library's generator as its library sorts."""
+    """Return the order of deadlines; ties keep their order, or with the C library's generator as its library sorts."""
     order = numpy.arange(len(deadlines))
     if w.host[0].shared:
         firsts, lasts, parts = [0], [len(order)], 1
@@ -288,7 +288,7 @@ def _in_order(w: KernelWorld, deadlines: Any) -> Any:
 
 @compiled
 def _book(w: KernelWorld, deadlines: Any, needs: Any, late: Any) -> bool:
-    """Run jobs by deadline; ``late`` is the latest end that each may have, -1 for its deadline.  Tells whether all keep to it."""
+    """Schedule jobs by deadline; ``late`` is the latest allowed end of each, -1 for its deadline.  Return whether all are met."""
     ncpus = w.host[0].ncpus
     booked = numpy.zeros(ncpus)
     for k in _in_order(w, deadlines):
@@ -304,7 +304,7 @@ def _book(w: KernelWorld, deadlines: Any, needs: Any, late: Any) -> bool:
 
 @compiled
 def _note_late(ncpus: int, deadlines: Any, needs: Any, late: Any) -> None:
-    """Note when the jobs that are late already will end."""
+    """Record when the jobs that are already late will end."""
     booked = numpy.zeros(ncpus)
     for k in range(len(deadlines)):
         first = 0
@@ -317,7 +317,7 @@ def _note_late(ncpus: int, deadlines: Any, needs: Any, late: Any) -> None:
 
 @compiled
 def answer(w: KernelWorld, i: int, seconds: float) -> None:
-    """Send jobs for a request: fill the list of those sent, and tell whether one was refused."""
+    """Send jobs for a request: fill the list of sent jobs, and return whether one was refused."""
     s, p = w.host[0], w.projects[i]
     now = s.now
     s.sent = s.refused = 0

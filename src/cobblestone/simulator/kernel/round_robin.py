@@ -25,7 +25,7 @@ def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
 
 @_inline
 def _sort_in(level: Any, job: Any, k: int) -> None:
-    """Let the entry ``k`` sink to its place among those before it: falling levels, of equal ones the later job first."""
+    """Sift the entry ``k`` to its place among those before it: descending levels, ties with the later job first."""
     while k and (level[k] > level[k - 1] or (level[k] == level[k - 1] and job[k] > job[k - 1])):
         level[k], level[k - 1] = level[k - 1], level[k]
         job[k], job[k - 1] = job[k - 1], job[k]

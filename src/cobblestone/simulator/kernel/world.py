@@ -1,4 +1,4 @@
-"""Everything that a compiled run knows, and where its random numbers come from."""
+"""The state of a compiled run, and its random numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MOST_JOBS = 8192
 
 
 class KernelWorld(NamedTuple):
-    """Everything that a run knows."""
+    """The state of a run."""
 
     host: Any  # Any: arrays
     projects: Any
@@ -66,7 +66,7 @@ JOBS, FINISHED, RUNNING, WANTED, STARTED, GIVEN_WAY, SENT, ENDED, FREE, C_STATE 
 
 @compiled
 def take_out(items: Any, count: int, job: int) -> int:
-    """Take a job out of a list; returns how many are left."""
+    """Remove a job from a list; return how many are left."""
     k = 0
     while k < count and items[k] != job:
         k += 1
@@ -79,7 +79,7 @@ def take_out(items: Any, count: int, job: int) -> int:
 
 @compiled
 def total_of(values: Any, count: int) -> float:
-    """Add up as ``float_sum`` does; numpy's own sum takes another order."""
+    """Return the sum in the order of ``float_sum``; numpy's own sum uses another order."""
     total = 0.0
     for k in range(count):
         total += values[k]
@@ -91,7 +91,7 @@ def total_of(values: Any, count: int) -> float:
 
 @compiled
 def uniform(w: KernelWorld) -> float:
-    """Return the next number of the C library."""
+    """Return the next number of the C library's generator."""
     s, state = w.host[0], w.lists[C_STATE]
     i = s.c_index
     word = (state[(i - 31) % 31] + state[(i - 3) % 31]) & 0xFFFFFFFF
@@ -129,7 +129,7 @@ def normal(w: KernelWorld) -> float:
 
 @compiled
 def toggle(w: KernelWorld) -> None:
-    """Go to the host's next period."""
+    """Advance to the host's next period."""
     s = w.host[0]
     s.on = 1 - s.on
     if not s.shared:

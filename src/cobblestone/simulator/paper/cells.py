@@ -1,4 +1,4 @@
-"""The paper's scenarios (Tables 1 to 4), and the runs behind each figure as plain values that can travel to another process."""
+"""The paper's scenarios (Tables 1 to 4), and the runs behind each figure as plain values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A text that names the cell in the file of results."""
+        """Return a text that identifies the cell in the file of results."""
         return json.dumps([self.preset, dict(self.values), self.policy, self.mode], sort_keys=True)
 
     def scenario(self) -> Scenario:
@@ -225,7 +225,7 @@ def run_cells(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[dict[str, float]]]:
-    """Run many cells, by key; each result is kept in ``folder`` as soon as it is there, and used again by the same code."""
+    """Run many cells, by key; each result is stored in ``folder`` when done, and reused by the same code."""
     folder.mkdir(parents=True, exist_ok=True)
     backend = open_backend(scheduler, workers=workers)
     keep = folder / "runs.jsonl"

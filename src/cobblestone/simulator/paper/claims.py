@@ -1,4 +1,4 @@
-"""Every sentence of the paper's evaluation and what would make it true.
+"""Every claim of the paper's evaluation, and the condition for it to hold.
 
 The paper gives no limits for "often", "nearly" or "slightly", so each claim names its own.
 """
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """A sentence of the paper.  One without parts is settled without runs, by ``settled``."""
+    """A claim of the paper.  One without parts is settled without runs, by ``settled``."""
 
     figure: int
     sentence: str
@@ -82,7 +82,7 @@ class PaperClaim:
 
     @property
     def of_mixes(self) -> bool:
-        """Whether the printed base bound is another case to look at."""
+        """Return whether the printed base bound is a further case to judge."""
         return self.figure in (1, 4)
 
 
@@ -91,7 +91,7 @@ def _mixes(world: ClaimSetting, low: int = 1) -> list[int]:
 
 
 def _mix_pairs(other: str, low: int = 2) -> Callable[[ClaimSetting], list[Term]]:
-    """Another policy less the paper's, over the mixes."""
+    """Return another policy minus the paper's, over the mixes."""
     return lambda w: against_base(
         [(m, partial(_mix, w, m)) for m in _mixes(w, low)],
         other,
@@ -111,7 +111,7 @@ def _mix_rise(policy: str, first: int = 2, last: int = 20) -> Callable[[ClaimSet
 
 
 def _mix_drift(policy: str) -> Callable[[ClaimSetting], list[Term]]:
-    """Return the large mixes less the small ones."""
+    """Return the large mixes minus the small ones."""
 
     def terms(world: ClaimSetting) -> list[Term]:
         mixes = _mixes(world)
@@ -143,12 +143,12 @@ def _variance(*stdevs: float, more: str, less: str) -> Callable[[ClaimSetting], 
 
 
 def _check_at_slack(slack: float) -> Callable[[ClaimSetting], list[Term]]:
-    """No server's check less the check, with one project and the small buffer."""
+    """Return no server check minus the check, with one project and the small buffer."""
     return lambda w: [Term(slack, slack_cell(slack, WS1, w.mode), slack_cell(slack, BASE, w.mode))]
 
 
 def _errors(*errors: float) -> Callable[[ClaimSetting], list[Term]]:
-    """Return the estimate alone less the one with a correction factor."""
+    """Return the plain estimate minus the one with a correction factor."""
     return lambda w: [
         Term(f, slack_cell(4.0, JC1, w.mode, error=f), slack_cell(4.0, BASE, w.mode, error=f)) for f in errors
     ]
@@ -179,7 +179,7 @@ def _most(metric: str, terms: Callable[[ClaimSetting], list[Term]], need: Agreei
 
 
 def _same_scenario() -> ClaimOutcome:
-    """Judge that the whole buffer of Figure 3 is that of Table 4, whatever the slack."""
+    """Judge whether the whole buffer of Figure 3 is that of Table 4, for any slack."""
     same = all(
         math.isclose(a, b)
         for s in (1.0, 2.0, 3.0, 4.0, 5.0)
@@ -195,7 +195,7 @@ def _same_scenario() -> ClaimOutcome:
 
 
 def _factor_converges() -> ClaimOutcome:
-    """One finished job sets the factor right, if it took longer than estimated."""
+    """Judge whether one finished job corrects the factor, if it took longer than estimated."""
     after = [update_dcf(1.0, actual=f, raw_estimate=1.0) for f in ERRORS]
     right = all(math.isclose(a, f) for a, f in zip(after, ERRORS, strict=True))
     shown = ", ".join(f"{a:g}" for a in after)

@@ -1,4 +1,4 @@
-"""Which of the paper's sentences hold, judged by the runs; and what the runs show that the paper does not say."""
+"""Which of the paper's claims hold according to the runs, and effects in the runs that the paper does not mention."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cobblestone.simulator.report.statistics import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """A sentence of the paper, what the runs say of it, and the figures."""
+    """A claim of the paper, the verdict of the runs, and the figures."""
 
     figure: int
     statement: str
@@ -42,7 +42,7 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A difference between two policies that is surely there, at a point of which no sentence of the paper speaks."""
+    """A significant difference between two policies, at a point that no claim of the paper covers."""
 
     figure: int
     policies: str
@@ -53,7 +53,7 @@ class Effect:
 
 
 def needed_cells() -> dict[str, Cell]:
-    """Return the cells, by key, that the claims look at."""
+    """Return the cells, by key, that the claims need."""
     return {
         cell.key: cell
         for claim in CLAIMS
@@ -66,7 +66,7 @@ def needed_cells() -> dict[str, Cell]:
 
 
 def draw_conclusions(results: Results) -> list[Conclusion]:
-    """Judge each sentence, with the faults of 2007 and without them."""
+    """Judge each claim, with the faults of 2007 and without them."""
     known = _golden_runs()
     return [_judge(claim, results, known) for claim in CLAIMS]
 
@@ -100,7 +100,7 @@ def _judge(claim: PaperClaim, results: Results, known: Results) -> Conclusion:
 
 
 def _verdict(findings: dict[ClaimSetting, ClaimFinding], code: ClaimFinding) -> str:
-    """Put the findings of the worlds into words."""
+    """Return the findings in words."""
     then, now = findings[THEN], findings[NOW]
     printed = findings.get(PRINTED, then)
     if ClaimFinding.NOT_RUN in (then, now):
@@ -145,7 +145,7 @@ def _golden_runs() -> dict[str, list[dict[str, float]]]:
 
 
 def _by_the_code_of_2007(part: Part, known: Results) -> ClaimOutcome:
-    """Judge a part by the known figures, as far as there are any."""
+    """Judge a part by the known figures, if there are any."""
     terms = [
         t
         for t in part.terms(ClaimSetting("literal"))
@@ -194,7 +194,7 @@ def _pairs() -> Iterator[tuple[int, str, float, Cell, Cell]]:
 
 
 def conclusions(results: Results) -> str:
-    """Return sentences and unmentioned effects as two sections of the report."""
+    """Return claims and unmentioned effects as two sections of the report."""
     rows = "".join(
         f"<tr><td>{c.figure or ''}</td><td>{escape(c.statement)}</td><td><b>{escape(c.verdict)}</b></td>"
         f"<td>{escape(c.evidence)}</td></tr>"

@@ -1,4 +1,4 @@
-"""The paper's figures: one PNG and one CSV each, and what their runs say of a claim.
+"""The paper's figures: one PNG and one CSV each, and the evidence of their runs on a claim.
 
 What runs say of a claim: figures of cells, or differences of policies in the same worlds, with their intervals.
 
@@ -115,7 +115,7 @@ def _panel(axes: Any, figure: PaperFigure, results: Results, metric: str) -> Non
 
 
 class ClaimFinding(Enum):
-    """What one comparison comes to."""
+    """The result of one comparison."""
 
     TRUE = "true"
     FALSE = "false"
@@ -124,7 +124,7 @@ class ClaimFinding(Enum):
 
 
 class Term(NamedTuple):
-    """A cell's figure, less that of another if there is one; ``x`` names the point on the figure's axis."""
+    """A cell's figure, minus another cell's if there is one; ``x`` names the point on the figure's axis."""
 
     x: float
     cell: Cell
@@ -153,7 +153,7 @@ class AgreeingValues:
     high: float = 9.0
 
     def judge(self, found: Estimate | None) -> ClaimFinding:
-        """Tell whether the whole interval, a part or nothing of it agrees; one run alone has no interval."""
+        """Return whether the whole interval agrees, a part or none of it; a single run has no interval."""
         if found is None:
             return ClaimFinding.NOT_RUN
         if found.count < 2:
@@ -192,7 +192,7 @@ def on_average(need: AgreeingValues) -> Judge:
 
 
 def everywhere(need: AgreeingValues) -> Judge:
-    """Judge each term; one that surely fails decides, and the figure farthest from the middle is shown."""
+    """Judge each term; one that surely fails decides, and the most extreme figure is shown."""
 
     def judge(results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
         each = [(t, paired(results, [t], metric)) for t in terms]
@@ -238,5 +238,5 @@ def _middle(need: AgreeingValues) -> float:
 
 
 def against_base(points: Iterable[tuple[float, Callable[[str], Cell]]], other: str) -> list[Term]:
-    """Return the terms "another policy less the paper's" at these points."""
+    """Return the terms "another policy minus the paper's" at these points."""
     return [Term(x, make(other), make(BASE)) for x, make in points]

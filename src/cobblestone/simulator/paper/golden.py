@@ -1,4 +1,4 @@
-"""What the simulator of August 2007 prints for the paper's experiments, and what the paper says.
+"""Output of the simulator of August 2007 for the paper's experiments, and the paper's statements.
 
 The figures were made by compiling that simulator unchanged and running it once per cell with its own random
 numbers.
@@ -26,7 +26,7 @@ JC1 = "CS2_WF2_WS2_JC1"
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """One figure of the 2007 code."""
+    """One figure of the code of 2007."""
 
     figure: int
     where: str

@@ -1,4 +1,4 @@
-"""Run everything behind the paper's figures, and report tables, figures, comparison and what follows for the paper's sentences.
+"""Run everything behind the paper's figures, and report tables, figures, comparison and conclusions about the paper's claims.
 
 The report of the reproduction: tables, figures, comparison, and what follows for the paper's
 conclusions.
@@ -89,7 +89,7 @@ def write_report(
 
 
 def described(figure: PaperFigure, results: Results) -> str:
-    """Say in words what a figure shows: where each curve begins and ends, for each panel."""
+    """Return a description of a figure in words: start and end of each curve, for each panel."""
     panels: list[str] = []
     for metric in figure.metrics:
         curves: list[str] = []
@@ -137,7 +137,7 @@ def comparison(results: Results, golden: Sequence[Golden]) -> str:
 
 
 def _other_numbers(results: Results, item: Golden) -> str:
-    """Return the same cell with other random numbers; those with the check mended are run draw by draw only."""
+    """Return the same cell with other random numbers; those with the corrected check are only run draw by draw."""
     if item.cell.mode != "literal":
         return ""
     return _known(results, other_mode(item.cell, "compatible"), item.metric)
@@ -222,7 +222,7 @@ def reproduce(
 
 
 def _cost(cell: Cell, seeds: int) -> float:
-    """Return about how long a cell takes, in units of one run of one project."""
+    """Return roughly how long a cell takes, in units of one run of one project."""
     projects = dict(cell.values).get("count", 1.0)
     if cell.mode in ONE_SEED:
         return 5.0 + 0.6 * projects

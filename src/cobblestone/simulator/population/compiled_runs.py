@@ -63,7 +63,7 @@ _BOOKED = (
 
 
 def knows(scenario: Scenario, policy: PolicyChoice) -> bool:
-    """Tell whether the compiled form has everything that a host and its jobs have, in a scenario and with a policy."""
+    """Return whether the compiled form supports a host and its jobs in a scenario, and a policy."""
     host = scenario.host
     ours = policy.cpu_scheduling in (1, 2) and policy.work_fetch in (1, 2) and not policy.registered
     simple_host = host.leave_in_memory and not (host.gpus or host.download_rate or host.upload_rate)
@@ -101,7 +101,7 @@ def toggles(model: OnOff, streams: Streams, duration: float, quantum: float = 0.
 
 
 def world_of(scenario: Scenario, policy: PolicyChoice, *, places: int) -> KernelWorld:
-    """Return the world of the scenario's host at its beginning, without random numbers, with room for so many jobs."""
+    """Return the initial world of the scenario's host, without random numbers, with room for this many jobs."""
     world = KernelWorld(
         host=numpy.zeros(1, HOST),
         projects=numpy.zeros(len(scenario.projects), PROJECT),
@@ -154,7 +154,7 @@ def _fill_project(row: Any, model: ProjectModel, host: HostModel) -> None:
 
 
 def books_of(world: KernelWorld, scenario: Scenario) -> Books:
-    """Return the books of a run that has come to its end."""
+    """Return the books of a finished run."""
     host = world.host[0]
     books = Books(scenario)
     books.available, books.delivered, books.idle = (
@@ -184,7 +184,7 @@ _ROW_OF_JOB = Struct("".join("d" if JOB[name] == "f8" else "q" for name in JOB.n
 
 @dataclass(slots=True, kw_only=True)
 class CompiledLife:
-    """A host from its coming to its leaving."""
+    """A host from arrival to departure."""
 
     world: KernelWorld
     scenario: Scenario
@@ -214,7 +214,7 @@ class CompiledLife:
         self._lists = memoryview(world.lists)
 
     def go_on(self) -> float:
-        """Go to the next contact, or to the end; returns when that is."""
+        """Advance to the next contact, or to the end; return that time."""
         whole = self._whole
         if whole[_NUMBER] == whole[_NUMBERS_END]:
             more = [self.rng.random() for _ in range(NUMBERS)]
@@ -232,7 +232,7 @@ class CompiledLife:
 
     @property
     def visiting(self) -> bool:
-        """Whether the client wants to make a contact now."""
+        """Return whether the client wants to make a contact now."""
         return bool(self._whole[_VISITING])
 
     def visit(self, choice: PolicyChoice) -> None:
@@ -300,7 +300,7 @@ class CompiledLife:
 
 
 class CompiledCrowd(Crowd):
-    """As `Crowd`."""
+    """The same as `Crowd`, compiled."""
 
     def __init__(self, scenario: Scenario, policy: PolicyChoice, streams: Streams, doors: DoorsOf) -> None:
         super().__init__(scenario, policy, streams, doors)
@@ -349,7 +349,7 @@ class CompiledCrowd(Crowd):
             heapq.heappush(self._queue, (until, i))
 
     def close(self) -> list[Books]:
-        """Return the books of all hosts that were there."""
+        """Return the books of all hosts that existed."""
         return [books_of(life.world, life.scenario) for life in self.compiled]
 
 
@@ -360,7 +360,7 @@ FEW, MANY = 4096, 1 << 22
 
 
 def metrics_of(scenario: Scenario, policy: PolicyChoice, seed: int) -> FiguresOfMerit:
-    """Return the figures of merit that ``simulate`` finds, in compiled form where that knows the scenario."""
+    """Return the figures of merit of ``simulate``, in compiled form if that supports the scenario."""
     scenario = replace(scenario.check(), projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     if knows_whole_run(scenario, policy):
         numbers = FEW
@@ -379,7 +379,7 @@ def metrics_of(scenario: Scenario, policy: PolicyChoice, seed: int) -> FiguresOf
 
 
 def knows_whole_run(scenario: Scenario, policy: PolicyChoice) -> bool:
-    """Tell whether the compiled form has everything that a scenario has."""
+    """Return whether the compiled form supports everything in a scenario."""
     model = scenario.host.availability
     plain = model == OnOff(fraction=model.fraction, mean_on=model.mean_on) and model.fraction < 1.0
     return (
@@ -392,12 +392,12 @@ def knows_whole_run(scenario: Scenario, policy: PolicyChoice) -> bool:
 
 @lru_cache(maxsize=64)
 def _toggles(model: OnOff, quantum: float, duration: float, seed: int) -> tuple[bool, Any]:
-    """Return whether the host of a seed is on at first, and when that changes: all policies meet the same host."""
+    """Return whether the host of a seed is on at first, and when that changes: the same for all policies."""
     return toggles(model, Streams(seed), duration, quantum)
 
 
 def _world(scenario: Scenario, policy: PolicyChoice, seed: int, numbers: int) -> KernelWorld:
-    """Return the world at its beginning."""
+    """Return the initial world."""
     models = scenario.projects
     streams = Streams(seed)
     world = world_of(scenario, policy, places=MOST_JOBS)

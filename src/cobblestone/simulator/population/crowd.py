@@ -1,4 +1,4 @@
-"""Many hosts on one clock: who comes when, who leaves again, and whose event is next.
+"""Many hosts on one clock: arrivals, departures, and the next event.
 
 What stands behind a host's contacts is not known here: a population run puts projects in memory there, and a comparison
 with a live project its real scheduler.
@@ -25,7 +25,7 @@ DoorsOf = Callable[[HostModel, int, Streams], Sequence[Server]]
 
 @dataclass(slots=True)
 class Life:
-    """A host from its coming to its leaving."""
+    """A host from arrival to departure."""
 
     run: HostRun
     client: ClientModel
@@ -35,7 +35,7 @@ class Life:
 
 
 class Crowd:
-    """All hosts that are there, and those that were; whoever leaves is followed by another one of its kind."""
+    """All present and former hosts; each that leaves is replaced by another of its kind."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Crowd:
         self._doors, self._backends = doors, backends
 
     def live(self, hosts: Sequence[HostModel]) -> Iterator[float]:
-        """Let all hosts come during the first day and go through the whole duration; yields the time of each event."""
+        """Let all hosts arrive during the first day and run the whole duration; yield the time of each event."""
         for number, host in enumerate(hosts, 1):
             rng = self._streams.within("host", str(number)).stream("attach")
             self._join(host, rng.random() * min(DAY, self._scenario.duration / 2.0))
@@ -62,7 +62,7 @@ class Crowd:
             yield at
 
     def close(self) -> list[Books]:
-        """Stop everything and return the books of all hosts that were there."""
+        """Stop everything and return the books of all hosts that existed."""
         for life in self.lives:
             life.run.close()
             for task in life.client.left_over():
@@ -85,7 +85,7 @@ class Crowd:
         heapq.heappush(self._queue, (at, number - 1))
 
     def _go_on(self, i: int, at: float) -> None:
-        """Let a host come to its next event, or to its end."""
+        """Advance a host to its next event, or to its end."""
         life = self.lives[i]
         if at >= life.end and life.begun:
             if life.run.now < life.end:
@@ -102,7 +102,7 @@ class Crowd:
 
 
 def as_all_hosts(host: HostModel, scenario: Scenario) -> HostModel:
-    """Return a host of the table, with what the scenario says of all hosts."""
+    """Return a host of the table, with the scenario's settings for all hosts."""
     return replace(
         host,
         connection_interval=scenario.host.connection_interval,

@@ -1,4 +1,4 @@
-"""A simulated project's scheduler: speeds of hosts that it learns, and remembered answers of `choose_work`.
+"""A simulated project's scheduler: learned speeds of hosts, and cached answers of `choose_work`.
 
 Of a request, of the host's records and of the candidates the rule gets what belongs to the case as it is, and everything
 else as marked numbers or as questions (`cobblestone.simulator.population.workunit_paths`).  What it does beyond that, it
@@ -47,7 +47,7 @@ class LearnedSpeeds:
         self._look = -math.inf
 
     def learn(self, limits: JobLimits, valid: Sequence[ClaimInput]) -> None:
-        """Take the run times of results of a workunit that were found valid."""
+        """Learn from the run times of a workunit's valid results."""
         facts = WorkunitFacts(rsc_fpops_est=limits.rsc_fpops_est, rsc_fpops_bound=limits.rsc_fpops_bound)
         learned = learn_run_times(valid, [_NO_CLAIM] * len(valid), facts)
         for host in learned.host_versions:
@@ -61,7 +61,7 @@ class LearnedSpeeds:
             self._versions[version.app_version_id] = version_after(known, version)
 
     def look_at_versions(self, now: float) -> None:
-        """Let the scheduler know the means of app versions, if it is time for that again."""
+        """Update the scheduler's means of app versions when due."""
         if now < self._look:
             return
         self._look = now + VERSIONS_READ_AFTER
@@ -101,7 +101,7 @@ class RememberedRequest(NamedTuple):
 
 
 class RememberedOffer(NamedTuple):
-    """A result for a host."""
+    """An offered result for a host."""
 
     candidate: Candidate
     version: AppVersionId
@@ -112,7 +112,7 @@ class RememberedOffer(NamedTuple):
 
 @dataclass(slots=True)
 class _Answer:
-    """What decisions of one way have in common."""
+    """The common part of decisions on one path."""
 
     given: list[tuple[int, AppVersionId]]  #: places of candidates
     changed: list[tuple[AppVersionId, list[str]]]  #: fields of records
@@ -209,7 +209,7 @@ class DispatchMemory:
     def _case(
         self, asked: RememberedRequest, records: dict[AppVersionId, HostAppVersion]
     ) -> tuple[tuple[object, ...], list[Any]]:
-        """Return what belongs to the case, and all numbers."""
+        """Return the key of the case, and all numbers."""
         host = asked.host
         case: list[object] = []
         numbers: list[Any] = [
@@ -236,7 +236,7 @@ class DispatchMemory:
         numbers: Sequence[Any],
         queue: _Queue,
     ) -> None:
-        """Ask the rule with marked numbers, and remember what it does; nothing of it comes true."""
+        """Run the rule with marked numbers, and store its path, without effects."""
         tape = Tape(LONGEST)
         marks = [tape.number(place, number) for place, number in enumerate(numbers)]
         means: dict[AppVersionId, PeakFlopCount] = {}
@@ -273,7 +273,7 @@ class DispatchMemory:
         ways.add(tape.way(values), _Answer(given, kept))
 
     def _noted(self, tape: Tape, queue: _Queue) -> Iterator[Candidate]:
-        """Yield candidates that have their places for numbers; what the rule may know of each is noted."""
+        """Yield candidates with places for numbers; record what the rule may know about each."""
         for place in count():
             found = queue("read", place)
             tape.take_note(f"ask('read', {place})", found)
@@ -293,7 +293,7 @@ class DispatchMemory:
     def _decide(
         self, asked: RememberedRequest, records: dict[AppVersionId, HostAppVersion], queue: _Queue
     ) -> list[RememberedOffer]:
-        """Ask the rule itself."""
+        """Run the rule itself."""
 
         def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
             return frozenset(filter(queue.at_host, ids))

@@ -1,4 +1,4 @@
-"""Many hosts that share the jobs of their projects, as a whole or in parts: what a policy means for the project.
+"""Many hosts that share the jobs of their projects, as a whole or in parts: the effect of a policy on the project.
 
 Many hosts that share the jobs of their projects: what a policy means for the project.
 
@@ -52,7 +52,7 @@ WORTH_COMPILING = 50_000.0
 
 
 class HostDoor:
-    """A shared project as one host sees it; takes the place of `ProjectServer`."""
+    """A shared project as one host sees it; replaces `ProjectServer`."""
 
     def __init__(
         self, shared: SharedProject, index: int, host: HostModel, number: int, rng: random.Random
@@ -73,7 +73,7 @@ class HostDoor:
         self._row = Host(id=HostId(number), user_id=UserId(number), description=description)
 
     def contacted(self, now: float) -> None:
-        """Take note of a contact."""
+        """Record a contact."""
         self._served = self.shared.contact(now)
 
     def answer(
@@ -172,7 +172,7 @@ def _raw(offer: RememberedOffer) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopulationRun:
-    """What came out of a run with many hosts."""
+    """The result of a run with many hosts."""
 
     scenario: Scenario
     policy: PolicyChoice
@@ -228,13 +228,13 @@ def run_population(
 
 
 def worth_compiling(scenario: Scenario, hosts: int) -> bool:
-    """Tell whether a simulation of so many hosts saves more time than it takes to compile them (about a minute)."""
+    """Return whether a simulation of this many hosts saves more time than compiling takes (about a minute)."""
     return hosts * scenario.duration >= WORTH_COMPILING * DAY
 
 
 @contextmanager
 def _rare_collections() -> Generator[None]:
-    """Look for unreachable cycles seldom: a run makes hardly any, among very many objects that stay (an eighth of its time)."""
+    """Make garbage collections rare: a run makes hardly any cycles among very many long-lived objects (an eighth of its time)."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, *before[1:])
     try:
@@ -244,7 +244,7 @@ def _rare_collections() -> Generator[None]:
 
 
 def require_population(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
-    """Raise :class:`ConfigError` for what cannot be run with many hosts."""
+    """Raise :class:`ConfigError` for settings that are impossible with many hosts."""
     scenario.check()
     _require_sane_number_of_jobs(scenario, hosts)
     if scenario.compatibility != type(scenario.compatibility)():
@@ -258,7 +258,7 @@ def require_population(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
 
 
 def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
-    """Refuse worlds whose jobs are so short, or whose hosts so many, that a run would not end."""
+    """Refuse scenarios with jobs so short, or hosts so many, that a run would not end."""
     days = scenario.duration / DAY
     cpus = sum(host.ncpus for host in hosts)
     for project in scenario.projects:
@@ -328,7 +328,7 @@ _EXTREMES: dict[str, Callable[[list[float]], float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One part, as it travels to another process."""
+    """One part, as sent to another process."""
 
     scenario: Scenario
     hosts: tuple[HostModel, ...]
@@ -340,7 +340,7 @@ class Shard:
 def split(
     scenario: Scenario, hosts: Sequence[HostModel], policy: PolicyChoice, *, seed: int, shards: int
 ) -> list[Shard]:
-    """Deal hosts and workunits out to so many parts, each with random streams of its own.
+    """Distribute hosts and workunits over parts, each with its own random streams.
 
     Raises :class:`ConfigError` for parts that are too small, or workunits that do not suffice for all.
     """
@@ -386,7 +386,7 @@ def _part_of(project: ProjectModel, number: int, shards: int) -> ProjectModel:
 
 
 def run_shard(shard: Shard) -> PopulationRun:
-    """Run one part, with compiled twins where they are installed."""
+    """Run one part, with compiled twins if they are installed."""
     from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
 
     run = run_population(
@@ -411,7 +411,7 @@ def run_shards(
     backend: Backend,
     progress: Callable[[int, int], None] | None = None,
 ) -> PopulationRun:
-    """Simulate a population in parts on a backend, and put the parts together."""
+    """Simulate a population in parts on a backend, and merge the parts."""
     parts = split(scenario, hosts, policy, seed=seed, shards=shards)
     tasks = {str(number): part for number, part in enumerate(parts)}
     found = run_grid(run_shard, tasks, backend=backend, progress=progress)
@@ -428,7 +428,7 @@ def run_shards(
 
 
 def add_up(tallies: Sequence[ProjectTally]) -> ProjectTally:
-    """Return the tally of all parts together."""
+    """Return the total of all parts."""
     total = ProjectTally()
     for field in fields(ProjectTally):
         values = [getattr(tally, field.name) for tally in tallies]

@@ -55,7 +55,7 @@ from cobblestone.simulator.world.scenario import ProjectModel, pick_weighted
 
 @dataclass(slots=True)
 class Replica:
-    """A result, as far as only the project's books and its hosts' records want to know of it."""
+    """A result, with only what the project's books and its hosts' records need."""
 
     id: ResultId
     host: HostId = HostId(0)  #: 0 = not sent yet
@@ -67,7 +67,7 @@ class Replica:
 
 @dataclass(slots=True)
 class SimWorkunit:
-    """A workunit on its way."""
+    """A workunit in progress."""
 
     id: WorkunitId
     app: int  #: place among the project's apps
@@ -81,7 +81,7 @@ class SimWorkunit:
 
 @dataclass(slots=True)
 class ProjectTally:
-    """Everything that the project counts.  FLOPs are of peak speed, as in the hosts' books."""
+    """Everything that the project counts.  FLOPs are at peak speed, as in the hosts' books."""
 
     rpcs: int = 0
     asking: int = 0  #: of those, with a request for work
@@ -115,7 +115,7 @@ class ProjectTally:
 
     @property
     def reported_flops(self) -> float:
-        """FLOPs of all reports; the sum of what became of them."""
+        """Return the FLOPs of all reports; the sum over their outcomes."""
         return self.needed_flops + self.spare_flops + self.late_flops + self.error_flops + self.invalid_flops
 
 
@@ -123,7 +123,7 @@ class SharedProject:
     """The rows of one project, and the daemons that work on them."""
 
     def __init__(self, model: ProjectModel, streams: Streams, *, until: float) -> None:
-        """Begin without work; the run ends at ``until`` (seconds)."""
+        """Start without work; the run ends at ``until`` (seconds)."""
         self.model = model
         self._until = until
         self.rules = model.server
@@ -224,7 +224,7 @@ class SharedProject:
     # -- daemons ------------------------------------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """Look at the workunits whose time has come."""
+        """Process the workunits that are due."""
         while self._timers and self._timers[0][0] <= now:
             at, workunit_id = heapq.heappop(self._timers)
             job = self.jobs.get(workunit_id)
@@ -232,7 +232,7 @@ class SharedProject:
                 self._work_on(job, at)
 
     def _work_on(self, job: SimWorkunit, now: float) -> None:
-        """Transitioner, validator and assimilator, until nothing is left to do now."""
+        """Run transitioner, validator and assimilator until nothing is left to do now."""
         times = job.times
         times[NOW] = now
         look = self._paths.look(job.stand, times)
@@ -262,7 +262,7 @@ class SharedProject:
             self._forget(job)
 
     def _queue(self, job: SimWorkunit, places: Iterable[int]) -> None:
-        """Put new results into the queue of unsent ones."""
+        """Add new results to the queue of unsent ones."""
         name = f"w{job.id}"
         for place in places:
             replica = Replica(next(self._ids))
@@ -304,14 +304,14 @@ class SharedProject:
     def _rate_hosts(
         self, job: SimWorkunit, places: Iterable[int], change: Callable[[HostAppVersion, int], HostAppVersion]
     ) -> None:
-        """Let the quotas of the hosts of these results rise or fall, as validator and transitioner do."""
+        """Raise or lower the quotas of the hosts of these results, as validator and transitioner do."""
         for place in places:
             replica = job.replicas[place]
             mine = self.records[replica.host]
             mine[replica.version] = change(mine[replica.version], self.rules.daily_quota)
 
     def _forget(self, job: SimWorkunit) -> None:
-        """Book what became of a workunit's results, when no host works on it any more."""
+        """Book the outcomes of a workunit's results once no host works on it."""
         tally = self.tally
         quorum = job.stand.view.workunit.rules.min_quorum
         tally.failed += job.stand.failed
@@ -339,13 +339,13 @@ class SharedProject:
         del self.jobs[job.id]
 
     def close(self) -> float:
-        """Return the FLOPs in reports of workunits that are not over at the end."""
+        """Return the FLOPs in reports of workunits unfinished at the end."""
         return float_sum(float_sum(each.spent or 0.0 for each in job.replicas) for job in self.jobs.values())
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
     def contact(self, now: float) -> bool:
-        """Let a contact stand in the scheduler's queue; returns whether it was short enough for a request for work."""
+        """Wait in the scheduler's queue; return whether that was short enough for a request for work."""
         self.tally.rpcs += 1
         hour = int(now // 3600.0)
         self.tally.rpcs_by_hour[hour] = self.tally.rpcs_by_hour.get(hour, 0) + 1
@@ -363,7 +363,7 @@ class SharedProject:
         return in_time
 
     def choose(self, asked: RememberedRequest) -> list[RememberedOffer]:
-        """Return what a host gets for a request; :meth:`send` makes it so."""
+        """Return what a host gets for a request; :meth:`send` carries it out."""
         self.tally.asking += 1
         host = asked.host.id
 
@@ -373,7 +373,7 @@ class SharedProject:
         return self._dispatch.choose(asked, self._candidates(asked.now), at_host)
 
     def send(self, offer: RememberedOffer, host: Host, now: float) -> SimWorkunit:
-        """Give a result to a host."""
+        """Send a result to a host."""
         candidate = offer.candidate
         del self._unsent[candidate.priority][candidate.result_id]
         job, place = self._results[candidate.result_id]
@@ -395,13 +395,13 @@ class SharedProject:
         return job
 
     def _look_by(self, job: SimWorkunit, at: float) -> None:
-        """See to it that a workunit is looked at by then."""
+        """Schedule a workunit to be processed by then."""
         if job.times[CHECK] > at:
             job.times[CHECK] = at
             heapq.heappush(self._timers, (at, job.id))
 
     def take_report(self, task: SimTask, host: Host, *, wrong: bool, now: float) -> None:
-        """Judge a report; the daemons work on it after the contact, so that its answer knows nothing of it yet."""
+        """Judge a report; the daemons process it after the contact, so that the reply does not reflect it yet."""
         job, place = self._results[ResultId(task.number)]
         replica = job.replicas[place]
         first = FIRST + OF_RESULT * place

@@ -1,4 +1,4 @@
-"""Numbers that note what a rule does with them, and remembered paths of workunits through the life cycle.
+"""Numbers that record what a rule does with them, and cached paths of workunits through the life cycle.
 
 Numbers that note what a rule does with them, so that its answer can be given again without asking the rule.
 
@@ -50,7 +50,7 @@ _NAMES = re.compile(r"\bn\d+\b")
 
 
 class Tape:
-    """What rules did with numbers, as lines of Python; more than ``most`` are a `TypeError`, too."""
+    """Operations of rules on numbers, recorded as lines of Python; more than ``most`` are a `TypeError`, too."""
 
     def __init__(self, most: float = math.inf) -> None:
         self._most = most
@@ -63,7 +63,7 @@ class Tape:
         return Marked(value, f"t[{place}]", self)
 
     def compute(self, value: float, text: str) -> Marked:
-        """Note a number that is worked out of others."""
+        """Record a number computed from others."""
         name = self._names.get(text)
         if name is None:
             name = self._names[text] = f"n{len(self._lines)}"
@@ -71,7 +71,7 @@ class Tape:
         return Marked(value, name, self)
 
     def take_note(self, question: str, answer: object) -> None:
-        """Note how a question was answered."""
+        """Record the answer to a comparison."""
         if question not in self._noted:
             self._noted.add(question)
             self._add(f"if ({question}) != {answer!r}: return None")
@@ -82,7 +82,7 @@ class Tape:
         self._lines.append(line)
 
     def way(self, results: Sequence[object]) -> Way:
-        """Return the function, of these results: marked numbers among plain values."""
+        """Return the function for these results: marked numbers among plain values."""
         lines = [f"return ({''.join(f'{text_of(each)}, ' for each in results)})"]
         used = set(_NAMES.findall(lines[0]))
         for line in reversed(self._lines):
@@ -97,7 +97,7 @@ class Tape:
 
 
 class Ways(Generic[T]):
-    """The ways that a rule was seen to go in one case, each with what they have in common."""
+    """The known paths of a rule in one case, each with their common part."""
 
     __slots__ = ("_ways",)
 
@@ -107,7 +107,7 @@ class Ways(Generic[T]):
     def find(
         self, numbers: Sequence[float], ask: Callable[..., object] | None = None
     ) -> tuple[T, tuple[Any, ...]] | None:
-        """Return what is common to the way of these numbers, and its results of them; None: a way not seen yet."""
+        """Return the common part of the path of these numbers, and its results for them; None for an unknown path."""
         for place, (way, common) in enumerate(self._ways):
             found = way(numbers, ask)
             if found is not None:
@@ -117,25 +117,25 @@ class Ways(Generic[T]):
         return None
 
     def add(self, way: Way, common: T) -> None:
-        """Remember one more; of too many, all are forgotten."""
+        """Add a path; if there are too many, all are forgotten."""
         if len(self._ways) >= MOST_WAYS:
             self._ways.clear()
         self._ways.append((way, common))
 
 
 def text_of(value: object) -> str:
-    """Return a marked number's name, or a plain value written out."""
+    """Return a marked number's name, or a plain value as source text."""
     return value.text if isinstance(value, Marked) else repr(value)
 
 
 def marked_fields(tape: Tape, first: int, original: T, names: Sequence[str]) -> T:
-    """Return a copy of a value whose fields of these names are marked, as numbers from a place of the list on."""
+    """Return a copy of a value with the fields of these names marked, as numbers from a place of the list on."""
     found = {name: tape.number(first + i, getattr(original, name)) for i, name in enumerate(names)}
     return changed(original, **found)
 
 
 def changes(before: T, after: T, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of these names that have become something else."""
+    """Return the fields of these names that have changed."""
     found = {name: getattr(after, name) for name in names}
     return {name: each for name, each in found.items() if text_of(each) != text_of(getattr(before, name))}
 
@@ -174,7 +174,7 @@ def _compared(sign: str) -> Any:
 
 
 class Marked:
-    """A number, its name in the noted lines, and the tape that they are on."""
+    """A number, its name in the recorded lines, and their tape."""
 
     __slots__ = ("tape", "text", "value")
 
@@ -218,7 +218,7 @@ Fate = Literal["failed", "valid", "invalid", "open"]
 
 
 class _Hidden:
-    """What no rule of the life cycle looks at."""
+    """A value that no rule of the life cycle uses."""
 
     def __eq__(self, other: object) -> bool:
         if other is None or other is self:
@@ -248,7 +248,7 @@ class Stand:
 
 @dataclass(slots=True, eq=False)
 class Look:
-    """What a look at a workunit brings."""
+    """The effect of processing a workunit."""
 
     after: Stand
     new_times: int  #: how many are added for new results
@@ -257,18 +257,18 @@ class Look:
 
 
 class WorkunitPaths:
-    """All stands that workunits of a project have come to."""
+    """All states that workunits of a project have reached."""
 
     def __init__(self, timing: LifecycleTiming | None = None) -> None:
         self._timing = timing or LifecycleTiming()
         self._stands: dict[tuple[WorkunitView, frozenset[int]], Stand] = {}
 
     def first(self, workunit: Workunit) -> Stand:
-        """Return the stand of a new workunit, without results."""
+        """Return the state of a new workunit, without results."""
         return self.at(WorkunitView(workunit=workunit), frozenset())
 
     def sent(self, stand: Stand, place: int) -> Stand:
-        """Return the stand after a result was sent to a host."""
+        """Return the state after a result was sent to a host."""
         after = stand.sent.get(place)
         if after is None:
             row = changed(
@@ -284,7 +284,7 @@ class WorkunitPaths:
         return after
 
     def reported(self, stand: Stand, place: int, report: AcceptedReport, *, wrong: bool) -> Stand:
-        """Return the stand after a report was accepted; ``wrong`` results agree with no other one."""
+        """Return the state after a report was accepted; ``wrong`` results agree with no other one."""
         key = (
             place, report.outcome, report.client_state, report.validate_state, report.exit_status, wrong,
         )  # fmt: skip
@@ -324,7 +324,7 @@ class WorkunitPaths:
         return look
 
     def _with_result(self, stand: Stand, place: int, row: Result, wrong: frozenset[int]) -> Stand:
-        """Return the stand with another row of a result; there is always a next look at a workunit that is on its way."""
+        """Return the state with another row of a result; an active workunit always has a next check."""
         view = stand.view
         results = (*view.results[:place], row, *view.results[place + 1 :])
         return self.at(
@@ -332,7 +332,7 @@ class WorkunitPaths:
         )
 
     def at(self, view: WorkunitView, wrong: frozenset[int]) -> Stand:
-        """Return the stand of a workunit with these results, some of which are wrong."""
+        """Return the state of a workunit with these results, some of which are wrong."""
         bare = _with_times(view, lambda _place, _time: 0.0)
         stand = self._stands.get((bare, wrong))
         if stand is None:
@@ -350,7 +350,7 @@ class WorkunitPaths:
         return stand
 
     def _ask(self, stand: Stand, times: list[float]) -> None:
-        """Ask the rules, and remember what they say."""
+        """Run the rules, and store their answers."""
         tape = Tape()
 
         def marked(place: int, _time: float) -> float:
@@ -378,7 +378,7 @@ class WorkunitPaths:
 
 
 class PathVisit:
-    """One look of all daemons at a workunit."""
+    """One pass of all daemons over a workunit."""
 
     def __init__(
         self, view: WorkunitView, wrong: frozenset[int], now: float, timing: LifecycleTiming
@@ -390,7 +390,7 @@ class PathVisit:
         self._timing = timing
 
     def work(self) -> None:
-        """Go on until nothing is left to do; a transition is a fixed point, so the next one would have no effects."""
+        """Continue until nothing is left to do; a transition is a fixed point, so the next one would have no effect."""
         for _ in range(100):
             transition = next_transition(self.view, timing=self._timing, now=self._now)
             late = [each.result_id for each in transition.effects if isinstance(each, TimeOutResult)]
@@ -418,7 +418,7 @@ class PathVisit:
             self._note("canonical", (decision.canonical_id,))
 
     def _go_to(self, view: WorkunitView) -> None:
-        """Take the next view; says which results were made, and which are not to be sent any more."""
+        """Take the next view; return which results were created, and which must no longer be sent."""
         before = self.view.results
         self._note("made", [row.id for row in view.results[len(before) :] if is_unsent(row)])
         gone = [
@@ -433,7 +433,7 @@ class PathVisit:
 
 
 def _with_times(view: WorkunitView, change: Callable[[int, float], float]) -> WorkunitView:
-    """Return a view with each of its times changed, by its place in the list of times; one that is not there stays so."""
+    """Return a view with each of its times changed, by its place in the list of times; missing ones stay missing."""
 
     def at(places: Mapping[str, int], row: Workunit | Result) -> dict[str, float]:
         found = {name: getattr(row, name) for name in places}

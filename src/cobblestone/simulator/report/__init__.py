@@ -1,4 +1,4 @@
-"""What runs say, as text, data, pictures and pages; and advice to projects.
+"""Results of runs as text, data, pictures and pages; and advice to projects.
 
 It knows runs of one host and of populations.
 """

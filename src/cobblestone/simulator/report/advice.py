@@ -1,4 +1,4 @@
-"""What a project should set for the hosts that it has: deadline, quorum, buffers and batches; as text, data and picture.
+"""Recommended settings for a project's hosts: deadline, quorum, buffers and batches; as text, data and picture.
 
 What a project should set for the hosts that it has: deadline, quorum, buffers and size of its batches.
 
@@ -54,7 +54,7 @@ NEVER_SEEN = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCapacity:
-    """What the project can bear."""
+    """The limits of the project."""
 
     late: float = 0.05  #: part of the results that come late or not at all
     wrong: float = 0.001  #: part of the answers that are wrong
@@ -62,7 +62,7 @@ class ProjectCapacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One value of a setting, and what it leads to."""
+    """One value of a setting, and its effects."""
 
     label: str
     value: float
@@ -70,23 +70,23 @@ class Point:
 
     @property
     def metrics(self) -> dict[str, Estimate]:
-        """Mean and interval of each metric."""
+        """Return mean and interval of each metric."""
         return {name: estimate(values) for name, values in self.runs.items()}
 
     def against(self, other: Point, metric: str) -> Estimate:
-        """Return by how much a metric is above another point's."""
+        """Return the excess of a metric over another point's."""
         return paired(self.runs[metric], other.runs[metric])
 
 
 class Demand(NamedTuple):
-    """What a point is asked for: that ``excess`` is not above 0, with the whole interval if ``surely``."""
+    """A requirement on a point: ``excess`` is not above 0, with the whole interval if ``surely``."""
 
     excess: Estimate
     surely: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether the point counts as meeting it."""
+        """Return whether the point counts as meeting it."""
         return self.excess.mean + (self.excess.half_width if self.surely else 0.0) <= 0.0
 
 
@@ -106,12 +106,12 @@ class VariedSetting:
 
     @property
     def choice(self) -> Point:
-        """The point that is recommended."""
+        """Return the recommended point."""
         return self.points[self.chosen]
 
     @property
     def rivals(self) -> list[str]:
-        """Values that may be the right ones instead; none if the step is decided."""
+        """Return values that may be the right ones instead; none if the step is decided."""
         return [self.points[i].label for i in self.possible if i != self.chosen]
 
 
@@ -132,7 +132,7 @@ LOW_IS_GOOD = frozenset({"bad", "wrong", "idleness"})
 
 
 class Advisor:
-    """Carries out the steps one after the other; ``progress`` is told runs done and runs in all of a step."""
+    """Carries out the steps one after the other; ``progress`` gets runs done and runs in total of a step."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Advisor:
 
     @property
     def project(self) -> ProjectModel:
-        """The project as it stands after the steps so far."""
+        """Return the project with the settings so far."""
         return self._scenario.projects[0]
 
     def run(self) -> list[VariedSetting]:
@@ -260,7 +260,7 @@ class Advisor:
         return decide("batch", ("swiftness", "makespan"), points, demands, why, why)
 
     def typical_seconds(self) -> float:
-        """Return how long a job takes on the median host, off-times included."""
+        """Return how long a job takes on the median host, including off-times."""
         (app, *_) = self.project.apps
         return statistics.median(
             app.sizes.average / job_speed(app, host) / host.availability.part_on for host in self._hosts
@@ -294,7 +294,7 @@ def decide(
     good: str,
     bad: str,
 ) -> VariedSetting:
-    """Choose the first point that meets its demands, else the best in the first metric shown; ``good`` and ``bad`` say why.
+    """Choose the first point that meets its demands, else the best in the first metric shown; ``good`` and ``bad`` give reasons.
 
     The right one may be any that does not surely fail, up to the first that surely meets everything.
     """
@@ -330,7 +330,7 @@ def decide(
 
 
 def at_most(point: Point, metric: str, limit: float) -> Demand:
-    """Ask a point that a part of the results is surely not above ``limit``; the metric ``due`` says of how many."""
+    """Require that a share of the results is surely not above ``limit``; the metric ``due`` counts them."""
     found = estimate([value - limit for value in point.runs[metric]])
     if not any(point.runs[metric]):
         found = replace(found, half_width=NEVER_SEEN / max(1.0, float_sum(point.runs["due"])))
@@ -338,7 +338,7 @@ def at_most(point: Point, metric: str, limit: float) -> Demand:
 
 
 def measure(shard: Shard) -> dict[str, float]:
-    """Simulate one point with one seed, and return what the steps look at."""
+    """Simulate one point with one seed, and return the metrics for the steps."""
     run = run_shard(shard)
     tally, view = run.tallies[0], view_of(run.tallies[0], run.scenario.duration)
     makespan = _makespan(run)
@@ -357,7 +357,7 @@ def measure(shard: Shard) -> dict[str, float]:
 
 
 def _makespan(run: PopulationRun) -> float:
-    """Seconds from the first sending to the last canonical result of a finished batch; else to the end of the run."""
+    """Return the seconds from the first sending to the last canonical result of a finished batch; else to the end of the run."""
     tally = run.tallies[0]
     finished = tally.workunits == run.scenario.projects[0].server.workunits == tally.done + tally.failed
     return tally.last_done - tally.first_sent if finished else run.scenario.duration
@@ -448,7 +448,7 @@ def _cell(step: VariedSetting, i: int, metric: str) -> str:
 
 
 def undecided(step: VariedSetting) -> str:
-    """Return a sentence that says which values may be the right ones instead, and what would tell."""
+    """Return a sentence about values that may be the right ones instead, and how to find out."""
     so_far = len(next(iter(step.choice.runs.values())))
     more = (
         f"about --seeds {step.seeds:.0f} (now {so_far})"

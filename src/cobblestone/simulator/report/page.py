@@ -1,4 +1,4 @@
-"""A page that says what would happen on a computer: what comes of its time, what runs when, and why."""
+"""A page about what would happen on a computer: the use of its time, what runs when, and why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ time, .kind { color: var(--faint); font-variant-numeric: tabular-nums; margin-ri
 
 @dataclass(slots=True)
 class Diary(RunRecording):
-    """A timeline that keeps every decision of its window, once as long as it stays the same."""
+    """A timeline that keeps every decision of its window, without repetitions."""
 
     decisions: list[tuple[float, str, str]] = field(default_factory=list[tuple[float, str, str]])
     left_out: int = 0
@@ -56,7 +56,7 @@ class Diary(RunRecording):
     )
 
     def note(self, now: float, kind: str, text: str) -> None:
-        """Keep a decision if it is another than the last of its kind."""
+        """Store a decision if it differs from the last of its kind."""
         super(Diary, self).note(
             now, kind, text
         )  # a slots dataclass is made anew, so super() has lost its class
@@ -78,7 +78,7 @@ class Diary(RunRecording):
 
 
 def report_page(result: RunResult, diary: Diary) -> str:
-    """Return the page as HTML that needs nothing else."""
+    """Return the page as self-contained HTML."""
     scenario = result.scenario
     days = scenario.duration / DAY
     title = f"What would happen on this computer: {scenario.name}"
@@ -175,7 +175,7 @@ def _legend(diary: Diary) -> str:
 
 
 def _joined(spells: Sequence[Spell]) -> list[Spell]:
-    """Return the spells with those of one job joined that follow each other at once."""
+    """Return the spells, with adjacent ones of one job joined."""
     joined: list[Spell] = []
     ends: dict[tuple[int, int, int], Spell] = {}
     for spell in sorted(spells, key=lambda s: s.start):

@@ -21,7 +21,7 @@ MAX_SPELLS = 200_000
 
 @dataclass(slots=True)
 class Spell:
-    """A job running without a break."""
+    """An uninterrupted run of a job."""
 
     project: int
     number: int
@@ -102,7 +102,7 @@ class RunRecording:
         self._write(now, "host on" if on else "host off")
 
     def note(self, now: float, kind: str, text: str) -> None:
-        """Keep a decision and its reason; only those up to the end of the window."""
+        """Store a decision and its reason; only those up to the end of the window."""
         if now <= self.end:
             at, texts = self.notes.get(kind, (-1.0, []))
             if at != now:
@@ -125,7 +125,7 @@ OFF = "#e3e3e3"
 
 
 def load_matplotlib() -> Any:
-    """Return ``matplotlib.pyplot`` without a screen.  Raises :class:`ConfigError` if it is not installed."""
+    """Return ``matplotlib.pyplot`` for use without a screen.  Raises :class:`ConfigError` if it is not installed."""
     try:
         import matplotlib
     except ImportError as error:
@@ -137,7 +137,7 @@ def load_matplotlib() -> Any:
 
 
 def require_picture(path: Path) -> None:
-    """Raise :class:`ConfigError`, before the work, if no picture can be written there."""
+    """Raise :class:`ConfigError`, before the work, if no picture can be written to this path."""
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise ConfigError(f"picture = {str(path)!r}: the name must end in .svg, .png or .pdf")
     if not path.parent.is_dir():
@@ -146,12 +146,12 @@ def require_picture(path: Path) -> None:
 
 
 def literal(name: str) -> str:
-    """Return a name as text for a picture: between two dollar signs there would be a formula."""
+    """Return a name as text for a picture: text between two dollar signs would be a formula."""
     return name.replace("$", r"\$")
 
 
 def colour(index: int) -> str:
-    """Return a colour for a project: hues that differ from their neighbours, light and dark in turn; none is near `MISS`."""
+    """Return a colour for a project: hues that differ from their neighbours, alternately light and dark; none near `MISS`."""
     import colorsys
 
     hue = 0.07 + 0.85 * ((0.6 + index * 0.38196601125) % 1.0)  # golden section, from blue; red is left out
@@ -160,7 +160,7 @@ def colour(index: int) -> str:
 
 
 def draw_timeline(timeline: RunRecording, scenario: Scenario, path: Path, *, title: str) -> None:
-    """Write the picture; the suffix of ``path`` (.svg, .png, .pdf) chooses the form."""
+    """Write the picture; the suffix of ``path`` (.svg, .png, .pdf) determines the format."""
     plt = load_matplotlib()
     devices = _device_rows(timeline, scenario)
     lanes = len(scenario.projects)
@@ -228,7 +228,7 @@ def _bars(axes: Any, spells: Sequence[Spell], low: float, high: float, rows: Seq
 
 
 def _ends(axes: Any, finishes: Sequence[Finish], low: float, high: float) -> None:
-    """Mark the ends of jobs and their deadlines; what came late stands out."""
+    """Mark the ends of jobs and their deadlines; late ones are highlighted."""
     for late, shade, marker, size in ((False, "black", ".", 16), (True, MISS, "X", 60)):
         mine = [f for f in finishes if (f.at > f.deadline or f.failed) is late]
         axes.scatter(

@@ -1,4 +1,4 @@
-"""What a project sees of many hosts: figures of merit as text, data and picture, and several policies side by side."""
+"""A project's view of many hosts: figures of merit as text, data and picture, and several policies side by side."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ALL_HOSTS = "all hosts"
 
 
 def view_of(tally: ProjectTally, duration: float) -> ProjectView:
-    """Work the figures of merit out of a project's tally."""
+    """Compute the figures of merit from a project's tally."""
     turnarounds = sorted(tally.turnarounds)
     count = len(turnarounds)
     flops = tally.reported_flops
@@ -93,7 +93,7 @@ def view_of(tally: ProjectTally, duration: float) -> ProjectView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsView:
-    """Figures of merit of all hosts together in one run; weighed by what the hosts can compute."""
+    """Figures of merit of all hosts together in one run; weighted by what the hosts can compute."""
 
     idleness: float
     waste: float  #: FLOPs of late, failed and lost work
@@ -119,7 +119,7 @@ HOSTS_HEADINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopulationRecord:
-    """What is kept of a run: its projects' tallies, and the figures of its hosts together."""
+    """The stored part of a run: its projects' tallies, and the figures of all its hosts."""
 
     seed: int
     hosts: int
@@ -128,12 +128,12 @@ class PopulationRecord:
 
 
 def record_of(run: PopulationRun) -> PopulationRecord:
-    """Return what is kept of a run."""
+    """Return the stored part of a run."""
     return PopulationRecord(seed=run.seed, hosts=run.hosts, tallies=run.tallies, computers=hosts_view(run))
 
 
 def hosts_view(run: PopulationRun) -> HostsView:
-    """Work the hosts' figures of merit out of their books."""
+    """Compute the hosts' figures of merit from their books."""
     each = [compute_metrics(books) for books in run.books]
     projects = [p for books in run.books for p in books.projects]
     used = float_sum(p.used for p in projects)
@@ -198,7 +198,7 @@ def as_text(scenario: Scenario, results: Results) -> str:
 
 
 def _tables(found: Mapping[str, Mapping[str, Mapping[str, Estimate]]], *, signed: bool = False) -> list[str]:
-    """Return the lines of the projects, and below them of all hosts together."""
+    """Return the lines of the projects, followed by those of all hosts together."""
     tables: dict[bool, list[str]] = {False: [], True: []}
     for policy, rows in found.items():
         for name, figures in rows.items():
@@ -265,7 +265,7 @@ def _tally(tally: ProjectTally) -> dict[str, object]:
 
 
 def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
-    """Draw the first replicate of each policy: workunits done a day, turnaround, contacts an hour, fate of FLOPs."""
+    """Draw the first replicate of each policy: workunits done per day, turnaround, contacts per hour, outcome of FLOPs."""
     plt = load_matplotlib()
     fig, axes = plt.subplots(2, 2, figsize=(12, 7.4), layout="constrained")
     throughput, turnaround, contacts, fate = axes.flat
@@ -352,5 +352,5 @@ def _run_plainly(shard: Shard) -> Any:
 
 
 def _digest(shard: Shard) -> str:
-    """Return a text that another scenario or other hosts would not have."""
+    """Return a text that identifies scenario and hosts."""
     return hashlib.sha256(repr((shard.scenario, shard.hosts)).encode()).hexdigest()[:16]

@@ -28,19 +28,19 @@ class Estimate:
 
     @property
     def not_above(self) -> Literal["yes", "no", "undecided"]:
-        """Tell whether the mean is at most 0; undecided if the interval allows both."""
+        """Return whether the mean is at most 0; undecided if the interval allows both."""
         if self.mean + self.half_width <= 0.0:
             return "yes"
         return "no" if self.mean - self.half_width > 0.0 else "undecided"
 
     @property
     def may_be_nothing(self) -> bool:
-        """Tell whether a difference may be luck: its interval holds 0.  A single value tells nothing of its luck."""
+        """Return whether a difference may be chance: its interval contains 0.  A single value says nothing about chance."""
         return self.count < 2 or 0.0 < self.half_width >= abs(self.mean)
 
     @property
     def count_to_decide(self) -> float:
-        """How many values as scattered as these would tell the mean from 0; infinite if it is 0."""
+        """Return how many values of this spread would distinguish the mean from 0; infinite if it is 0."""
         if self.count < 2 or self.mean == 0.0:
             return math.inf
         deviation = self.half_width * math.sqrt(self.count) / _quantile(self.count)
@@ -70,5 +70,5 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired(ours: Sequence[float], base: Sequence[float]) -> Estimate:
-    """Return by how much ``ours`` is above ``base``, replicate by replicate, with the interval of these differences."""
+    """Return the excess of ``ours`` over ``base``, replicate by replicate, with the interval of these differences."""
     return estimate([mine - other for mine, other in zip(ours, base, strict=True)])

@@ -195,7 +195,7 @@ class OnOff:
         )
 
     def check_periods(self, where: str, duration: float) -> None:
-        """Raise :class:`ConfigError` if it goes on and off too often in so many seconds."""
+        """Raise :class:`ConfigError` if it switches on and off too often in this many seconds."""
         length = self.trace_length or self.trace[-1][1] if self.trace else 0.0
         cycle = length / len(self.trace) if self.trace else self.mean_on / self.fraction
         if (self.trace or self.fraction < 1.0) and duration > MAX_PERIODS * cycle:
@@ -206,17 +206,17 @@ class OnOff:
 
     @property
     def has_hours(self) -> bool:
-        """Whether it is on in some hours of the day only."""
+        """Return whether it is on only in some hours of the day."""
         return self.day_end > 0.0
 
     @property
     def hours_on(self) -> float:
-        """Seconds of a day in which it may be on."""
+        """Return the seconds of a day in which it may be on."""
         return (self.day_end - self.day_start) % DAY or DAY
 
     @property
     def part_on(self) -> float:
-        """Part of all time that is on in the long run."""
+        """Return the long-run fraction of time that is on."""
         part = self.fraction
         if self.trace:
             length = self.trace_length or self.trace[-1][1]
@@ -286,7 +286,7 @@ class JobSizes:
 
     @property
     def average(self) -> float:
-        """Mean FLOPs (of the normal distribution: before it is cut at 0)."""
+        """Return the mean FLOPs (of the normal distribution: before truncation at 0)."""
         if self.kind == "empirical":
             return math.fsum(self.values) / len(self.values)
         if self.kind == "two_humped":
@@ -327,7 +327,7 @@ NEARLY_DONE = 0.99
 
 @value(kw_only=True)
 class ProgressCurve:
-    """What an app reports when the part x of its work is done.
+    """The progress that an app reports when the part x of its work is done.
 
     ``exact``: x.  ``missing``: never anything.  ``late``: nothing before x = ``amount``, then x.  ``stepped``: the last
     multiple of ``amount``.  ``offset``: it begins at ``amount`` and rises evenly to 1.  ``power``: x to the power of

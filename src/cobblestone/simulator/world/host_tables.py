@@ -33,7 +33,7 @@ HOURS = ("day_start", "day_end")
 
 
 def hosts_for(what: str | int, *, seed: int) -> list[HostModel]:
-    """Return the hosts of a scenario: so many drawn ones, or those of a CSV file.  Raises :class:`ConfigError`."""
+    """Return the hosts of a scenario: a number of drawn ones, or those of a CSV file.  Raises :class:`ConfigError`."""
     text = str(what)
     try:
         count = float(text)
@@ -47,7 +47,7 @@ def hosts_for(what: str | int, *, seed: int) -> list[HostModel]:
 
 
 def draw_hosts(count: int, *, seed: int) -> list[HostModel]:
-    """Draw hosts from the distributions above; the first n hosts are the same whatever the count."""
+    """Draw hosts from the distributions above; the first n hosts are the same for any count."""
     rng = Streams(seed).stream("population")
     spread = math.log1p((STDEV_FLOPS / MEAN_FLOPS) ** 2)
     hosts: list[HostModel] = []

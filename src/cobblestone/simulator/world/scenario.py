@@ -78,7 +78,7 @@ class AppModel:
 
 @value(kw_only=True)
 class ServerModel:
-    """How a project treats its workunits; only a run with many hosts looks at it.
+    """How a project treats its workunits; only used in a run with many hosts.
 
     The limits on results are the project server's (see `cobblestone.domain.work.ReplicationRules`).
     """
@@ -264,7 +264,7 @@ class Preferences:
 
 @value(kw_only=True)
 class Compatibility:
-    """Ways of older simulators.  The default is none of them."""
+    """Behaviour of older simulators.  The default is none of it."""
 
     quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
     c_library_random: bool = False  #: one stream from the C library's generator for everything
@@ -277,7 +277,7 @@ class Compatibility:
 
     @classmethod
     def year_2007(cls, *, literal: bool = False) -> Compatibility:
-        """Everything as the simulator of 2007 did it; ``literal`` follows it draw by draw."""
+        """Return everything as the simulator of 2007 did it; ``literal`` follows it draw by draw."""
         return cls(
             quantum=60.0,
             one_contact_reports_all=True,
@@ -289,7 +289,7 @@ class Compatibility:
 
 @value(kw_only=True)
 class Scenario:
-    """Everything that a run depends on, but for policy and seed."""
+    """Everything that a run depends on, except policy and seed."""
 
     name: str = "scenario"
     duration: float = 100 * DAY

@@ -1,3 +1,3 @@
-"""What the statistics site keeps: Parquet files by project, and one DuckDB file made from them that pages read."""
+"""The statistics site's data: Parquet files by project, and one DuckDB file made from them for the pages."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One DuckDB file of all projects for the pages: accounts joined to persons, ranked, and sorted by what pages look for.
+"""One DuckDB file of all projects for the pages: accounts joined to persons, ranked, and sorted for the pages' queries.
 
 Everything with credit is an *entity* of a kind (user, host, team, country, system, processor, project).  An entity belongs to a
 project, or to none (``project = 0``): then it stands for all its members at projects, a person for accounts, for instance.
@@ -51,14 +51,14 @@ class PublishedProject:
 
 
 def published(folder: SiteFolder) -> Path | None:
-    """Return the newest file for pages; None: there is none yet."""
+    """Return the newest file for pages; None if there is none yet."""
     return max(folder.published.glob("[0-9]*.duckdb"), default=None)
 
 
 def build(
     folder: SiteFolder, members: Sequence[PublishedProject], *, now: float, step: float = history.DAY_SECONDS
 ) -> Path:
-    """Make the file for pages from what all projects said last, and note the day's figures; return it.  Raises OSError."""
+    """Make the file for pages from the latest data of all projects, and record the day's figures; return it.  Raises OSError."""
     folder.published.mkdir(parents=True, exist_ok=True)
     for left in folder.published.glob(".*"):
         left.unlink()
@@ -97,7 +97,7 @@ def _union(members: Iterable[PublishedProject], file: str, columns: str, now: fl
 
 
 def _known(path: Path, columns: str) -> str:
-    """Return columns in SQL; rows that a version before wrote have no GPUs."""
+    """Return columns in SQL; rows written by an earlier version have no GPUs."""
     there = pq.read_schema(path).names
     return ", ".join(each if each in there else f"'' AS {each}" for each in columns.split(", "))
 
@@ -209,7 +209,7 @@ def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], n
 
 
 def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
-    """Add the badges of accounts and teams; rows that a version before wrote have none."""
+    """Add the badges of accounts and teams; rows written by an earlier version have none."""
     db.execute(
         "CREATE TEMP TABLE badge_raw (kind VARCHAR, whole VARCHAR, project INTEGER, key VARCHAR, title VARCHAR, image VARCHAR,"
         " since DOUBLE)"
@@ -226,7 +226,7 @@ def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) 
 
 
 def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
-    """Note which accounts went on in which: see `store.merges`."""
+    """Record which accounts were merged into which: see `store.merges`."""
     db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE)")
     for member in members:
         if (path := merged_file(member.rows)).exists():
@@ -257,7 +257,7 @@ def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def _ranked(db: duckdb.DuckDBPyConnection) -> None:
-    """Sort what there is by each thing that pages look for: reading a few rows then reads one small part of the file."""
+    """Sort the rows by each key that pages use: reading a few rows then reads one small part of the file."""
     db.execute("""
         CREATE TEMP TABLE ranked AS
         SELECT *, row_number() OVER by_total::INTEGER AS rank_total, row_number() OVER by_recent::INTEGER AS rank_recent

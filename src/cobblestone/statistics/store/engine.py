@@ -1,4 +1,4 @@
-"""DuckDB as it is used here: in memory for work on Parquet files, read-only for what pages read."""
+"""DuckDB connections: in memory for work on Parquet files, read-only for pages."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ HALF_LIFE_SECONDS = 7 * 86400
 
 
 def workbench(scratch: Path, *, threads: int = 1, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
-    """Return a connection for work on files; what does not fit into memory goes to ``scratch``."""
+    """Return a connection for work on files; data that does not fit into memory goes to ``scratch``."""
     return duckdb.connect(
         config={"threads": threads, "memory_limit": memory, "temp_directory": str(scratch / "duckdb")}
     )
 
 
 def text(value: str | Path) -> str:
-    """Return a text of ours (a path, a name) as SQL writes it."""
+    """Return a trusted text (a path, a name) as an SQL literal."""
     return "'" + str(value).replace("'", "''") + "'"
 
 
 def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
-    """Return what reads Parquet files in SQL."""
+    """Return the SQL that reads Parquet files."""
     files = [paths] if isinstance(paths, Path) else list(paths)
     return f"read_parquet([{', '.join(map(text, files))}]{options})"
 
 
 def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path, *, group: int = ROW_GROUP) -> None:
-    """Write the rows of a query, all or nothing."""
+    """Write the rows of a query, atomically."""
     # LZ4: twice the room of Zstandard, and a page with hundreds of small parts is read in half the time.
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -52,11 +52,11 @@ def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path, *, gr
 
 
 def decayed(value: str, time: str, now: float) -> str:
-    """Return an average as it stands at ``now``, in SQL; one from the future is taken as of now."""
+    """Return the SQL for an average decayed to ``now``; one from the future is taken as of now."""
     return f"{value} * pow(2, -greatest(0, {now!r} - {time}) / {HALF_LIFE_SECONDS})"
 
 
 def count(db: duckdb.DuckDBPyConnection, query: str) -> int:
-    """Return the one number that a query gives."""
+    """Return the single number of a query."""
     (number,) = db.execute(query).fetchall()[0]
     return int(number)

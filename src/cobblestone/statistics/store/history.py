@@ -1,4 +1,4 @@
-"""History of days in Parquet files: one for each new day, merged so that there are never many.
+"""Daily history in Parquet files: one for each new day, merged so that there are never many.
 
 A site may keep figures for shorter steps than a day: then days have fractions.
 
@@ -35,17 +35,17 @@ class Span:
 
     @property
     def days(self) -> float:
-        """How many days it covers."""
+        """Return how many days it covers."""
         return self.last - self.first + 1
 
 
 def day_of(now: float, step: float) -> float:
-    """Return the begin of the step of a time, in days since 1970; the file names keep steps of a second apart."""
+    """Return the start of the time step, in days since 1970; the file names distinguish steps of a second."""
     return round(now // step * step / DAY_SECONDS, 5)
 
 
 def spans(folder: Path) -> list[Span]:
-    """Return the files of a history, the oldest first; what was merged into another is removed."""
+    """Return the files of a history, oldest first; files merged into another are removed."""
     found: list[Span] = []
     for path in folder.glob("[0-9]*.parquet"):
         first, _, last = path.stem.partition("-")
@@ -62,7 +62,7 @@ def spans(folder: Path) -> list[Span]:
 def add_day(
     db: duckdb.DuckDBPyConnection, folder: Path, day: float, query: str, *, key: tuple[str, ...] = ("id",)
 ) -> None:
-    """Add the rows of a day, given by a query; those of the same day that came before stay, unless they have the same key."""
+    """Add the rows of a day, given by a query; earlier rows of the same day stay, unless they have the same key."""
     merge(db, folder, before=day, key=key)
     path, order = _path(folder, day, day), ", ".join(key)
     if path.exists():
@@ -74,7 +74,7 @@ def add_day(
 def merge(
     db: duckdb.DuckDBPyConnection, folder: Path, *, before: float, key: tuple[str, ...] = ("id",)
 ) -> None:
-    """Merge files of former days, the newest with the one before while that is not more than twice as long."""
+    """Merge files of former days: the newest with the previous one while that is not more than twice as long."""
     found = [span for span in spans(folder) if span.last < before]
     while len(found) > 1 and 2 * found[-1].days >= found[-2].days:
         last, earlier = found.pop(), found.pop()
@@ -87,7 +87,7 @@ def merge(
 
 
 def forget(db: duckdb.DuckDBPyConnection, folder: Path, ids: str) -> None:
-    """Remove the rows of everybody whose id a query gives."""
+    """Remove the rows of all ids that a query gives."""
     for span in spans(folder):
         source = parquet(span.path)
         if count(db, f"SELECT count(*) FROM {source} WHERE id IN ({ids})"):
@@ -100,7 +100,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def days_of(folder: Path, id_: int) -> Iterator[tuple[float, float, float]]:
-    """Yield day, total and recent credit of one user, computer or team, the oldest first.
+    """Yield day, total and recent credit of one user, computer or team, oldest first.
 
     Pages ask for many of these, each from a few files: finding the place by what is known of the files takes a fraction of a
     millisecond, planning a query some.
@@ -125,7 +125,7 @@ def days_of(folder: Path, id_: int) -> Iterator[tuple[float, float, float]]:
 
 @lru_cache(10_000)
 def _about(path: Path, changed: int, size: int) -> tuple[Any, list[int]]:
-    """Return what stands at the end of a file, and the last id of each of its groups of rows."""
+    """Return the footer of a file, and the last id of each of its row groups."""
     about = pq.read_metadata(path)
     place = about.schema.names.index("id")
     return about, [

@@ -1,4 +1,4 @@
-"""What pages ask for: every question reads a few small parts of sorted tables."""
+"""Queries of the pages: each reads a few small parts of sorted tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class ShownProject:
-    """A project that is shown."""
+    """A displayed project."""
 
     number: int
     name: str
@@ -58,13 +58,13 @@ class ShownProject:
     not_joined: int  #: accounts whose cross-project id was not
 
     def flops(self, recent: float) -> float:
-        """Return the speed that a recent average credit stands for."""
+        """Return the speed that corresponds to a recent average credit."""
         return recent / self.credit_per_gflops_day * 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is of a kind."""
+    """The size of a list of one kind."""
 
     n: int
     total: float
@@ -73,7 +73,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class AwardedBadge:
-    """What a project gave to a user or team."""
+    """A badge that a project gave to a user or team."""
 
     project: int
     title: str
@@ -83,7 +83,7 @@ class AwardedBadge:
 
 @dataclass(frozen=True, slots=True)
 class DayFigures:
-    """How something stood at the end of a day on which it changed."""
+    """The figures of an entity at the end of a day on which it changed."""
 
     day: float  #: since 1970; with a fraction where the site keeps shorter steps
     total: float
@@ -91,7 +91,7 @@ class DayFigures:
 
 
 def added_up(histories: Iterable[Sequence[DayFigures]]) -> list[DayFigures]:
-    """Return the history of all together, the oldest day first: each counts with what it had when it last changed."""
+    """Return the sum of several histories, oldest day first: each counts with its last value."""
     changes = sorted(
         ((each.day, place, each) for place, days in enumerate(histories) for each in days),
         key=itemgetter(0),
@@ -106,7 +106,7 @@ def added_up(histories: Iterable[Sequence[DayFigures]]) -> list[DayFigures]:
 
 
 def _until(folder: Path, id_: int, day: float) -> list[DayFigures]:
-    """Return the history of an account that was merged into another one on a day: nothing is left from then on."""
+    """Return the history of an account until it was merged into another one: zero from that day on."""
     return [
         *takewhile(lambda each: each.day < day, starmap(DayFigures, history.days_of(folder, id_))),
         DayFigures(day, 0.0, 0.0),
@@ -114,14 +114,14 @@ def _until(folder: Path, id_: int, day: float) -> list[DayFigures]:
 
 
 class OtherFormat(CobblestoneError):
-    """A file for pages was made by another version; the next one is made at the start of the site."""
+    """A file for pages was made by another version; a new one is made at the start of the site."""
 
 
 class PublishedFile:
     """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
 
     def __init__(self, folder: SiteFolder, path: Path, *, step: float = history.DAY_SECONDS) -> None:
-        """Open it.  Raises OtherFormat, duckdb.Error."""
+        """Open the file.  Raises OtherFormat, duckdb.Error."""
         self.path = path
         self._folder = folder
         self._db = duckdb.connect(path, read_only=True, config={"threads": 2, "memory_limit": "500MB"})
@@ -169,14 +169,14 @@ class PublishedFile:
             return cursor.execute(query, values).fetchall()
 
     def size(self, kind: str, project: int = 0) -> Size:
-        """Return how much there is of a kind."""
+        """Return the number of entities of a kind."""
         return self._sizes.get((kind, project), Size(0, 0.0, 0.0))
 
     def _entities(self, condition: str, values: Sequence[object]) -> list[Entity]:
         return [Entity(*row) for row in self._rows(f"FROM entity WHERE {condition}", values)]
 
     def _at(self, kind: str, project: int, ranks: Sequence[int]) -> list[Entity]:
-        """Return those of some ranks by total credit, in the order of ``ranks``."""
+        """Return the entities at some ranks by total credit, in the order of ``ranks``."""
         if not ranks:
             return []
         marks = ", ".join(str(int(rank)) for rank in ranks)
@@ -189,7 +189,7 @@ class PublishedFile:
     def ranking(
         self, kind: str, project: int, *, by_recent: bool, first: int, n: int = PAGE_SIZE
     ) -> list[Entity]:
-        """Return a part of a list, from place ``first`` (1 is the best)."""
+        """Return a part of a list, from rank ``first`` (1 is the best)."""
         if not by_recent:
             return self._entities(
                 "kind = ? AND project = ? AND rank_total BETWEEN ? AND ? ORDER BY rank_total",
@@ -203,11 +203,11 @@ class PublishedFile:
         return self._at(kind, project, [rank for (rank,) in ranks])
 
     def all_of(self, kind: str) -> list[Entity]:
-        """Return all of a kind over all projects, those with most recent credit first: for kinds of which there are few."""
+        """Return all of a kind over all projects, most recent credit first: for kinds with few entities."""
         return self._entities("kind = ? AND project = 0 ORDER BY rank_recent", [kind])
 
     def search(self, kind: str, project: int, begin: str, *, n: int = PAGE_SIZE) -> list[Entity]:
-        """Return those whose names begin so, the largest of the first that are found first."""
+        """Return entities whose names start like this, the largest among the first matches first."""
         folded = " ".join(begin.lower().split())
         ranks = self._rows(
             "SELECT rank_total FROM by_name WHERE kind = ? AND project = ? AND folded >= ? AND folded < ? LIMIT ?",
@@ -224,7 +224,7 @@ class PublishedFile:
         return found[0] if found else None
 
     def members(self, entity: Entity) -> list[Entity]:
-        """Return what stands for an entity at projects, the largest first; an entity of a project stands for itself."""
+        """Return an entity's accounts at projects, largest first; an entity of a project has itself."""
         if entity.project:
             return [entity]
         rows = self._rows(
@@ -234,7 +234,7 @@ class PublishedFile:
         return [Entity(*row) for row in rows]
 
     def children(self, kind: str, entity: Entity, *, n: int = MOST_CHILDREN) -> list[Entity]:
-        """Return the computers of a user, or the users of a team, the largest first.
+        """Return the computers of a user, or the users of a team, largest first.
 
         Of a team over all projects: persons, with what they did for it, ranked within it.
         """
@@ -252,7 +252,7 @@ class PublishedFile:
         return [Entity(*row) for row in rows]
 
     def badges(self, entity: Entity) -> list[AwardedBadge]:
-        """Return the badges of a user or team, at its project or at all, in the order of projects, the oldest first."""
+        """Return the badges of a user or team, at its project or all, in the order of projects, oldest first."""
         columns = "SELECT project, title, image, since FROM badge WHERE kind = ? AND whole = ?"
         order = f"ORDER BY project, since, title LIMIT {MOST_BADGES}"
         if not entity.project:
@@ -263,7 +263,7 @@ class PublishedFile:
         return [AwardedBadge(*row) for row in rows]
 
     def neighbours(self, entity: Entity, *, n: int = 3) -> list[Entity]:
-        """Return who stands around an entity by total credit, with itself."""
+        """Return the neighbours of an entity by total credit, with itself."""
         first = max(1, entity.rank_total - n)
         return self.ranking(
             entity.kind, entity.project, by_recent=False, first=first, n=entity.rank_total + n - first + 1
@@ -272,7 +272,7 @@ class PublishedFile:
     # -- history ---------------------------------------------------------------------------------------------
 
     def history(self, entity: Entity) -> list[DayFigures]:
-        """Return the days on which an entity of one project, or an aggregated one, changed, the oldest first.
+        """Return the days on which an entity of one project, or an aggregated one, changed, oldest first.
 
         What was merged into an account counts with it, until that day.
         """

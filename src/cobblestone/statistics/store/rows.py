@@ -1,4 +1,4 @@
-"""The rows of one project's export: each number once; what changed becomes history; accounts that were merged are joined.
+"""The rows of one project's export: each number once; changes become history; merged accounts are joined.
 
 Accounts that a project merged: the history of the one that went goes on under the one that has its credit.
 
@@ -32,12 +32,12 @@ MOST_INTO_ONE = 20
 
 
 def merged_file(rows: Path) -> Path:
-    """Return where it stands which accounts were merged."""
+    """Return the path of the list of merged accounts."""
     return rows / "merged.parquet"
 
 
 def find_merged(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: float) -> None:
-    """Make the table ``merged`` of accounts that are gone (id), with the one that each went on in (heir) and since when (day).
+    """Make the table ``merged`` of accounts that are gone (id), with the one they were merged into (heir) and since when (day).
 
     ``known_merged`` holds those that the export before knew.
     """
@@ -100,7 +100,7 @@ SAME_CREDIT = 0.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenExport:
-    """What came of an export."""
+    """The result of taking over an export."""
 
     n_users: int
     n_hosts: int
@@ -109,7 +109,7 @@ class TakenExport:
 
 
 def raw_file(rows: Path, table: str) -> Path:
-    """Return where the columns of a table lie as they were read, before they are looked through: an Arrow file."""
+    """Return the path of a table's columns as they were read, before cleaning: an Arrow file."""
     return rows / f"{table}.arrow"
 
 
@@ -123,7 +123,7 @@ def take_rows(
     now: float,
     step: float,
 ) -> TakenExport:
-    """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``.
+    """Clean the raw columns in ``rows``, and record what changed since ``previous``.
 
     ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are.
     """
@@ -161,7 +161,7 @@ def take_rows(
 
 
 def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bool) -> int:
-    """Write the rows of a table that count; return how many had the number of another one."""
+    """Write the valid rows of a table; return how many had the number of another one."""
     raw = f"raw_{kind}"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
     if kind != "team":
@@ -185,12 +185,12 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bo
 
 
 def badge_file(rows: Path, kind: str) -> Path:
-    """Return where the badges of users or teams lie."""
+    """Return the path of the badges of users or teams."""
     return rows / f"badge_{kind}.parquet"
 
 
 def _badges(db: duckdb.DuckDBPyConnection, rows: Path, badges: Sequence[ExportedBadge]) -> None:
-    """Write who has which badge, of those who are shown."""
+    """Write which badges the displayed users and teams have."""
     columns = {
         "badge_id": pa.array([each.id for each in badges], pa.int64()),
         "title": pa.array([each.title for each in badges], pa.string()),
@@ -207,7 +207,7 @@ def _badges(db: duckdb.DuckDBPyConnection, rows: Path, badges: Sequence[Exported
 
 
 def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: int) -> None:
-    """Write who is not exported any more and since when; the table ``forgotten`` holds those whose history goes, too."""
+    """Write who is no longer exported and since when; the table ``forgotten`` has those whose history is deleted, too."""
     db.execute(
         "CREATE TEMP TABLE gone (kind VARCHAR, id BIGINT, since INTEGER, why VARCHAR, merged_into BIGINT)"
     )
@@ -240,7 +240,7 @@ _HEIR_OF_ACCOUNT = "(SELECT heir FROM merged WHERE merged.id = lost.id)"
 
 
 def _heir(new: str, old: str) -> str:
-    """Return, in SQL, the computer of the same user that took over the credit of ``lost``; NULL: none."""
+    """Return the SQL for the computer of the same user that took over the credit of ``lost``; NULL if there is none."""
     return f"""(SELECT min(heir.id) FROM {new} AS heir JOIN {old} AS former ON former.id = heir.id
         WHERE lost.user_id > 0 AND heir.user_id = lost.user_id AND lost.total > 0
             AND heir.total - former.total >= {SAME_CREDIT} * lost.total)"""

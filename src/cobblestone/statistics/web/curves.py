@@ -1,4 +1,4 @@
-"""Curves of total credit, stacked: made on the server, drawn by SVG."""
+"""Charts of total credit, stacked: computed on the server, drawn with SVG."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridTick:
-    """A line of the grid, or a date."""
+    """A grid line, or a date."""
 
     position: float
     label: str
@@ -36,7 +36,7 @@ class GridTick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """What a template draws."""
+    """The data of a chart for the template."""
 
     layers: Sequence[Layer]
     levels: Sequence[GridTick]
@@ -44,7 +44,7 @@ class Curves:
 
 
 def value_at(days: Sequence[DayFigures], day: float) -> float:
-    """Return the total at the end of a day: that of the last change until then; 0 before the first."""
+    """Return the total at the end of a day: that of the last change so far; 0 before the first."""
     place = bisect.bisect_right(days, day, key=lambda each: each.day)
     return days[place - 1].total if place else 0.0
 
@@ -52,7 +52,7 @@ def value_at(days: Sequence[DayFigures], day: float) -> float:
 def curves(
     histories: Mapping[str, Sequence[DayFigures]], *, until: float, step: float = 1.0, stacked: bool = True
 ) -> Curves | None:
-    """Return the drawing of totals by label, the largest below; None without two days of them.
+    """Return the chart of totals by label, the largest at the bottom; None with less than two days.
 
     ``until``: the last day, since 1970; ``step``: of the histories, in days.  What is beyond
     `MOST_LAYERS` is drawn as one.  Not stacked: lines beside each other.
@@ -123,7 +123,7 @@ def round_levels(most: float) -> list[float]:
 
 
 def sparkline(days: Sequence[DayFigures], *, until: float) -> str:
-    """Return the points of a small line of recent credit, 120 wide and 28 high; empty without two days."""
+    """Return the points of a sparkline of recent credit, 120 wide and 28 high; empty with less than two days."""
     if len(days) < 2 or until <= days[0].day:
         return ""
     most = max(each.recent for each in days) or 1.0
@@ -135,7 +135,7 @@ def sparkline(days: Sequence[DayFigures], *, until: float) -> str:
 
 
 def short(value: float) -> str:
-    """Return an amount in few letters."""
+    """Return an amount in short form."""
     for unit in ("", "k", "M", "G", "T", "P"):
         if value < 1000:
             digits = 0 if value >= 100 or value == round(value) else 1 if value >= 1 else 2
@@ -145,13 +145,13 @@ def short(value: float) -> str:
 
 
 def _spread(first: float, until: float, step: float) -> list[float]:
-    """Return the days that are drawn: whole steps, and never too many."""
+    """Return the days to draw: whole steps, and never too many."""
     steps = max(1, round((until - first) / step))
     drawn = min(steps, MOST_POINTS)
     return [first + round(place * steps / drawn) * step for place in range(drawn)] + [until]
 
 
 def _date(day: float, range_: float) -> str:
-    """Return a date, or a time of day where all of the drawing is within a day or two."""
+    """Return a date, or a time of day if the chart covers only a day or two."""
     time = day * DAY_SECONDS
     return wording.day(time) if range_ > 2 else wording.moment(time)

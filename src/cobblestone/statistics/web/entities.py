@@ -1,4 +1,4 @@
-"""The page of one user, computer, team or other entity; comparison, milestones, and pictures of a user's figures."""
+"""The page of one user, computer, team or other entity; comparison, milestones, and signature pictures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_HISTORIES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a page shows of one entity."""
+    """The content of the page of one entity."""
 
     entity: Entity
     project: str  #: title; empty: all projects
@@ -62,7 +62,7 @@ class View:
 
     @property
     def milestones(self) -> list[Reached]:
-        """Round amounts that were passed since the site knows it, the newest first."""
+        """Return round amounts that were passed since the site knows it, newest first."""
         found = [
             Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
@@ -71,12 +71,12 @@ class View:
         return found[::-1]
 
     def plot(self) -> Curves | None:
-        """Return the drawing of its history, by project."""
+        """Return the chart of its history, by project."""
         return curves(self.histories, until=self.until, step=self.step)
 
 
 def view(published: PublishedFile, entity: Entity) -> View:
-    """Return what there is to say of an entity."""
+    """Return the view of an entity."""
     members = _members(published, entity)
     titles = {number: project.title for number, project in published.projects.items()}
     child = CHILDREN.get(entity.kind, "")
@@ -113,7 +113,7 @@ def _members(published: PublishedFile, entity: Entity) -> Sequence[Entity]:
 def histories_of(
     published: PublishedFile, entity: Entity, members: Sequence[Entity]
 ) -> dict[str, Sequence[DayFigures]]:
-    """Return the histories of what an entity stands for, by title of the project."""
+    """Return the histories of an entity's accounts, by title of the project."""
     return {
         published.projects[member.project].title if member.project else entity.name: published.history(member)
         for member in members[:MOST_HISTORIES]
@@ -121,19 +121,19 @@ def histories_of(
 
 
 def _moment(day: float) -> str:
-    """Return a day of history as data: a date, with the time if the site keeps shorter steps than days."""
+    """Return a day of history as data: a date, with the time if the site keeps steps shorter than days."""
     text = wording.iso(day * DAY_SECONDS)
     return text[:10] if day == int(day) else text
 
 
 def _days_between(entity: Entity, other: Entity) -> float | None:
-    """Return the days until the one behind passes the one ahead; None: never."""
+    """Return the days until the one behind overtakes the one ahead; None: never."""
     ahead, behind = (other, entity) if other.rank_total < entity.rank_total else (entity, other)
     return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
 
 
 class EntityPages:
-    """Pages of single things."""
+    """Pages of single entities."""
 
     def __init__(self, site: StatisticsSite) -> None:
         self._site = site
@@ -148,7 +148,7 @@ class EntityPages:
         ]
 
     async def entity(self, visit: StatisticsVisit) -> Response:
-        """Everything about one."""
+        """Show everything about one entity."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
         if visit.format != "html" and visit.fields.get("of") == "children":
@@ -179,13 +179,13 @@ class EntityPages:
         )
 
     async def compare(self, visit: StatisticsVisit) -> Response:
-        """Several of one kind beside each other."""
+        """Show several entities of one kind side by side."""
         keys = [key for key in visit.fields.get("keys", "").split(",") if key]
         if not 1 <= len(keys) <= MOST_COMPARED:
-            text = _("The address of this page needs one to %(most)d keys: ?keys=a,b") % {
+            text = _("The address of this page must have one to %(most)d keys: ?keys=a,b") % {
                 "most": MOST_COMPARED
             }
-            raise PageError(404, _("Something is missing"), text)
+            raise PageError(404, _("Not complete"), text)
 
         def read(published: PublishedFile) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
@@ -219,7 +219,7 @@ class EntityPages:
         )
 
     async def feed(self, visit: StatisticsVisit) -> Response:
-        """Milestones as RSS."""
+        """Return milestones as RSS."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
         project = visit.fields.get("project", "")
@@ -251,7 +251,7 @@ MOST_LETTERS = 42
 
 
 class SignaturePages:
-    """Answers with pictures."""
+    """Serves signature pictures."""
 
     def __init__(self, site: StatisticsSite) -> None:
         self._site = site
@@ -296,7 +296,7 @@ def svg(lines: Sequence[str]) -> str:
 
 
 def png(lines: Sequence[str]) -> bytes:
-    """Draw the same as pixels; letters that the built-in font lacks become boxes."""
+    """Draw the same as pixels; letters missing from the built-in font become boxes."""
     image = Image.new("RGBA", (WIDTH, HEIGHT), (0, 0, 0, 0))
     draw = ImageDraw.Draw(image)
     draw.rounded_rectangle((0, 0, WIDTH - 1, HEIGHT - 1), 8, fill=_BACK, outline=_EDGE)

@@ -1,4 +1,4 @@
-"""The first page with all projects, lists of everything with credit, search, and how collecting goes."""
+"""The home page with all projects, rankings, search, and the collection status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_SEARCH = 100
 
 
 class RankingPages:
-    """Lists."""
+    """Pages of rankings."""
 
     def __init__(self, site: StatisticsSite) -> None:
         self._site = site
@@ -40,7 +40,7 @@ class RankingPages:
         return [Route("/ranking/{kind}", self._site.page(self.ranking))]
 
     async def ranking(self, visit: StatisticsVisit) -> Response:
-        """One page of a list, or what is found by name."""
+        """Show one page of a ranking, or entities found by name."""
         kind, page, wish = visit.kind, visit.page_number(), visit.fields.get("q", "").strip()[:MAX_SEARCH]
         order = visit.fields.get("by", "recent")
         if order not in ("recent", "total"):
@@ -94,7 +94,7 @@ def as_row(visit: StatisticsVisit, entity: Entity) -> tuple[object, ...]:
 
 
 class OverviewPages:
-    """The site as a whole."""
+    """Pages about the whole site."""
 
     def __init__(self, site: StatisticsSite) -> None:
         self._site = site
@@ -109,7 +109,7 @@ class OverviewPages:
         ]
 
     async def home(self, visit: StatisticsVisit) -> Response:
-        """Projects with their computing power and its history."""
+        """Show projects with their computing power and its history."""
         if visit.ctx.published is None:
             return visit.show("home.html", ready=False)
 
@@ -149,7 +149,7 @@ class OverviewPages:
         return visit.show("home.html", ready=True, **found)
 
     async def collection(self, visit: StatisticsVisit) -> Response:
-        """How it goes with each project of the list: for the operator, and for who wonders about old figures."""
+        """Show the collection status of each project: for the operator, and for visitors who wonder about old figures."""
         current = visit.ctx.published
         joined = {} if current is None else current.by_name
         states = [
@@ -176,7 +176,7 @@ class OverviewPages:
         return visit.show("collection.html", states=states)
 
     async def language(self, visit: StatisticsVisit) -> Response:
-        """Choose the language of the pages, and go back to where one was."""
+        """Set the language of the pages, and return to the previous page."""
         wish = visit.fields.get("to", "")
         return self._site.in_language(visit, wish, self._site.own_address(visit.fields.get("next", "")))
 

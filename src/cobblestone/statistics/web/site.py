@@ -1,4 +1,4 @@
-"""An open statistics site, and what all of its pages share."""
+"""An open statistics site, and common parts of all its pages."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class StatisticsContext(ProcessContext):
     published: PublishedFile | None = None  #: what pages read; None: nothing was collected yet
 
     def open_newest(self) -> None:
-        """Read the newest file from now on, unless another version made it.  Who still reads the one before keeps it open."""
+        """Use the newest file from now on, unless another version made it.  Current readers keep the previous one open."""
         path = published(self.folder)
         if path is not None and (self.published is None or self.published.path != path):
             with contextlib.suppress(OtherFormat):
                 self.published = PublishedFile(self.folder, path, step=self.settings.collect.step_seconds)
 
     async def read(self, question: Callable[[PublishedFile], T]) -> T | None:
-        """Return what a question gives; None if there is nothing to ask yet."""
+        """Return the result of a query; None if there is no data yet."""
         current = self.published
         return None if current is None else await asyncio.to_thread(question, current)
 
@@ -69,7 +69,7 @@ async def _nobody(id_: int, key: str) -> User | None:
 
 
 class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
-    """Renders the pages; nobody logs in here."""
+    """Renders the pages; there is no log-in."""
 
     max_page = 2_000_000
 
@@ -84,15 +84,15 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
         )
 
     def visit(self, request: Request) -> StatisticsVisit:
-        """Begin a visit."""
+        """Start a visit."""
         return StatisticsVisit(self, request)
 
     def own_address(self, page: str) -> str:
-        """Return a page of this site to go on to; anything else leads to the first one."""
+        """Return a page of this site to continue to; for anything else the home page."""
         return page if _OWN_PAGE.fullmatch(page) and not page.startswith("/") else ""
 
     def _address(self, entity: Entity) -> str:
-        """Return where the page of an entity is, below the site's address."""
+        """Return the address of an entity's page, relative to the site."""
         current = self.ctx.published
         where = f"?project={current.projects[entity.project].name}" if entity.project and current else ""
         return f"{self.base}{entity.kind}/{entity.key}{where}"
@@ -108,7 +108,7 @@ class StatisticsVisit(pages.Visit[User]):
 
     @property
     def kind(self) -> str:
-        """The kind of things that is asked for.  Raises PageError for one that there is not."""
+        """Return the requested kind of entities.  Raises PageError if it is unknown."""
         kind = self.request.path_params["kind"]
         if kind not in KINDS:
             raise not_found(repr(kind[:20]))
@@ -116,14 +116,14 @@ class StatisticsVisit(pages.Visit[User]):
 
     @property
     def format(self) -> str:
-        """How the answer is wanted: html, json or csv."""
+        """Return the requested format: html, json or csv."""
         wish = self.fields.get("format", "html")
         if wish not in ("html", "json", "csv"):
             raise not_found(repr(wish[:20]))
         return wish
 
     def project(self, published: PublishedFile) -> ShownProject | None:
-        """Return the project that the page is about; None: all of them."""
+        """Return the project of the page; None: all of them."""
         name = self.fields.get("project", "")
         if not name:
             return None
@@ -133,7 +133,7 @@ class StatisticsVisit(pages.Visit[User]):
         return found
 
     def entity(self, published: PublishedFile, key: str) -> Entity:
-        """Return what a key stands for.  Raises PageError."""
+        """Return the entity of a key.  Raises PageError."""
         project = self.project(published)
         number = 0 if project is None else project.number
         found = published.find(self.kind, number, key) if _KEY.fullmatch(key) else None
@@ -142,10 +142,10 @@ class StatisticsVisit(pages.Visit[User]):
         return found
 
     async def read(self, question: Callable[[PublishedFile], T]) -> T:
-        """Return what a question gives.  Raises PageError when nothing was collected yet."""
+        """Return the result of a query.  Raises PageError if nothing was collected yet."""
         if self.ctx.published is None:
             raise PageError(
-                503, _("Not yet"), _("No project's figures have come in yet. Try again in a while.")
+                503, _("Not yet"), _("No figures have come in from any project yet. Try again later.")
             )
         answer = await self.ctx.read(question)
         assert answer is not None  # noqa: S101  # questions give something once there is something to ask
@@ -166,5 +166,5 @@ class StatisticsVisit(pages.Visit[User]):
 
 
 def _harmless(value: object) -> object:
-    """Return a value that no spreadsheet takes for a formula."""
+    """Return a value that no spreadsheet interprets as a formula."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

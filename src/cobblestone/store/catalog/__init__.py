@@ -1,4 +1,4 @@
-"""What a project offers: apps, their versions, signing keys, and the file store.
+"""The project's offer: apps, their versions, signing keys, and the file store.
 
 It knows ``engine`` only.
 """

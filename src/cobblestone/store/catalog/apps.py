@@ -67,7 +67,7 @@ def app_by_id(db: Database, app_id: AppId) -> App:
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
-    """Return what the jobs of an app look like.
+    """Return the form of an app's jobs.
 
     Raises:
         NotFound: there is no such app.
@@ -190,7 +190,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
 
 
 def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> AppVersion:
-    """Stop (or resume) giving out a version; the version after that.
+    """Stop or resume sending a version; return the version after that.
 
     Raises:
         NotFound: there is no such version.
@@ -214,7 +214,7 @@ def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersion
 
 
 def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
-    """Store signatures, by physical file name, in every version with that file; return how many versions changed."""
+    """Store signatures, by physical file name, in every version with this file; return how many versions changed."""
     changed = 0
     for version in list_versions(tx, deprecated=True):
         signed = tuple(
@@ -242,7 +242,7 @@ def unsigned_files(versions: Sequence[AppVersion]) -> list[AppFile]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeSignKey:
-    """A public code signing key, current or retired."""
+    """A public code-signing key, current or retired."""
 
     id: int
     public_key: str  #: text in the family's form, without white space at its ends
@@ -255,14 +255,14 @@ _KEYS = RowMapper(CodeSignKey)
 
 
 def list_keys(db: Database) -> list[CodeSignKey]:
-    """Return all keys, the newest first."""
+    """Return all keys, newest first."""
     return [
         _KEYS.load(row) for row in db.query(f"SELECT {_KEYS.columns} FROM code_sign_key ORDER BY id DESC")
     ]
 
 
 def current_key(db: Database) -> CodeSignKey | None:
-    """Return the key that clients shall hold, or None."""
+    """Return the key that clients must have, or None."""
     return next((key for key in list_keys(db) if key.is_current), None)
 
 

@@ -76,12 +76,12 @@ def fan_out(name: str) -> str:
 
 
 def place_of(root: Path, name: str) -> Path:
-    """Return where a file of a hierarchy lies."""
+    """Return the path of a file of a hierarchy."""
     return root / fan_out(name) / name
 
 
 def gzip_variant(path: Path) -> Path:
-    """Return where the compressed variant of a file lies."""
+    """Return the path of the compressed variant of a file."""
     return path.with_name(path.name + ".gz")
 
 
@@ -91,7 +91,7 @@ def input_name(sha256: str) -> str:
 
 
 def app_file_name(original: str, sha256: str) -> str:
-    """Return physical name of an app version's file: readable, new whenever the content is, and short enough for Windows."""
+    """Return the physical name of an app version's file: readable, unique to its content, and short enough for Windows."""
     path = PurePosixPath(original.replace("\\", "/"))
     stem = re.sub(r"[^A-Za-z0-9_\-]+", "_", path.stem)[:40].strip("_") or "file"
     suffix = re.sub(r"[^A-Za-z0-9.]+", "", path.suffix)[:16]
@@ -102,7 +102,7 @@ def app_file_name(original: str, sha256: str) -> str:
 
 
 class StagingWriter:
-    """Takes a file piece by piece and hashes it.  A context manager; what is not finished is removed."""
+    """Receives a file piece by piece and hashes it.  A context manager; unfinished files are removed."""
 
     def __init__(self, staging: Path) -> None:
         staging.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class StagingWriter:
 
 
 def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
-    """Remove what an earlier process left half done; what is younger than ``older_than`` seconds may be another's."""
+    """Remove unfinished files of an earlier process; files younger than ``older_than`` seconds may belong to another one."""
     limit = time.time() - older_than
     for path in staging.iterdir() if staging.is_dir() else ():
         with contextlib.suppress(OSError):
@@ -212,7 +212,7 @@ def _place_all(root: Path, staged: Mapping[str, StagedFile], *, compress: bool) 
 
 
 def _link(source: Path, target: Path, file: StagedFile) -> bool:
-    """Place a file; return whether it was not there yet."""
+    """Place a file; return whether it was missing before."""
     # A hard link, so that the staged file is still there for another attempt.
     try:
         os.link(source, target)
@@ -243,7 +243,7 @@ def _same_content(path: Path, file: StagedFile) -> bool:
 
 
 def content_md5(path: Path, *, packed: bool = False) -> str:
-    """Return the MD5 of a file, or of what is packed into it; empty: it cannot be unpacked."""
+    """Return the MD5 of a file, or of its decompressed content; empty if it cannot be decompressed."""
     try:
         with gzip.open(path) if packed else path.open("rb") as stream:
             md5 = hashlib.md5(usedforsecurity=False)
@@ -282,7 +282,7 @@ def _make_gzip_variant(path: Path) -> int | None:
 
 
 def _parts_shrink(path: Path) -> bool:
-    """Whether parts of a large file, taken all over it, become smaller by enough."""
+    """Return whether samples from all over a large file compress well enough."""
     packed = total = 0
     with path.open("rb") as source:
         step = path.stat().st_size // GZIP_SAMPLES
@@ -297,7 +297,7 @@ def _parts_shrink(path: Path) -> bool:
 def _record(
     tx: Transaction, root: Path, files: Sequence[FileRow], *, now: float
 ) -> dict[str, FileRow] | None:
-    """Write the rows; None: one of the files is being deleted, place it again."""
+    """Write the rows; return None if one of the files is being deleted and must be placed again."""
     present = _rows(tx, [file.name for file in files])
     for file in files:
         old = present.get(file.name)
@@ -338,7 +338,7 @@ def files_by_name(db: Database, names: Sequence[str]) -> dict[str, FileRow]:
 
 
 def touch(tx: Transaction, names: Sequence[str], *, now: float) -> dict[str, FileRow]:
-    """Say "I am about to refer to these": they stay for the grace period.  Returns those that are present."""
+    """Announce references to these files: they are kept for the grace period.  Returns those that exist."""
     tx.execute_many(
         "UPDATE file SET touched_time = ? WHERE name = ? AND refs >= 0",
         [(now, name) for name in sorted(names)],
@@ -367,7 +367,7 @@ def add_references(tx: Transaction, counts: Mapping[str, int]) -> None:
 
 
 def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float) -> None:
-    """Count users of files that are gone.  A file without users is deleted after the grace period."""
+    """Remove users of files.  A file without users is deleted after the grace period."""
     tx.execute_many(
         "UPDATE file SET refs = CASE WHEN refs > ? THEN refs - ? ELSE 0 END, touched_time = ?"
         " WHERE name = ? AND refs >= 0",
@@ -383,7 +383,7 @@ def delete_unused(
     limit: int = 200,
     also_remove: Callable[[Sequence[Path]], None] = lambda places: None,
 ) -> int:
-    """Delete files that nobody refers to and that nobody touched since ``before`` (Unix seconds); return how many.
+    """Delete files without references that were not touched since ``before`` (Unix seconds); return how many.
 
     ``also_remove`` removes them from where else they are kept.
 
@@ -419,7 +419,7 @@ def delete_unused(
 
 
 def _forget(tx: Transaction, names: Sequence[str]) -> None:
-    """Forget files that are deleted, and who had them; who still lists one is told that it is not needed."""
+    """Forget deleted files and who had them; hosts that still list one are told that it is not needed."""
     rows = [(name,) for name in names]
     tx.execute_many(f"DELETE FROM file WHERE name = ? AND refs = {_DELETING}", rows)
     tx.execute_many("DELETE FROM kept_file WHERE file_name = ? AND listed = 0", rows)
@@ -427,7 +427,7 @@ def _forget(tx: Transaction, names: Sequence[str]) -> None:
 
 
 def remove_from_disk(root: Path, names: Iterable[str]) -> None:
-    """Remove files and their compressed variants from a hierarchy; missing ones are fine."""
+    """Remove files and their compressed variants from a hierarchy; missing ones are ignored."""
     for name in names:
         path = place_of(root, name)
         for each in (path, gzip_variant(path)):

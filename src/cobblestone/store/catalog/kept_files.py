@@ -1,4 +1,4 @@
-"""Files that computers were asked to keep, what they say of them, and the questions that they were asked.
+"""Files that computers were asked to keep, their reports about them, and the questions asked.
 
 A file counts for one computer only within an account, and within a network: a second copy there may be the first one, looked at
 from elsewhere.  Which of them it is, the daemon decides (`count`), one after the other; requests only note what was listed.
@@ -17,7 +17,7 @@ from cobblestone.store.engine.mapping import RowMapper
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What became of a computer's list."""
+    """The effect of a computer's list."""
 
     counted: tuple[KeptFile, ...]  #: that count for it
     unneeded: tuple[str, ...]  #: that the project itself has no more
@@ -30,7 +30,7 @@ _SAVE = _SAVED.upsert("host_storage", "host_id")
 
 
 def ask(tx: Transaction, host_id: int, files: Iterable[tuple[str, int]]) -> None:
-    """Note that a computer was sent files, each (name, bytes), that it shall keep."""
+    """Record that a computer was sent files, each (name, bytes), to keep."""
     tx.execute_many(
         "INSERT INTO kept_file (host_id, file_name, nbytes) VALUES (?, ?, ?) ON CONFLICT (host_id, file_name) DO NOTHING",
         [(host_id, name, nbytes) for name, nbytes in files],
@@ -38,7 +38,7 @@ def ask(tx: Transaction, host_id: int, files: Iterable[tuple[str, int]]) -> None
 
 
 def listed(tx: Transaction, host_id: int, names: AbstractSet[str], *, user_id: int, network: str) -> Listed:
-    """Note which files a computer lists, of those that it was asked to keep.
+    """Record which files a computer lists, of those that it was asked to keep.
 
     What it listed before and does not list now is gone.  After it has moved to another network everything is decided anew.
     """
@@ -66,7 +66,7 @@ def listed(tx: Transaction, host_id: int, names: AbstractSet[str], *, user_id: i
 
 
 def forget(tx: Transaction, keys: Sequence[tuple[int, str]]) -> None:
-    """Forget files, each (computer, name); others that have them may count now."""
+    """Forget files, each (computer, name); other holders may count now."""
     tx.execute_many("DELETE FROM kept_file WHERE host_id = ? AND file_name = ?", keys)
     tx.execute_many(
         "UPDATE kept_file SET counted = 0 WHERE file_name = ? AND counted = -1", [(name,) for _, name in keys]
@@ -74,7 +74,7 @@ def forget(tx: Transaction, keys: Sequence[tuple[int, str]]) -> None:
 
 
 def count(tx: Transaction, *, limit: int) -> int:
-    """Decide for some listed files whether they count for their computers; how many were looked at."""
+    """Decide for some listed files whether they count for their computers; return how many were checked."""
     rows = tx.query(
         "SELECT host_id, file_name, user_id, network FROM kept_file WHERE listed = 1 AND counted = 0"
         " ORDER BY host_id, file_name LIMIT ?",
@@ -94,7 +94,7 @@ def count(tx: Transaction, *, limit: int) -> int:
 
 
 def forget_absent(tx: Transaction, *, before: float, limit: int) -> int:
-    """Forget computers that have not called since ``before`` (Unix seconds), so that others' copies may count; how many."""
+    """Forget computers that have not called since ``before`` (Unix seconds), so that others' copies count; return how many."""
     hosts = [
         row[0]
         for row in tx.query(
@@ -106,25 +106,25 @@ def forget_absent(tx: Transaction, *, before: float, limit: int) -> int:
 
 
 def forget_hosts(tx: Transaction, hosts: Sequence[int]) -> None:
-    """Forget computers that keep nothing any more, or that are part of another by now."""
+    """Forget computers that no longer keep anything, or were merged into another."""
     rows = tx.query_in("SELECT host_id, file_name FROM kept_file WHERE host_id IN (??)", hosts)
     forget(tx, [(host_id, name) for host_id, name in rows])
     tx.execute_many("DELETE FROM host_storage WHERE host_id = ?", [(host_id,) for host_id in hosts])
 
 
 def record_of(db: Database, host_id: int) -> StorageRecord | None:
-    """Return what is known of a computer's storage."""
+    """Return the storage record of a computer."""
     row = db.one(f"SELECT {_RECORDS.columns} FROM host_storage WHERE host_id = ?", (host_id,))
     return None if row is None else _RECORDS.load(row)
 
 
 def save(tx: Transaction, host_id: int, record: StorageRecord) -> None:
-    """Store what is known of a computer's storage."""
+    """Store the storage record of a computer."""
     tx.execute(_SAVE, (*_SAVED.values(record), host_id))
 
 
 def to_judge(db: Database, *, limit: int) -> list[tuple[int, int, StorageRecord]]:
-    """Return computers whose answers wait to be judged: number, volunteer's number, record."""
+    """Return computers with answers to be checked: number, volunteer's number, record."""
     rows = db.query(
         f"SELECT s.host_id, h.user_id, {_RECORDS.of('s')} FROM host_storage s JOIN host h ON h.id = s.host_id"
         " WHERE s.answer <> '' ORDER BY s.host_id LIMIT ?",

@@ -1,4 +1,4 @@
-"""Sums that follow the ledger, credit by app among them, and recent averages that were not touched for a day.
+"""Sums that follow the ledger, including credit by app, and recent averages that were not updated for a day.
 
 Reading on in the ledger: for sums that follow it a piece at a time.
 
@@ -37,7 +37,7 @@ SETTLED_SECONDS = 60.0
 
 @value(kw_only=True)
 class FollowedEntry:
-    """An entry of the ledger with the app that it is for.  Times in Unix seconds."""
+    """An entry of the ledger with its app.  Times in Unix seconds."""
 
     id: int
     time: float
@@ -55,7 +55,7 @@ _ENTRIES = RowMapper(FollowedEntry, {"app_id": "NULL"})
 
 
 def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
-    """Return the next entries behind the place that is called ``mark``, oldest first, until the first that must wait.
+    """Return the next entries after the place named ``mark``, oldest first, until the first that must wait.
 
     What stands behind that one waits too, though it may be older: the clock is read before an entry gets its number.
     """
@@ -81,7 +81,7 @@ def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[
 
 
 def _is_fresh(time: float, *, now: float) -> bool:
-    """Whether an entry must wait.  A time far ahead is that of a clock which has been set back since, or damaged."""
+    """Return whether an entry must wait.  A time far ahead comes from a clock set back since, or is damaged."""
     return abs(now - time) < SETTLED_SECONDS
 
 
@@ -91,7 +91,7 @@ def by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int
 
 
 def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
-    """Note that everything up to ``last`` was taken in."""
+    """Record that everything up to ``last`` was taken in."""
     tx.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         (mark, str(last.id)),
@@ -104,7 +104,7 @@ _MARK = "app_credit_entry"
 
 
 class Owner(StrEnum):
-    """Who has credit."""
+    """An owner of credit."""
 
     USER = "user"
     HOST = "host"
@@ -127,7 +127,7 @@ _Share = tuple[int, CreditStatement]  # number of results, credit
 
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
-    """Take in the next entries of the ledger; how many."""
+    """Take in the next entries of the ledger; return how many."""
     entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
@@ -155,7 +155,7 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
-    """Let a computer have what an earlier record of it has from each app."""
+    """Add the credit by app of an earlier record of a computer to the newer one."""
     of_earlier = {share.app_id: share for share in credit_by_app(tx, Owner.HOST, earlier)}
     known = _known(tx, [(Owner.HOST, app_id, later) for app_id in of_earlier])
     after: dict[_Key, _Share] = {}
@@ -184,7 +184,7 @@ def _with_entries(known: _Share | None, entries: Sequence[FollowedEntry]) -> _Sh
 
 
 def _known(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, _Share]:
-    """Return what stands there of these owners, read together by kind of owner and app."""
+    """Return the stored credit of these owners, read together by kind of owner and app."""
     ids: dict[tuple[str, int], list[int]] = defaultdict(list)
     for owner, app_id, owner_id in keys:
         ids[owner, app_id].append(owner_id)
@@ -213,7 +213,7 @@ def _save(tx: Transaction, shares: Mapping[_Key, _Share]) -> None:
 
 
 def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
-    """Credit of one owner, by app, the largest first."""
+    """Return the credit of one owner by app, largest first."""
     rows = db.query(
         f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
         (owner, owner_id),
@@ -239,7 +239,7 @@ class AverageTable:
 
     @property
     def in_ledger(self) -> bool:
-        """Whether its averages are replayed from the ledger."""
+        """Return whether its averages are replayed from the ledger."""
         return self.name in OWNERS
 
 
@@ -251,7 +251,7 @@ AVERAGE_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class IdleAverage:
-    """An average that is due to be brought up to date."""
+    """An average that must be updated."""
 
     key: Key
     average: RecentAverage
@@ -260,7 +260,7 @@ class IdleAverage:
 def find_idle(
     db: Database, table: AverageTable, *, after: Key, now: float
 ) -> tuple[list[IdleAverage], Key | None]:
-    """Return what is due in the next page of rows beyond a key, and the key of its last row; None: it was the last page."""
+    """Return the averages due in the next page of rows after a key, and the key of its last row; None after the last page."""
     columns, places = ", ".join(table.key), ", ".join("?" * len(table.key))
     beyond = f"FROM {table.name} WHERE ({columns}) > ({places}) ORDER BY {columns} LIMIT"
     rows = db.query(
@@ -273,7 +273,7 @@ def find_idle(
 
 
 def decay_idle(tx: Transaction, table: AverageTable, idle: Sequence[IdleAverage], *, now: float) -> None:
-    """Bring averages up to date that are as they were when they were found, all at the ``now`` of that look.
+    """Update the averages that are unchanged since they were found, all to the same ``now``.
 
     What was looked at is noted beside the ledger, since an average depends on when it was brought up to date.
     """

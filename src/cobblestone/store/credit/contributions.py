@@ -1,4 +1,4 @@
-"""The ledger of storage and network beside computing, and the bytes that computers received and sent.
+"""The ledger of storage and network contributions, and the bytes that computers received and sent.
 
 Bytes that computers received and sent, as the server knows them: for valid results, by the ledger of credit.
 
@@ -85,7 +85,7 @@ def contributions(db: Database, owner: Owner, owner_id: int) -> dict[Contributio
 
 
 def merge_hosts(tx: Transaction, old: int, new: int, *, now: float) -> None:
-    """Give a computer what an older record of it contributed; the ledger stays as it is."""
+    """Add the contributions of an older record of a computer to the newer one; the ledger is unchanged."""
     before, after = contributions(tx, Owner.HOST, old), contributions(tx, Owner.HOST, new)
     for kind, statement in before.items():
         together = joined(after.get(kind, CreditStatement()), statement, now=now)
@@ -106,7 +106,7 @@ class _Sized(msgspec.Struct):
 
     @property
     def moved(self) -> int:
-        """Bytes on the wire."""
+        """Return the bytes on the wire."""
         return self.nbytes if self.gzipped_nbytes is None else self.gzipped_nbytes
 
 
@@ -114,7 +114,7 @@ _files = msgspec.json.Decoder(tuple[_Sized, ...]).decode
 
 
 def follow_transfers(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
-    """Count transfers of the next entries of the ledger; how many entries.  Those before the first call are left out."""
+    """Count transfers of the next entries of the ledger; return how many entries.  Those before the first call are skipped."""
     if tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) is None:
         tx.execute(
             "INSERT INTO meta (key, value) SELECT ?, CAST(coalesce(max(id), 0) AS TEXT) FROM credit_entry",
@@ -164,7 +164,7 @@ def _lines(tx: Transaction, entry: FollowedEntry, sent: int) -> Sequence[Contrib
 
 
 def _newly_received(tx: Transaction, entry: FollowedEntry) -> dict[str, int]:
-    """Return bytes by name of the files that the computer had to fetch for a result, and notes them."""
+    """Return the bytes of the files, by name, that the computer had to download for a result, and record them."""
     row = tx.one(
         "SELECT w.input_files, v.files FROM result r JOIN workunit w ON w.id = r.workunit_id"
         " LEFT JOIN app_version v ON v.id = r.app_version_id WHERE r.id = ?",

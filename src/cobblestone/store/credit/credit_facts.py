@@ -62,7 +62,7 @@ class LedgerLine:
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def owners(self) -> tuple[int | None, ...]:
-        """Whom the entry counts for, in the order of `OWNERS`."""
+        """Return the owners that the entry counts for, in the order of `OWNERS`."""
         return self.host_id, self.user_id, self.team_id, self.app_version_id
 
 
@@ -150,14 +150,14 @@ _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
 def _writable(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values, those that JSON cannot carry as text."""
+    """Return the values, with those that JSON cannot represent as text."""
     return [
         str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
     ]
 
 
 def write_facts(facts: GrantFacts | MessageFacts) -> str:
-    """Return the JSON of what an entry was computed from."""
+    """Return the JSON of the facts that an entry was computed from."""
     if isinstance(facts, MessageFacts):
         return _write_message(facts)
     host, app, version = facts.result.host_version, facts.app, facts.version
@@ -189,7 +189,7 @@ def _write_message(facts: MessageFacts) -> str:
 
 
 def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
-    """Values by name; text is a figure that JSON could not carry."""
+    """Return values by name; text is a figure that JSON could not represent."""
     return {
         name: float(value) if isinstance(value, str) and name != "platform" else value
         for name, value in zip(names, written, strict=False)
@@ -197,7 +197,7 @@ def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
 
 
 def named_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an entry with the names of all values, for people and programs."""
+    """Return the facts of an entry with all values named, for people and programs."""
     named: dict[str, Any] = dict(facts)
     for key, names in (
         ("result", RESULT),

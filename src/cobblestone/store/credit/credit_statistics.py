@@ -37,7 +37,7 @@ _RECORDS = RowMapper(VersionRecord, {"app_version_id": "id", "is_gpu": "0", "pfc
 
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
-    """Return what is known of apps, and their credit options."""
+    """Return the statistics of apps, and their credit options."""
     found: dict[AppId, AppStatistics] = {}
     for row in db.query_in(f"SELECT {_APPS.columns}, id FROM app WHERE id IN (??)", app_ids):
         app = _APPS.load(row)
@@ -68,13 +68,13 @@ def save_app_statistics(tx: Transaction, changed: Mapping[AppId, AppStatistics])
 def version_statistics(
     db: Database, version_ids: Sequence[AppVersionId]
 ) -> dict[AppVersionId, VersionStatistics]:
-    """Return what is known of app versions over all hosts."""
+    """Return the statistics of app versions over all hosts."""
     rows = db.query_in(f"SELECT {_VERSIONS.columns}, id FROM app_version WHERE id IN (??)", version_ids)
     return {AppVersionId(row[-1]): _VERSIONS.load(row) for row in rows}
 
 
 def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
-    """To which app each version belongs."""
+    """Return the app of each version."""
     rows = db.query("SELECT id, app_id FROM app_version")
     return {AppVersionId(version_id): AppId(app_id) for version_id, app_id in rows}
 
@@ -121,7 +121,7 @@ def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
 
 
 def seconds_since_scales(tx: Transaction, *, now: float) -> float:
-    """Seconds since this was last asked, at first 0: how far scales may have moved since; never negative."""
+    """Return the seconds since the last call, at first 0: how far scales may have moved since; never negative."""
     before = tx.value("SELECT value FROM meta WHERE key = ?", (_SCALES_TIME,))
     tx.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -167,7 +167,7 @@ _SCALES = RowMapper(
 
 
 def scales_in_use(db: Database) -> list[StoredScale]:
-    """Versions that are given out, the newest of each app, platform and plan class, by app."""
+    """Return versions in use, the newest of each app, platform and plan class, by app."""
     rows = db.query(
         f"SELECT {_SCALES.columns} FROM app_version v JOIN app a ON a.id = v.app_id"
         " WHERE v.deprecated = 0 AND a.deprecated = 0 AND NOT EXISTS (SELECT 1 FROM app_version newer"

@@ -28,7 +28,7 @@ SUMMED_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class CreditOwner:
-    """Whose credit is meant."""
+    """The owner of credit."""
 
     kind: Literal["user", "host", "team"]
     id: int
@@ -42,7 +42,7 @@ _OF_OWNER = {
 
 
 def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[LedgerMark]:
-    """Entries of an owner since a time (Unix seconds), oldest first.
+    """Return entries of an owner since a time (Unix seconds), oldest first.
 
     Of a team, what its members earned while they were in it; of a computer also what records did that became part of it.
     """
@@ -84,7 +84,7 @@ _Key = tuple[Owner, int]
 
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
-    """Take in the next entries of the ledger; how many."""
+    """Take in the next entries of the ledger; return how many."""
     entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
@@ -165,7 +165,7 @@ def _save_milestones(tx: Transaction, key: _Key, reached: Iterable[Reached]) -> 
 
 
 def thin(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
-    """Join some days that are old to weeks, and weeks that are very old to spans of four; how many rows were looked at."""
+    """Merge some old days into weeks, and very old weeks into spans of four; return how many rows were checked."""
     today = day_of(now)
     for n_days, shorter, age in (
         (history.WEEK, 1, history.DAYS_KEPT),
@@ -193,7 +193,7 @@ def _thin_span(tx: Transaction, key: _Key, first: int, n_days: int) -> None:
 
 
 def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
-    """Return an owner's credit since the first day, in order; of a computer also that of records that became part of it."""
+    """Return an owner's credit since the first day, in order; for a computer with that of records merged into it."""
     ids = [owner.id]
     if owner.kind == "host":
         merged = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (owner.id,))
@@ -211,7 +211,7 @@ def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
 
 
 def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
-    """Return what an owner reached, in the order of time."""
+    """Return an owner's milestones, in order of time."""
     rows = db.query(
         "SELECT credit, time FROM milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit",
         (owner, owner_id),
@@ -220,7 +220,7 @@ def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
 
 
 def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
-    """Yield owners whose days do not add up to what the ledger says until the place that was reached: both sums."""
+    """Yield owners whose days differ from the ledger up to the place that was reached, with both sums."""
     reached = int(db.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
     for owner, column in ((Owner.USER, "user_id"), (Owner.HOST, "host_id"), (Owner.TEAM, "team_id")):
         rows = db.query(
@@ -236,7 +236,7 @@ def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
 
 
 def start_again(tx: Transaction) -> int:
-    """Forget what was summed from the ledger, so that the daemon sums it again; return how many rows went.  Jobs by day stay."""
+    """Delete the sums from the ledger, so that the daemon recomputes them; return how many rows.  Jobs by day stay."""
     tx.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
     tx.execute("UPDATE app_day SET n_results = 0, granted = 0, n_hosts = 0")
     return sum(tx.execute(f"DELETE FROM {table}") for table in ("credit_day", "app_host_day", "milestone"))
@@ -269,7 +269,7 @@ def _follow_apps(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
 def _hosts_new_on_day(
     tx: Transaction, seen: Mapping[tuple[int, int], set[int]]
 ) -> dict[tuple[int, int], int]:
-    """Count computers that had not been credited for an app on a day before, and note that they were."""
+    """Count computers not credited for an app on a day before, and record that they now are."""
     found: dict[tuple[int, int], int] = {}
     for app_id, day in sorted(seen):
         hosts = sorted(seen[app_id, day])

@@ -88,14 +88,14 @@ _INSERT_ENTRY = (
 
 
 def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int:
-    """Write ledger entries, add them to all totals and averages, and note them on their results; how many were new."""
+    """Write ledger entries, add them to all totals and averages, and to their results; return how many were new."""
     fresh = enter(tx, entries, now=now)
     note_credit(tx, CreditOfRows(results=credit_of_results(fresh), workunits={}))
     return len(fresh)
 
 
 def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> list[CreditEntry]:
-    """Write ledger entries and add them to all totals and averages; return the new ones, to be noted on their results.
+    """Write ledger entries and add them to all totals and averages; return the new ones, to be written to their results.
 
     The team is the one that the user belongs to now.  A second grant for a result is left out.
     """
@@ -130,7 +130,7 @@ def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> lis
 
 
 def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[float, float]]:
-    """Return what results claimed and are granted by entries, by id."""
+    """Return what results claimed and were granted by entries, by id."""
     found: dict[ResultId, tuple[float, float]] = {}
     for entry in entries:
         _, before = found.get(entry.result_id, (0.0, 0.0))
@@ -139,7 +139,7 @@ def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[fl
 
 
 def note_credit(tx: Transaction, credit: CreditOfRows) -> None:
-    """Write on results and workunits what they were granted."""
+    """Write to results and workunits what they were granted."""
     tx.execute_many(
         "UPDATE result SET claimed_credit = ?, granted_credit = granted_credit + ? WHERE id = ?",
         [(claimed, granted, id_) for id_, (claimed, granted) in credit.results.items()],
@@ -203,7 +203,7 @@ def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditSt
 
 
 def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
-    """Totals and averages of those who are named."""
+    """Return totals and averages of the named owners."""
     totals = CreditTotals()
     wanted = {
         kind: sorted({id_ for id_ in ids if id_ is not None})
@@ -221,7 +221,7 @@ def _save_totals(tx: Transaction, totals: CreditTotals) -> None:
 
 
 def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason, *, now: float) -> LedgerLine:
-    """Correct a grant by a further entry (negative: claw-back) for the same host, user, team and app version.
+    """Correct a grant with a new entry (negative: claw-back) for the same host, user, team and app version.
 
     The recent averages lose or gain what is left of the grant in them.
 
@@ -243,7 +243,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
 
 
 def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
-    """Take back what trickle messages brought to results that turned out wrong, by further entries.
+    """Take back provisional credit of results that turned out invalid, with new entries.
 
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
@@ -261,7 +261,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
             messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
             why = reason(
                 "provisional_taken_back",
-                "Found invalid: {amount}, which {n} trickle messages brought while it ran, is taken back.",
+                "Found invalid: {amount}, which {n} trickle messages had already granted, is taken back.",
                 amount=amount,
                 n=len(messages),
             )
@@ -271,12 +271,12 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
 def merge_hosts(
     tx: Transaction, user_id: UserId, earlier: HostId, later: HostId, *, created: float, now: float
 ) -> None:
-    """Let a computer have what an earlier record of it was credited; the entries of both stay as they are.
+    """Add the credit of an earlier record of a computer to the newer one; the entries of both are unchanged.
 
     ``created`` is when the later record was made (Unix seconds): its average began then.
     """
     why = reason(
-        "computers_merged", "Computer {earlier} became part of {later}.", earlier=earlier, later=later
+        "computers_merged", "Computer {earlier} was merged into {later}.", earlier=earlier, later=later
     )
     facts = _encode({"from_host": earlier, "created": created}).decode()
     tx.execute(
@@ -290,7 +290,7 @@ def merge_hosts(
 
 
 def creation_before_merges(db: Database) -> dict[int, float]:
-    """When the surviving records of merged computers were made, by host: the rows say when the oldest was."""
+    """Return when the surviving records of merged computers were created, by host: the rows hold the time of the oldest."""
     found: dict[int, float] = {}
     for host_id, facts in db.query(
         f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
@@ -303,7 +303,7 @@ def creation_before_merges(db: Database) -> dict[int, float]:
 
 
 def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
-    """Return the line, crediting the computer of which its own has become a part."""
+    """Return the line with the computer into which its own was merged."""
     merged = db.value("SELECT merged_into FROM host WHERE id = ?", (line.host_id,))
     return line if merged is None else replace(line, host_id=int(merged))
 
@@ -311,7 +311,7 @@ def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
 def _append_correction(
     tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
 ) -> None:
-    """Write a correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
+    """Write a correction for the owners of ``line``, of what was granted at ``granted_time``."""
     tx.execute(
         _INSERT_ENTRY,
         (
@@ -339,13 +339,13 @@ def _append_correction(
 
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
-    """Run time of results that trickle messages were credited for."""
+    """Return the run time of results already credited for trickle messages."""
     rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
     return {ResultId(row[0]): row[1] for row in rows}
 
 
 def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
-    """Credit that trickle messages brought a host later than ``after`` (Unix seconds)."""
+    """Return the credit for trickle messages of a host after ``after`` (Unix seconds)."""
     return float(
         db.value(
             "SELECT COALESCE(SUM(granted), 0) FROM credit_entry WHERE host_id = ? AND time > ? AND kind = 'trickle'",
@@ -356,7 +356,7 @@ def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
 
 
 def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:
-    """Store what `trickle_seconds` reads."""
+    """Store the values that `trickle_seconds` reads."""
     tx.execute_many(
         "UPDATE result SET trickle_seconds = ? WHERE id = ?",
         [(spent, result_id) for result_id, spent in seconds.items()],
@@ -365,7 +365,7 @@ def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> 
 
 @dataclass(frozen=True, slots=True)
 class DecayPass:
-    """One look of the daily task at the rows of a table from ``first_id`` to ``last_id``."""
+    """One pass of the daily task over the rows of a table from ``first_id`` to ``last_id``."""
 
     id: int
     time: float
@@ -379,13 +379,13 @@ _DECAYS = RowMapper(DecayPass, {"table": "table_name"})
 
 
 def decay_passes(db: Database) -> list[DecayPass]:
-    """All of them, oldest first."""
+    """Return all of them, oldest first."""
     return [_DECAYS.load(row) for row in db.query(f"SELECT {_DECAYS.columns} FROM credit_decay ORDER BY id")]
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """A new app version took over what a host had taught an earlier one, which has no record any more."""
+    """A new app version took over a host's record of an earlier one, which no longer has a record."""
 
     id: int
     time: float
@@ -401,7 +401,7 @@ _INHERITANCES = RowMapper(Inheritance)
 def note_inheritance(
     tx: Transaction, host_id: HostId, *, earlier: AppVersionId, later: AppVersionId, now: float
 ) -> None:
-    """Keep beside the ledger that ``later`` took over a host's record of ``earlier``."""
+    """Record beside the ledger that ``later`` took over a host's record of ``earlier``."""
     tx.execute(
         "INSERT INTO credit_inheritance (time, host_id, from_version_id, to_version_id, last_entry_id)"
         " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
@@ -410,13 +410,13 @@ def note_inheritance(
 
 
 def inheritances(db: Database) -> list[Inheritance]:
-    """All of them, oldest first."""
+    """Return all of them, oldest first."""
     rows = db.query(f"SELECT {_INHERITANCES.columns} FROM credit_inheritance ORDER BY id")
     return [_INHERITANCES.load(row) for row in rows]
 
 
 def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
-    """Creation time, total and average of every row of a table."""
+    """Return creation time, total and average of every row of a table."""
     rows = db.query(f"SELECT {CREDIT.columns}, id, create_time FROM {table}")
     return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
 
@@ -444,7 +444,7 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
 
 
 def granted_credits(db: Database) -> dict[int, float]:
-    """Return what the rows of results say that they were granted, by id; purged ones are not there."""
+    """Return the grants in the rows of results, by id; purged ones are missing."""
     return {
         row[0]: row[1] for row in db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0")
     }

@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """Rows of a table that are found by one value each."""
+    """Rows of a table found by one value each."""
 
     table: str
     where: str = "id IN (??)"
@@ -72,11 +72,11 @@ class Transaction(Database):
         self.after_commit: list[Callable[[], None]] = []
 
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
-        """Run a statement; the number of changed rows."""
+        """Run a statement; return the number of changed rows."""
         return self._connection.execute(sql, parameters).rowcount
 
     def execute_many(self, sql: str, rows: Iterable[Parameters]) -> None:
-        """Run a statement once per row of parameters, where nobody asks how many rows that changed.
+        """Run a statement once per row of parameters, if the number of changed rows does not matter.
 
         It may wait until something is asked (which sees it), or until the commit, to share the round trip to the database.
         """
@@ -93,7 +93,7 @@ class Transaction(Database):
         self._connection.execute_expecting(sql, rows, error)
 
     def execute_each(self, sql: str, rows: Iterable[Parameters]) -> list[int]:
-        """Run a statement once per row of parameters; the number of changed rows of each."""
+        """Run a statement once per row of parameters; return the number of changed rows of each."""
         return self._connection.execute_each(sql, rows)
 
     def insert(self, sql: str, parameters: Parameters = ()) -> int:
@@ -105,7 +105,7 @@ class Transaction(Database):
 
     @property
     def shared(self) -> bool:
-        """Whether other processes write at the same time."""
+        """Return whether other processes write at the same time."""
         return self._connection.row_locks
 
     @property
@@ -114,12 +114,12 @@ class Transaction(Database):
         return " FOR NO KEY UPDATE SKIP LOCKED" if self._connection.row_locks else ""
 
     def lock(self, table: str, ids: Iterable[int]) -> None:
-        """See `Database.lock`.  Waits for those who have them."""
+        """See `Database.lock`.  Waits for other holders."""
         if self._connection.row_locks:
             self.lock_rows(RowsOf(table), sorted(ids))
 
     def lock_rows(self, rows: RowsOf, values: Iterable[object]) -> None:
-        """Lock the rows that these values find; waits for those who have them."""
+        """Lock the rows with these values; wait for other holders."""
         if self._connection.row_locks:
             wanted = [value for value in dict.fromkeys(values) if (rows, value) not in self._locked]
             if wanted:
@@ -128,7 +128,7 @@ class Transaction(Database):
                 self._locked.update((rows, value) for value in wanted)
 
     def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
-        """Lock those of the rows that nobody else has, without waiting; return their ids."""
+        """Lock those of the rows that are not locked, without waiting; return their ids."""
         if not self._connection.row_locks:
             return set(ids)
         rows = self.query_in(
@@ -150,11 +150,11 @@ class Transaction(Database):
                 self.lock_rows(rows, wanted[rows])
 
     def take_room(self) -> None:
-        """Try whether the database can grow."""
+        """Test whether the database can grow."""
         self._connection.take_room()
 
     def wake(self, *names: str) -> None:
-        """Wake these daemons when this write is durable."""
+        """Wake these daemons once this write is durable."""
         self.wakeups.update(names)
 
 
@@ -162,7 +162,7 @@ Operation = Callable[[Transaction], T]
 
 
 class _Job:
-    """A queued write and where its answer goes."""
+    """A queued write and the future for its result."""
 
     __slots__ = ("answer", "error", "future", "locks", "loop", "operation")
 
@@ -221,7 +221,7 @@ class WriterThread:
         self._thread.start()
 
     def set_waker(self, waker: Waker | None) -> None:
-        """Tell who receives the names of daemons to wake."""
+        """Set the receiver of the names of daemons to wake."""
         self._waker = waker
 
     def submit(self, operation: Operation[T]) -> Future[T]:
@@ -242,7 +242,7 @@ class WriterThread:
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Finish what is queued and stop the thread."""
+        """Finish queued writes and stop the thread."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -285,7 +285,7 @@ class WriterThread:
                 return
 
     def _commit(self, batch: list[_Job]) -> int:
-        """Carry out writes in one transaction, or each in its own when one was in the way of the others; how many."""
+        """Make writes in one transaction, or separately if one blocked the others; return how many."""
         n_done = self._attempt(batch)
         if not n_done:
             for job in batch:
@@ -293,14 +293,14 @@ class WriterThread:
         return n_done or len(batch)
 
     def _retry(self, job: _Job) -> None:
-        """Carry out one write, again and again while other processes are in its way."""
+        """Make one write, repeatedly while other processes interfere."""
         for attempt in range(MAX_ATTEMPTS):
             if self._attempt([job], last=attempt == MAX_ATTEMPTS - 1):
                 return
             time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
 
     def _attempt(self, batch: list[_Job], *, last: bool = False) -> int:
-        """Carry out writes in one transaction, as many as there is time for.
+        """Make as many writes in one transaction as there is time for.
 
         Return how many are done with; 0: nothing was changed, and each shall be tried alone.
         """
@@ -326,7 +326,7 @@ class WriterThread:
         return n_done
 
     def _announce(self, transaction: Transaction) -> None:
-        """Tell of a commit; what fails now changes nothing about it."""
+        """Report a commit; an error now changes nothing about it."""
         for action in transaction.after_commit:
             try:
                 action()
@@ -339,7 +339,7 @@ class WriterThread:
                 log.exception("wake_up_failed", names=sorted(transaction.wakeups))
 
     def _explain(self, error: BaseException, batch: list[_Job], *, last: bool) -> bool:
-        """Tell the callers why their writes were undone; False: they shall be tried again."""
+        """Tell the callers why their writes were undone; return False if they must be retried."""
         if not isinstance(
             error, Exception
         ):  # sys.exit or the like, which would end whoever waits for the answer
@@ -362,7 +362,7 @@ class WriterThread:
             job.error = failure
 
     def _apply(self, transaction: Transaction, job: _Job) -> None:
-        """Run one write.  Where the database has cheap savepoints, a failing one is undone alone."""
+        """Run one write.  If the database has cheap savepoints, only a failing one is undone."""
         connection = self._connection
         connection.drop_answers()
         if not connection.savepoints:
@@ -401,7 +401,7 @@ class Store:
     """A database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
 
     def __init__(self, location: Path | str, *, readers: int = 4, program: Program | None = None) -> None:
-        """Open it.  ``program``: what this process is to the others that work on it."""
+        """Open the database.  ``program``: describes this process to the others that use it."""
         self._engine: Engine = engine_for(location)
         self._program = program
         self._write_connection = self._engine.connect()
@@ -418,11 +418,11 @@ class Store:
         return self._engine.process_group(roles, self._program)
 
     def on_rollback(self, hook: Callable[[], None]) -> None:
-        """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""
+        """Call ``hook`` (in the writer's thread) whenever a write was undone, so that caches can follow."""
         self._rollback_hooks.append(hook)
 
     def set_waker(self, waker: Waker | None) -> None:
-        """Tell who receives the names of daemons to wake after a commit."""
+        """Set the receiver of the names of daemons to wake after a commit."""
         self._writer.set_waker(waker)
 
     def write(self, operation: Operation[T]) -> T:
@@ -430,11 +430,11 @@ class Store:
         return self._writer.submit(operation).result()
 
     async def awrite(self, operation: Operation[T], *, locks: Locks | None = None) -> T:
-        """Run a write from the event loop; returns when it is durable.  ``locks``: what it will change, if known."""
+        """Run a write from the event loop; returns when it is durable.  ``locks``: the rows it will change, if known."""
         return await self._writer.run(operation, locks)
 
     async def atry_again(self) -> None:
-        """After a write that could not be stored, ask whether the database can grow again.
+        """After a write that could not be stored, test whether the database can grow again.
 
         It may take writes that need no room while it refuses those that do.
 

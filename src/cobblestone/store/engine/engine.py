@@ -1,4 +1,4 @@
-"""What a database offers to `cobblestone.store.engine.database`: SQLite and PostgreSQL each have such an engine.
+"""The interface of a database to `cobblestone.store.engine.database`; SQLite and PostgreSQL have such an engine.
 
 SQL is written once, with ``?`` placeholders, in what both understand.  What differs stands here: how a transaction begins,
 whether rows can be locked, how a list of values is passed, and what an error means.
@@ -17,7 +17,7 @@ Parameters = Sequence[object]
 
 
 class DatabaseFault(Enum):
-    """What an error of a driver, or of a write, means for the transaction that it happened in."""
+    """The meaning of an error of a driver, or of a write, for its transaction."""
 
     JOB = auto()  #: only the write that caused it fails
     TRANSACTION = auto()  #: nothing of the transaction can be kept
@@ -26,11 +26,11 @@ class DatabaseFault(Enum):
 
 
 class Cursor(Protocol):
-    """The answer to a statement."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """Number of changed rows."""
+        """Return the number of changed rows."""
         ...
 
     def fetchall(self) -> list[Row]:
@@ -61,15 +61,15 @@ class Connection(Protocol):
         ...
 
     def drop_answers(self) -> None:
-        """Forget answers to what was asked ahead, and was not run."""
+        """Discard answers to prefetched queries that were not run."""
         ...
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
-        """Run a statement once per row of parameters; the number of changed rows of each."""
+        """Run a statement once per row of parameters; return the number of changed rows of each."""
         ...
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> object:
-        """Run a statement once per row of parameters, at the latest before the next one that is answered."""
+        """Run a statement once per row of parameters, at the latest before the next statement with a result."""
         ...
 
     def execute_expecting(
@@ -91,11 +91,11 @@ class Connection(Protocol):
         ...
 
     def take_room(self) -> None:
-        """Write what needs room on the disk, and leave nothing."""
+        """Write something that needs disk space, and undo it."""
         ...
 
     def begin(self) -> None:
-        """Begin a transaction, after connecting again if the server has gone."""
+        """Start a transaction, after reconnecting if the server has gone."""
         ...
 
     def commit(self) -> None:
@@ -112,7 +112,7 @@ class Connection(Protocol):
 
 
 class Engine(Protocol):
-    """A kind of database, and where this one is."""
+    """A kind of database, and the location of this one."""
 
     def connect(self, *, read_only: bool = False) -> Connection:
         """Open a connection.
@@ -124,7 +124,7 @@ class Engine(Protocol):
         ...
 
     def fault(self, error: BaseException) -> DatabaseFault:
-        """Return what an error means."""
+        """Return the meaning of an error."""
         ...
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:

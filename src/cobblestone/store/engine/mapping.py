@@ -1,4 +1,4 @@
-"""Rows as values: the columns of a query, and the ways from row to value and back, made once from the fields of a dataclass.
+"""Mapping of rows to values: the columns of a query, and both conversions, made once from the fields of a dataclass.
 
 A field is a column of the same name.  Its type says how it is stored: numbers and texts as they are, flags and states as
 integers, everything else as JSON.  What differs is said by field, see `RowMapper`.
@@ -27,7 +27,7 @@ _to_json = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """How a field is stored, where its name and type do not say it."""
+    """How a field is stored, if its name and type do not determine it."""
 
     sql: str = ""  #: column or expression; empty: the field's name
     decode: Callable[[Any], Any] | None = None  #: from what the driver gives
@@ -35,7 +35,7 @@ class Column:
 
 
 class _Stored(NamedTuple):
-    """What is stored in one place of a row."""
+    """The value stored in one place of a row."""
 
     field: str
     path: str  #: of attributes, from the value that is stored
@@ -43,7 +43,7 @@ class _Stored(NamedTuple):
 
 
 class RowMapper(Generic[T]):
-    """The way between rows and values of one dataclass.
+    """The mapping between rows and values of one dataclass.
 
     ``columns`` says by field what differs: the name of a column or an expression, a `Column`, or the mapper of a value whose
     fields are columns of the same row.  With ``shared``, so many different values are kept and given out again.
@@ -86,7 +86,7 @@ class RowMapper(Generic[T]):
         return scope["load"]
 
     def _making(self, target: str, first: int, scope: dict[str, Any]) -> list[str]:
-        """Return lines that make ``target`` of a row's places from ``first`` on."""
+        """Return lines that make ``target`` from a row's places from ``first`` on."""
         scope[f"cls_{target}"] = self._cls
         fill = made_of_fields(self._cls)
         before: list[str] = []
@@ -114,7 +114,7 @@ class RowMapper(Generic[T]):
         return [*before, f"{target} = cls_{target}({arguments})"]
 
     def _add(self, name: str, kind: Any, how: str | Column) -> Callable[[Any], Any] | None:
-        """Add the column of a field; return the way from what is stored."""
+        """Add the column of a field; return the conversion of the stored value."""
         column = Column(sql=how) if isinstance(how, str) else how
         decode, encode = _codec(kind)
         self.names += (column.sql or name,)
@@ -127,7 +127,7 @@ class RowMapper(Generic[T]):
 
     @property
     def columns(self) -> str:
-        """The columns for a query."""
+        """Return the columns for a query."""
         return ", ".join(self.names)
 
     def of(self, table: str) -> str:
@@ -135,13 +135,13 @@ class RowMapper(Generic[T]):
         return ", ".join(f"{table}.{name}" for name in self.names)
 
     def embedded(self, table: str) -> RowMapper[T]:
-        """Return this mapper for use inside of another one whose query calls the table so."""
+        """Return this mapper for use inside another one whose query has the table under this name."""
         mapper = copy(self)
         mapper.names = tuple(f"{table}.{name}" for name in self.names)
         return mapper
 
     def writer(self, *, without: Iterable[str] = ()) -> RowWriter[T]:
-        """Return what stores values, all fields ``without`` some."""
+        """Return a writer of values, for all fields ``without`` some."""
         left_out = set(without)
         places = [place for place, each in enumerate(self._stored) if each.field not in left_out]
         scope: dict[str, Any] = {}
@@ -158,7 +158,7 @@ class RowMapper(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RowWriter(Generic[T]):
-    """Columns to be written, and what is written there."""
+    """Columns to be written, and their values."""
 
     names: tuple[str, ...]
     values: Callable[[T], tuple[object, ...]]
@@ -180,7 +180,7 @@ class RowWriter(Generic[T]):
 
 
 def _codec(kind: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], object] | None]:
-    """Return functions from and to what a database holds; None: a value is stored as it is."""
+    """Return functions from and to stored values; None: a value is stored unchanged."""
     if get_origin(kind) in (Union, types.UnionType):
         some = [each for each in get_args(kind) if each is not type(None)]
         if len(some) == 1 and len(get_args(kind)) == 2:

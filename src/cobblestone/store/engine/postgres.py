@@ -68,7 +68,7 @@ class PostgresEngine:
         return PostgresConnection(serving, read_only=read_only)
 
     def fault(self, error: BaseException) -> DatabaseFault:
-        """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
+        """Return the meaning of an error for its transaction, which PostgreSQL discards after any error."""
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
             return DatabaseFault.COLLISION
@@ -131,7 +131,7 @@ def connect(address: str) -> psycopg.Connection[Row]:
 
 
 def _round_trip(connection: psycopg.Connection[Row]) -> float:
-    """Return how far away a server is, in seconds there and back; a machine that is busy makes some trips longer."""
+    """Return the round-trip time to a server, in seconds; a busy machine makes some trips longer."""
 
     def trip() -> float:
         began = time.perf_counter()
@@ -142,7 +142,7 @@ def _round_trip(connection: psycopg.Connection[Row]) -> float:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the essence of a driver's message, without a full stop."""
+    """Return the first line of a driver's message, without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 

@@ -1,4 +1,4 @@
-"""The same change of many rows in one statement of PostgreSQL, whose values travel as one list for each column.
+"""Changes of many rows in one statement of PostgreSQL, with the values as one list for each column.
 
 A statement costs the server some ten microseconds to begin and end, and us as many to send and to hear of; of the changes of a
 batch of jobs that is the larger part.  The statements of the verbs are written for one row, as every database understands them.
@@ -20,7 +20,7 @@ _INSERT = re.compile(
 
 
 def together(sql: str, rows: Sequence[Parameters]) -> tuple[str, Sequence[Parameters]]:
-    """Return a statement for several rows with their parameters, or one for all of them with its own where there is one.
+    """Return a statement for several rows with their parameters, or one for all of them if possible.
 
     A row that comes twice is changed twice, one after the other, so such rows stay apart.
     """
@@ -52,14 +52,14 @@ def together(sql: str, rows: Sequence[Parameters]) -> tuple[str, Sequence[Parame
 
 @lru_cache(maxsize=1024)
 def _of_keys(sql: str) -> str:
-    """Return the change of many rows where nothing but a row's key is filled in; empty: it is another one."""
+    """Return the change of many rows whose only parameter is a row's key; empty if it is another kind."""
     match = _KEY_ONLY.fullmatch(sql)
     return f"{match[1]}IN (??){match[2]}" if match else ""
 
 
 @lru_cache(maxsize=1024)
 def _keys(sql: str) -> tuple[int, ...] | None:
-    """Return the places of the parameters by which a statement finds its row: none for new rows, None if it is not known."""
+    """Return the places of the parameters by which a statement finds its row: none for new rows, None if unknown."""
     update = _UPDATE.fullmatch(sql)
     if update and " WHERE " not in update[1]:
         return (_outside_texts(update[1]).count("?"),)
@@ -71,7 +71,7 @@ def _keys(sql: str) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _over_lists(sql: str, n_parameters: int, nothing: tuple[int, ...]) -> str:
-    """Return the statement that takes a list for each parameter, but for those places at which all rows have NULL."""
+    """Return the statement with a list for each parameter, except for places at which all rows have NULL."""
     names = ["NULL" if place in nothing else f"v.p{place}" for place in range(n_parameters)]
     filled = [name for name in names if name != "NULL"]
     lists = ", ".join("?" * len(filled))

@@ -39,7 +39,7 @@ _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
 class _TextDumper(StrBinaryDumper):
-    """PostgreSQL has no NUL in texts; strangers' texts may."""
+    """PostgreSQL has no NUL in texts; texts from outside may."""
 
     def dump(self, obj: str) -> Any:  # a buffer of the driver
         return super().dump(obj.replace("\0", "") if "\0" in obj else obj)
@@ -70,7 +70,7 @@ class _NumberLoader(NumericBinaryLoader):
 
 
 def adapt(connection: psycopg.Connection[Row]) -> None:
-    """Let a connection convert values as the store wants them."""
+    """Set up a connection's conversions for the store."""
     adapters = connection.adapters
     # Integers are always bigint, alone and in lists: the driver would take the smallest type that holds a value, and keep
     # to it when the same statement comes again with a larger one.
@@ -84,7 +84,7 @@ def adapt(connection: psycopg.Connection[Row]) -> None:
 
 @lru_cache(maxsize=4096)
 def translated(sql: str) -> bytes:
-    """Return a statement with PostgreSQL's own placeholders; question marks inside of texts stay."""
+    """Return a statement with PostgreSQL's own placeholders; question marks inside texts are unchanged."""
     count = 0
 
     def place(match: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ def translated(sql: str) -> bytes:
 
 
 class ServerAnswer:
-    """What the server said to a statement."""
+    """The server's answer to a statement."""
 
     __slots__ = ("rowcount", "rows")
 
@@ -125,7 +125,7 @@ _Question = tuple[str, tuple[object, ...]]  # a query and its parameters
 
 
 class PostgresConnection:
-    """A connection with explicit transactions that comes back after the server went away."""
+    """A connection with explicit transactions that reconnects after the server went away."""
 
     row_locks = True
     savepoints = False
@@ -134,7 +134,7 @@ class PostgresConnection:
     def __init__(
         self, connect: Callable[[], tuple[psycopg.Connection[Row], float]], *, read_only: bool
     ) -> None:
-        """Connect; a server that says nothing for the seconds that ``connect`` returns too counts as gone."""
+        """Connect; a server silent for the number of seconds that ``connect`` also returns counts as gone."""
         self._connect = connect
         self._begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         self._open()
@@ -184,7 +184,7 @@ class PostgresConnection:
             self._wait(self._bind(sql, parameters))
 
     def take_room(self) -> None:
-        """Fill a table of half a megabyte that goes at the end of the transaction."""
+        """Fill a table of half a megabyte that is dropped at the end of the transaction."""
         self.execute("CREATE TEMPORARY TABLE trial_of_room (filling TEXT) ON COMMIT DROP")
         self.execute("INSERT INTO trial_of_room SELECT repeat('x', 100) FROM generate_series(1, 4096)")
 
@@ -194,7 +194,7 @@ class PostgresConnection:
         self._answers.clear()
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
-        """Run a statement once per row of parameters, at the latest before the next one that is answered."""
+        """Run a statement once per row of parameters, at the latest before the next statement with a result."""
         sql, todo = together(sql, list(rows))
         for row in todo:
             self._wait(self._bind(sql, row))
@@ -215,7 +215,7 @@ class PostgresConnection:
             self._send_waiting()
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
-        """Run a statement once per row of parameters; the number of changed rows of each."""
+        """Run a statement once per row of parameters; return the number of changed rows of each."""
         counts: list[int] = []
         todo = list(rows)
         for start in range(0, len(todo), MAX_WAITING):
@@ -225,7 +225,7 @@ class PostgresConnection:
         return counts
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
-        """Return rows of a query with ``IN (??)``: the values travel as one array."""
+        """Return rows of a query with ``IN (??)``: the values are sent as one array."""
         return self.execute(sql, [*parameters, list(values)]).rows if values else []
 
     def column_names(self, table: str, /) -> list[str]:
@@ -239,7 +239,7 @@ class PostgresConnection:
     # ------------------------------------------------------------------ transactions
 
     def begin(self) -> None:
-        """Begin a transaction, after connecting again if the server has gone."""
+        """Start a transaction, after reconnecting if the server has gone."""
         if self._unheard:
             self._unheard = False
             with contextlib.suppress(psycopg.Error):  # the connection was closed, which is seen below
@@ -265,7 +265,7 @@ class PostgresConnection:
             raise psycopg.OperationalError("the server has undone the transaction instead of committing it")
 
     def rollback(self) -> None:
-        """Undo the transaction; never raises.  What the server says to it is heard before the next one begins."""
+        """Undo the transaction; never raises.  The server's answer is read before the next one starts."""
         self._waiting.clear()
         self._expected.clear()
         self.drop_answers()
@@ -281,7 +281,7 @@ class PostgresConnection:
             self._connection.close()
 
     def _alive(self) -> bool:
-        """Tell without a round trip whether the server is still there: a pending FATAL or close message is readable."""
+        """Return, without a round trip, whether the server is still there: a pending FATAL or close message is readable."""
         try:
             while self._readable.poll(0):
                 self._pg.consume_input()
@@ -292,7 +292,7 @@ class PostgresConnection:
     # ------------------------------------------------------------------ below
 
     def _bind(self, sql: str, parameters: Parameters) -> _Bound:
-        """Return a prepared statement with values; what makes no sense as a value is said here."""
+        """Return a prepared statement with values; report values that make no sense."""
         converter = self._values
         values = converter.dump_sequence(parameters, _formats(len(parameters)))
         key = (sql, converter.types or ())
@@ -305,14 +305,14 @@ class PostgresConnection:
         self._new.clear()
 
     def _prepare(self, key: tuple[str, tuple[int, ...]]) -> bytes:
-        """Give a statement a name; the server is told it together with the first use."""
+        """Name a statement; the server learns it with the first use."""
         name = b"s%d" % next(self._numbers)
         self._new[name] = key
         self._prepared[key] = name
         return name
 
     def _result(self) -> pq.abc.PGresult:
-        """Return the answer to the one statement that was sent outside of a pipeline."""
+        """Return the answer to the one statement that was sent outside a pipeline."""
         results: list[pq.abc.PGresult] = []
         try:
             unsent = self._pg.flush()
@@ -335,7 +335,7 @@ class PostgresConnection:
         return results[-1]
 
     def _await(self, unsent: int) -> int:
-        """Take in what comes next, and send what could not be sent; return whether something is still unsent.
+        """Receive what comes next, and send what could not be sent; return whether something is still unsent.
 
         Raises:
             psycopg.OperationalError: nothing came for too long: the server hangs, or the network swallows what is sent.
@@ -346,7 +346,7 @@ class PostgresConnection:
         return self._pg.flush() if unsent else 0
 
     def _send_waiting(self) -> list[pq.abc.PGresult]:
-        """Send what waits, and bring the answers; the first one that is an error is raised."""
+        """Send what is queued, and return the answers; the first error among them is raised."""
         waiting, self._waiting = self._waiting, []
         expected, self._expected = self._expected, {}
         asked, self._asked = self._asked, {}
@@ -381,7 +381,7 @@ class PostgresConnection:
         return results
 
     def _receive(self) -> list[pq.abc.PGresult]:
-        """Return answers to all that was sent, up to the mark at its end.  The server may want to be read before it reads on."""
+        """Return answers to everything sent, up to the mark at its end.  The server may block until its answers are read."""
         results: list[pq.abc.PGresult] = []
         unsent = self._pg.flush()
         while True:

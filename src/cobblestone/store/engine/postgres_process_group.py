@@ -1,4 +1,4 @@
-"""Programs and the process group on PostgreSQL: versions that are noted, leases with a time, LISTEN and NOTIFY.
+"""Programs and the process group on PostgreSQL: recorded versions, leases with expiry, LISTEN and NOTIFY.
 
 Which programs run on a PostgreSQL database: each notes its version and its schema, and for how long it can be relied on.
 
@@ -60,7 +60,7 @@ NOTE_OLDEST = (
 
 
 def make_tables(connection: psycopg.Connection[Row], tables: str = _PROGRAM_TABLES) -> None:
-    """Make tables that are no part of anybody's schema; one process at a time."""
+    """Create the tables that belong to no schema; one process at a time."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_KEY,))
         for statement in filter(str.strip, tables.split(";")):
@@ -68,7 +68,7 @@ def make_tables(connection: psycopg.Connection[Row], tables: str = _PROGRAM_TABL
 
 
 def note_program(connection: psycopg.Connection[Row], program: Program, *, seconds: float) -> None:
-    """Note that a program works here for some seconds more."""
+    """Record that a program works here for a number of seconds more."""
     values = {
         "member": program.member,
         "host": program.host,
@@ -82,12 +82,12 @@ def note_program(connection: psycopg.Connection[Row], program: Program, *, secon
 
 
 def forget_program(connection: psycopg.Connection[Row], member: str) -> None:
-    """Note that a program has ended."""
+    """Record that a program has ended."""
     connection.execute("DELETE FROM process_program WHERE member = %s", (member,))
 
 
 def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
-    """Return the oldest schema whose programs can work here; None: that was never noted."""
+    """Return the oldest schema whose programs can work here; None: it was never recorded."""
     if not _has_table(connection, "schema_bears"):
         return None
     row = connection.execute("SELECT oldest FROM schema_bears").fetchone()
@@ -95,7 +95,7 @@ def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
 
 
 def living_programs(connection: psycopg.Connection[Row]) -> Sequence[Program]:
-    """Return the programs that work here; of those from before programs were noted only the number is known."""
+    """Return the programs that work here; of those before programs were recorded, only the number is known."""
     noted: list[Program] = []
     if _has_table(connection, "process_program"):
         noted = [Program(*row) for row in connection.execute(_LIVING.encode())]
@@ -172,7 +172,7 @@ class _Role:
         self.workers = 0
 
     def leaving(self) -> set[int]:
-        """Return shards that are another's part, and that nobody here works on."""
+        """Return shards that belong to another process and that nothing here works on."""
         return self.held.keys() - self.ours - self.busy
 
 
@@ -180,7 +180,7 @@ class PostgresProcessGroup:
     """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
     def __init__(self, address: str, roles: Sequence[str], program: Program | None = None) -> None:
-        """Prepare to join; ``roles`` are all that exist, ``program`` is what this process is to the others."""
+        """Prepare to join; ``roles`` are all that exist, ``program`` describes this process to the others."""
         self._address = address
         self._program = program
         self._known = frozenset(roles)
@@ -195,7 +195,7 @@ class PostgresProcessGroup:
         self._threads: list[threading.Thread] = []
 
     def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
-        """See `ProcessGroup.join`.  Return when the first ranks are taken."""
+        """See `ProcessGroup.join`.  Returns once the first ranks are taken."""
         self._on_notify = on_notify
         unknown = {*sharded, *single} - self._known
         if unknown:
@@ -297,7 +297,7 @@ class PostgresProcessGroup:
             return any(role.leaving() for role in self._roles.values())
 
     def _beat(self, connection: psycopg.Connection[Row]) -> None:
-        """Say that we are here, make our leases longer, and see who else is there."""
+        """Announce this process, extend its leases, and see which others exist."""
         began = time.monotonic()
         if self._program is not None and not self._be_known(connection, self._program):
             return
@@ -321,7 +321,7 @@ class PostgresProcessGroup:
             self._share(connection, role)
 
     def _be_known(self, connection: psycopg.Connection[Row], program: Program) -> bool:
-        """Say what we are; end this process when the database has gone on without it, while it hung or was cut off."""
+        """Announce our program; end this process if the database has gone on without it, while it hung or was cut off."""
         oldest = oldest_borne(connection)
         if oldest is not None and oldest not in program.known:
             log.critical("schema_outgrown", schema=program.schema, oldest=oldest, version=program.version)
@@ -333,7 +333,7 @@ class PostgresProcessGroup:
         return True
 
     def _share(self, connection: psycopg.Connection[Row], role: _Role) -> None:
-        """Release shards that are another's part, and lease ours as soon as they are free."""
+        """Release shards that belong to others, and lease ours as soon as they are free."""
         number, count = role.rank
         with self._lock:
             role.ours = {shard for shard in range(role.shards) if shard % count == number}
@@ -383,7 +383,7 @@ class PostgresProcessGroup:
 
 
 def _portions(names: Sequence[str]) -> Generator[str]:
-    """Yield names as texts that a notification can carry."""
+    """Yield names as texts that fit into a notification."""
     text = ""
     for name in names:
         if text and len(text) + len(name) >= MAX_NOTIFICATION:

@@ -1,4 +1,4 @@
-"""Processes that work on one database: who does which part, and how they wake each other.
+"""Processes that work on one database: division of work, and wake-ups between them.
 
 With SQLite there is one process, and it does everything.  With PostgreSQL each part of the work that must not be done twice at a
 time (handing an answer to the project, say) is cut into shards, and every shard is leased to one process for some seconds, which
@@ -27,7 +27,7 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What runs in a process, as the others that share its database know it."""
+    """The program of a process, as described to the others that share its database."""
 
     member: str  #: a number that no other process has
     host: str = ""  #: name of the machine
@@ -38,7 +38,7 @@ class Program:
 
 
 class Write(Protocol):
-    """What a lease asks of a transaction."""
+    """The part of a transaction that a lease needs."""
 
     def query_in(self, sql: str, values: Sequence[object], parameters: Sequence[object] = ()) -> list[Any]:
         """See `Database.query_in`."""
@@ -46,11 +46,11 @@ class Write(Protocol):
 
 
 class LeaseLost(Busy):
-    """Another process has taken over, for this one did not say in time that it is still there; nothing was written."""
+    """Another process has taken over because this one did not report in time; nothing was written."""
 
 
 class Lease:
-    """What one process may work on, for as long as it does."""
+    """The permission of one process to work on some shards, for as long as it does."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Lease:
         *,
         holds: Callable[[int, int | None], bool] = lambda shard, fence: True,
     ) -> None:
-        """Tell what was leased.
+        """Store what was leased.
 
         ``fences``: fencing numbers by shard; None: everything, for there is no other process.  ``holds``: whether a shard's
         lease of a fencing number is good for some seconds more, as far as this process knows.
@@ -72,11 +72,11 @@ class Lease:
 
     @property
     def shards(self) -> Shards:
-        """The shards; an empty tuple: none at this moment."""
+        """Return the shards; an empty tuple: none at this moment."""
         return None if self._fences is None else tuple(sorted(self._fences))
 
     def ensure(self, id_: int) -> None:
-        """Let something begin that cannot be taken back only if the shard of this workunit is ours for some seconds more.
+        """Allow an irreversible action only if the shard of this workunit is ours for some more seconds.
 
         Raises:
             LeaseLost: it is not, or was not for a while.
@@ -89,7 +89,7 @@ class Lease:
         return LeaseLost(f"Another process does this work of the {self._role} now; nothing was changed.")
 
     def check(self, tx: Write, ids: Iterable[int]) -> None:
-        """Let a write go on only if the shards of these workunits are still ours, and keep them ours until it ends.
+        """Allow a write only if the shards of these workunits are still ours, and keep them until it ends.
 
         Raises:
             LeaseLost: some are not.
@@ -110,7 +110,7 @@ class ProcessGroup(Protocol):
     """This process's membership among those that share a database."""
 
     def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
-        """Take part: ``sharded`` roles are divided by workunits, of ``single`` ones only one process at a time acts."""
+        """Join: ``sharded`` roles are divided by workunits; a ``single`` role is active in only one process at a time."""
         ...
 
     def lease_shards(self, role: str) -> AbstractContextManager[Lease, bool | None]:
@@ -118,7 +118,7 @@ class ProcessGroup(Protocol):
         ...
 
     def rank(self, role: str) -> tuple[int, int]:
-        """Return this process's number among those with a role, and how many they are."""
+        """Return this process's number among those with a role, and their count."""
         ...
 
     def notify(self, names: set[str]) -> None:

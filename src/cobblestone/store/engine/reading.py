@@ -1,4 +1,4 @@
-"""The engine that belongs to the location of a database, and questions to a database as the verbs ask them.
+"""The engine for the location of a database, and queries to it.
 
 Questions to a database, as the verbs ask them.
 
@@ -77,11 +77,11 @@ class Database:
 
     @property
     def asks_ahead(self) -> bool:
-        """Whether `ask_ahead` does anything: the database is elsewhere."""
+        """Return whether `ask_ahead` has an effect: the database is on a server."""
         return self._connection.asks_ahead
 
     def ask_ahead(self, *askers: Callable[[Database], object]) -> None:
-        """Let questions that will be asked one after the other travel to the database together, where that is not here.
+        """Send queries that will follow each other to a remote database together.
 
         Each of ``askers`` is called with a database that has no rows, to see what it asks; nothing that they ask about may
         change in this transaction before it is asked in earnest.
@@ -94,15 +94,15 @@ class Database:
 
     @property
     def claiming(self) -> str:
-        """End of a query that takes work: in a write, rows that another process works on are left out, and the rest is ours."""
+        """Return the end of a query that claims work: in a write, rows of other processes are skipped, and the rest is locked."""
         return ""
 
     def lock(self, table: str, ids: Iterable[int]) -> None:
-        """Keep others from changing these rows before this write ends.  A look changes nothing, and needs no lock."""
+        """Lock these rows until this write ends.  A read needs no lock."""
 
 
 class _Questions(Database):
-    """Tables without rows, which note what they are asked."""
+    """Tables without rows, which record the queries."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -119,7 +119,7 @@ class _Questions(Database):
         return None
 
     def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
-        """See `Database.query_in`; an empty list is not asked about."""
+        """See `Database.query_in`; an empty list is not queried."""
         if values:
             self.asked.append((sql, [*parameters, list(values)]))
         return []

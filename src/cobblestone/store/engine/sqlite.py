@@ -40,16 +40,16 @@ _FAULTS_OF_JOBS = (
 
 
 class SqliteCursor(apsw.Cursor):
-    """The answer to a statement."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """Number of rows that the last statement changed."""
+        """Return the number of rows that the last statement changed."""
         return self.connection.changes()
 
 
 class SqliteConnection(apsw.Connection):
-    """A connection that begins and ends transactions only when told to."""
+    """A connection that starts and ends transactions only when told to."""
 
     row_locks = False
     savepoints = True
@@ -81,7 +81,7 @@ class SqliteConnection(apsw.Connection):
             self.execute("PRAGMA query_only=ON")
 
     def begin(self) -> None:
-        """Begin a transaction; one that writes takes the only write lock at once."""
+        """Start a transaction; one that writes takes the only write lock at once."""
         self.execute(self._begin)
 
     def commit(self) -> None:
@@ -95,17 +95,17 @@ class SqliteConnection(apsw.Connection):
                 self.execute("ROLLBACK")
 
     def take_room(self) -> None:
-        """Write a page; the version that it states is nobody's."""
+        """Write a page, with a version that no program has."""
         self.execute("PRAGMA user_version = 0")
 
     def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
-        """Do nothing: the database is here."""
+        """Do nothing: the database is local."""
 
     def drop_answers(self) -> None:
         """Do nothing: there are none."""
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
-        """Run a statement once per row of parameters; the number of changed rows of each."""
+        """Run a statement once per row of parameters; return the number of changed rows of each."""
         counts: list[int] = []
         for row in rows:
             self.execute(sql, row)
@@ -150,7 +150,7 @@ def open_reader(path: Path) -> Any:  # Any: see the top of this file
 
 
 def open_plain(path: Path) -> Any:  # Any: see the top of this file
-    """Return a connection without the settings of a store's database, to a file that is made if it is not there.
+    """Return a connection without the settings of a store's database, to a file that is created if missing.
 
     Raises:
         apsw.Error: it cannot be opened.
@@ -161,7 +161,7 @@ def open_plain(path: Path) -> Any:  # Any: see the top of this file
 
 
 def _make_private(path: Path) -> None:
-    """Create a database that only its owner may read (it holds addresses and password hashes), or make one so.
+    """Create a database that only its owner can read (it holds addresses and password hashes), or make one so.
 
     SQLite gives its log the same permissions.
     """
@@ -199,7 +199,7 @@ class SqliteEngine:
             raise StoreError(f"{path} cannot be opened: {error}.") from error
 
     def fault(self, error: BaseException) -> DatabaseFault:
-        """Tell a statement's own errors from a full disk, a lock or damage, after which no part of the transaction is kept."""
+        """Distinguish a statement's own errors from a full disk, a lock or damage, which discard the whole transaction."""
         ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
         return DatabaseFault.TRANSACTION if ours else DatabaseFault.JOB
 
@@ -209,5 +209,5 @@ class SqliteEngine:
 
 
 def database_bytes(path: Path) -> int:
-    """Size of a database with its log."""
+    """Return the size of a database with its log."""
     return sum(each.stat().st_size for each in (path, path.with_name(path.name + "-wal")) if each.exists())

@@ -1,4 +1,4 @@
-"""Care of a whole database, whatever its schema: upgrade it, copy it, dump it, move it to PostgreSQL.
+"""Maintenance of a whole database with any schema: upgrade, copy, dump, move to PostgreSQL.
 
 It knows ``engine`` only.
 """

@@ -1,4 +1,4 @@
-"""Copy a SQLite database into an empty one of PostgreSQL.
+"""Copy a SQLite database into an empty PostgreSQL one.
 
 Each table is one transaction: after an interruption the next call goes on with the first table that is not there yet.  What was
 copied is read back and compared.  The SQLite file is only read.
@@ -49,7 +49,7 @@ class _Table:
 
 
 def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> list[MovedTable]:
-    """Copy all rows of a schema's tables; those that were copied, in order.  Nobody may write to the source meanwhile.
+    """Copy all rows of a schema's tables; return the copied tables, in order.  The source must not be written meanwhile.
 
     Raises:
         ConfigError: the target is no address of PostgreSQL, or holds something else.
@@ -80,7 +80,7 @@ def _check_source(source: Path, schema: Schema) -> None:
 
 
 def _prepare(source: Path, address: str, schema: Schema) -> None:
-    """Make the tables, or recognise those of an earlier, interrupted call."""
+    """Create the tables, or recognise those of an earlier, interrupted call."""
     from cobblestone.store.engine.postgres import connect, shown
 
     mark = MARK + str(source.resolve())
@@ -107,7 +107,7 @@ def _set_mark(connection: Connection[Row], mark: str | None) -> None:
 
 
 def _tables(reader: Any) -> list[_Table]:
-    """Return the tables of the source, each behind those that it refers to."""
+    """Return the tables of the source, each after those that it refers to."""
     names = [
         row[0]
         for row in reader.execute(
@@ -169,7 +169,7 @@ def _move_table(reader: Any, address: str, table: _Table, progress: Progress) ->
 
 
 class _Rows:
-    """Passes rows on, counting them and adding up a checksum that does not depend on their order."""
+    """Passes rows on, counting them and computing a checksum independent of their order."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._iterator = iter(rows)
@@ -202,7 +202,7 @@ def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
 
 
 def _set_sequence(reader: Any, connection: Connection[Row], table: str) -> None:
-    """Go on with ids behind all that were ever used."""
+    """Make new ids start after all used ones."""
     row = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     last = int(row[0]) if row else 0
     connection.execute(

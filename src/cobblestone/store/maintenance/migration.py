@@ -1,4 +1,4 @@
-"""What the migrations of every schema use: Alembic's entry point, and statements for SQLite and PostgreSQL.
+"""Common parts of the migrations of every schema: Alembic's entry point, and statements for SQLite and PostgreSQL.
 
 Statements of migrations, written once for SQLite and PostgreSQL.
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def take_steps(metadata: sa.MetaData) -> None:
-    """Take the steps on the connection that `cobblestone.store.maintenance.upgrade` hands over, in one transaction."""
+    """Take the steps on the connection from `cobblestone.store.maintenance.upgrade`, in one transaction."""
     connection = context.config.attributes["connection"]
     context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
     with context.begin_transaction():
@@ -44,7 +44,7 @@ def run(text: str) -> None:
 
 
 def statements(text: str, dialect: str) -> list[str]:
-    """Return the statements of a text in the words of a dialect; tables of SQLite are strict."""
+    """Return the statements of a text in the SQL of a dialect; tables of SQLite are strict."""
     words = _WORDS[dialect]
     found = [
         re.sub(r"[A-Z]+", lambda word: words.get(word[0], word[0]), each.strip())

@@ -1,4 +1,4 @@
-"""PostgreSQL's dumps by its own programs, and the upgrade of a PostgreSQL database that is in use."""
+"""PostgreSQL's dumps by its own programs, and the upgrade of a PostgreSQL database in use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WHAT_FAILED = 500  # characters of a program's complaint that are repeated
 
 
 def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[list[Row]]:
-    """Write a dump of a database as it is at one moment, while others read and write it; return what queries find in it then.
+    """Write a dump of a database as a snapshot, while it is in use; return the results of queries on that snapshot.
 
     Raises:
         StoreError: the server cannot be reached, the program is missing or too old, or the dump cannot be written.
@@ -63,7 +63,7 @@ def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[lis
 
 
 def restore(address: str, source: Path) -> None:
-    """Fill an empty database from a dump, whole or not at all.
+    """Fill an empty database from a dump, atomically.
 
     Raises:
         StoreError: the server cannot be reached, the program is missing or too old, or the dump is damaged.
@@ -93,7 +93,7 @@ def check_archive(source: Path) -> None:
 
 
 def _program(name: str, server: int) -> Path:
-    """Return the program of a name that is nearest to the server, but not older; the newest if no server is asked (0).
+    """Return the program of a name whose version is nearest to the server's, but not older; the newest without a server (0).
 
     A restore by a newer one may say things that the server does not know yet (version 17: ``transaction_timeout``), and an
     older machine may not read what a newer one has dumped.
@@ -141,7 +141,7 @@ def _run(program: Path, address: str, *options: str) -> None:
 
 @contextmanager
 def _without_password(address: str) -> Generator[str]:
-    """Yield the address for a command line, which everybody on this machine can read; its password stands in a file for us."""
+    """Yield the address for a command line, which any user can read; its password is in a private file."""
     if not address:
         yield ""
         return
@@ -200,7 +200,7 @@ def upgrade_postgres(
 def plan_of_postgres(
     address: str, schema: Schema, *, replaces: tuple[str, int] | None = None
 ) -> tuple[UpgradePlan, list[Program]]:
-    """Return what an upgrade would do now, and all programs that run; ``replaces``: machine and process that will be gone."""
+    """Return what an upgrade would do now, and all running programs; ``replaces``: machine and process that will be gone."""
     connection = connect(address)
     try:
         current = postgres_revision(connection)
@@ -214,7 +214,7 @@ def plan_of_postgres(
 
 
 def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str, schema: Schema) -> bool:
-    """Return whether a newer program has upgraded a database, which bears this one all the same.
+    """Return whether a newer program has upgraded a database that this one can still use.
 
     Raises:
         StoreError: it does not.
@@ -228,7 +228,7 @@ def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str
 
 
 def postgres_revision(connection: psycopg.Connection[Row]) -> str | None:
-    """Return the revision of a database; None: it has none."""
+    """Return the revision of a database; None if it has none."""
     row = connection.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
     if row is None or not row[0]:
         return None
@@ -242,7 +242,7 @@ def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Sche
 
 @contextmanager
 def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
-    """Give a connection while no other process upgrades or begins to work."""
+    """Return a connection while no other process upgrades or starts work."""
     connection = connect(address)
     try:
         for machine, since in connection.execute(_HOLDERS.encode()).fetchall():
@@ -254,7 +254,7 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
 
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:
-    """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
+    """Take steps in one transaction, which waits for tables in use without blocking others for long."""
     import sqlalchemy as sa
 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)
@@ -295,7 +295,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
-    """Keep what the database holds; the upgrade does not begin without it."""
+    """Dump the database; the upgrade does not start without it."""
     backup = folder / f"{name_of_backup('project', current, now)}.dump"
     working = folder / f".{backup.name}"
     try:

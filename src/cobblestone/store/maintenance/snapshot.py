@@ -1,4 +1,4 @@
-"""Copies of a database that is in use, and whether a copy is sound."""
+"""Copies of a database in use, and their verification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[float], None]
 
 
 def copy_database(source: Path, target: Path, *, progress: Progress | None = None) -> None:
-    """Copy a database as it is at one moment, while others read and write it.  The copy has no log of its own.
+    """Copy a database as a snapshot, while it is in use.  The copy has no log of its own.
 
     Raises:
         StoreError: it cannot be read, or the copy cannot be written.
@@ -49,7 +49,7 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
 
 
 def database_problems(path: Path) -> list[str]:
-    """Return what is wrong with a database file; an empty list when it is sound."""
+    """Return the faults of a database file; an empty list if there are none."""
     try:
         connection = open_reader(path)
         try:
@@ -64,7 +64,7 @@ def database_problems(path: Path) -> list[str]:
 def copy_rows(
     location: Path | str, target: Path, *, queries: Sequence[str] = (), progress: Progress | None = None
 ) -> list[list[Row]]:
-    """Copy a SQLite database, or dump a PostgreSQL one; return what queries find in the copy.
+    """Copy a SQLite database, or dump a PostgreSQL one; return the results of queries on the copy.
 
     Raises:
         StoreError: it cannot be read, or the copy cannot be written.
@@ -89,7 +89,7 @@ def check_dump(path: Path) -> None:
 
 
 def check_empty(address: str) -> None:
-    """Refuse a database that has tables already.
+    """Refuse a database that already has tables.
 
     Raises:
         ConfigError: it has.
@@ -111,7 +111,7 @@ def check_empty(address: str) -> None:
 
 
 def fill_database(address: str, path: Path) -> None:
-    """Fill an empty PostgreSQL database from a dump, whole or not at all.
+    """Fill an empty PostgreSQL database from a dump, atomically.
 
     Raises:
         ConfigError: the database is not empty.
@@ -124,7 +124,7 @@ def fill_database(address: str, path: Path) -> None:
 
 
 def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
-    """Return the rows of each query, outside of any store.
+    """Return the rows of each query, without a store.
 
     Raises:
         StoreError: it cannot be reached.

@@ -1,4 +1,4 @@
-"""The steps from one schema to the next, and which of them may be taken while older programs run.
+"""The steps from one schema to the next, and which are possible while older programs run.
 
 A step *expands* (it adds what the next program needs, and hurts no program that knows nothing of it), or it *contracts* (it
 takes away what programs before a certain schema need).  So a new program is let in beside the old ones in two moves: it expands,
@@ -25,7 +25,7 @@ _NAMES = re.compile(r"""^(revision|down_revision|bears) = (?:["'](\w+)["']|None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaStep:
-    """One step, which makes the schema ``revision``."""
+    """One step, which leads to the schema ``revision``."""
 
     revision: str
     before: str | None  #: the schema that it begins with; None: an empty database
@@ -35,7 +35,7 @@ class SchemaStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePlan:
-    """What an upgrade does now, and what it leaves for later."""
+    """The steps that an upgrade takes now, and those left for later."""
 
     steps: tuple[SchemaStep, ...]
     waiting: tuple[SchemaStep, ...] = ()
@@ -95,15 +95,15 @@ class Schema:
 
     @property
     def head(self) -> str:
-        """The newest revision, which this program brings a database to."""
+        """Return the newest revision, which this program upgrades a database to."""
         return self.steps()[-1].revision
 
     def known(self) -> frozenset[str]:
-        """Return all revisions that there are steps to."""
+        """Return all revisions with steps to them."""
         return frozenset(step.revision for step in self.steps())
 
     def plan(self, current: str | None, programs: Sequence[Program] = ()) -> UpgradePlan:
-        """Return which steps may be taken from a known revision while ``programs`` run."""
+        """Return which steps are possible from a known revision while ``programs`` run."""
         order = [None, *(step.revision for step in self.steps())]
         place = {revision: number for number, revision in enumerate(order)}
         rest = self.steps()[place[current] :]
@@ -122,14 +122,14 @@ class Schema:
 
 
 def shown_program(program: Program) -> str:
-    """Return a running program as messages name it."""
+    """Return the name of a running program for messages."""
     if not program.host:
         return "a process of a version that does not say which one it is"
     return f"process {program.pid} on {program.host} (cobblestone {program.version}, schema {program.schema})"
 
 
 def take_steps(connection: sa.Connection, schema: Schema, target: str) -> None:
-    """Take the steps to a revision on a connection, whose transaction it does not end."""
+    """Take the steps to a revision on a connection, without ending its transaction."""
     from alembic import command
     from alembic.config import Config
 

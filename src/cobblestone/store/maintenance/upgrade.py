@@ -1,4 +1,4 @@
-"""Bring a database to the current schema, of whatever service it is.
+"""Upgrade of a database to the current schema, for any service.
 
 The steps (Alembic) run on a copy, which takes the place of the database in one rename when all of them are done and the copy
 is found sound.  So a step that fails, a full disk or a SIGKILL leaves the database as it was, and the old one stays beside
@@ -61,7 +61,7 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
 
 
 def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str, int] | None = None) -> None:
-    """Refuse a database that this program cannot work with.
+    """Refuse a database that this program cannot use.
 
     ``replaces``: machine and process id of a running program whose place this one takes.
 
@@ -80,7 +80,7 @@ def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str,
 def upgrade_plan(
     location: Path | str, schema: Schema, *, replaces: tuple[str, int] | None = None
 ) -> tuple[UpgradePlan, Sequence[Program]]:
-    """Return what `upgrade` would do now, and the programs that run (on PostgreSQL; elsewhere there is one at most).
+    """Return what `upgrade` would do now, and the running programs (on PostgreSQL; otherwise at most one).
 
     Raises:
         StoreError: as `check_revision`.
@@ -95,7 +95,7 @@ def upgrade_plan(
 
 
 def check_schema(revision: str, name: str, schema: Schema) -> None:
-    """Refuse a revision that this program cannot bring to its own.
+    """Refuse a revision that this program cannot upgrade from.
 
     Raises:
         StoreError: it was made by a newer program.
@@ -111,7 +111,7 @@ def upgrade(
     now: float | None = None,
     keep: Path | None = None,
 ) -> Path | None:
-    """Upgrade a database as far as the programs that run on it can bear it; hold the project's lock.
+    """Upgrade a database as far as its running programs allow; the project's lock must be held.
 
     Returns where the old database is kept, or None when there was none or nothing to do.  On SQLite no other program runs, and
     all steps are taken.  On PostgreSQL the steps are one transaction, only one process at a time takes them, a dump of the old
@@ -173,7 +173,7 @@ def _check_room(path: Path) -> None:
 
 
 def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path | None:
-    """Put the upgraded database in the old one's place, and keep the old one."""
+    """Replace the old database with the upgraded one, and keep the old one."""
     backup = None
     if path.exists() and path.stat().st_size > 0:
         _fold_log(path)
@@ -195,7 +195,7 @@ def _needs_steps(current: str | None, name: str, schema: Schema) -> bool:
 
 
 def _fold_log(path: Path) -> None:
-    """Write the log into the database and remove it: it would be taken for the new database's own.
+    """Write the log into the database and remove it: it would be taken for the new database's log.
 
     Raises:
         Busy: somebody has the database open.

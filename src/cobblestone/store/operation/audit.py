@@ -1,4 +1,4 @@
-"""What is noted of requests: the audit log, and replies that are kept so that a repetition creates nothing twice.
+"""Records of requests: the audit log, and replies stored so that a repetition creates nothing twice.
 
 The audit log: who did what with the project, when, and from where.
 
@@ -62,7 +62,7 @@ def record(
     before: object = None,
     after: object = None,
 ) -> None:
-    """Note an action, in the transaction that carries it out.  Secrets among the values are left out."""
+    """Record an action, in the transaction that carries it out.  Secrets among the values are left out."""
     tx.execute(
         "INSERT INTO audit_entry (time, actor, origin, action, target, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (now, actor.name, actor.origin, action, target[:200], _text(before), _text(after)),
@@ -72,7 +72,7 @@ def record(
 def entries(
     db: Database, *, limit: int, before: int | None = None, target: str = "", actor: str = ""
 ) -> list[AuditRow]:
-    """Return actions, the newest first; ``before``: only those with smaller ids.
+    """Return actions, newest first; ``before``: only those with smaller ids.
 
     ``target`` is exact; ``actor`` is the beginning of the name.
     """
@@ -100,7 +100,7 @@ def _text(value: object) -> str:
 
 
 def without_secrets(value: object) -> object:
-    """Return the value with whatever is called like a secret replaced."""
+    """Return the value with everything named like a secret replaced."""
     if isinstance(value, dict):
         members = cast("dict[object, object]", value)
         return {
@@ -132,7 +132,7 @@ def recall_reply(db: Database, request_key: str, digest: str) -> str | None:
 
 
 def remember_reply(tx: Transaction, request_key: str, digest: str, reply: str, *, now: float) -> None:
-    """Keep a reply, in the transaction that does what it says; forgets old ones."""
+    """Store a reply, in the transaction of its action; delete old ones."""
     tx.execute("DELETE FROM api_reply WHERE expire_time < ?", (now,))
     tx.execute(
         "INSERT INTO api_reply (request_key, digest, reply, expire_time) VALUES (?, ?, ?, ?)",

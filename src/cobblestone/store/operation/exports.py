@@ -1,4 +1,4 @@
-"""Reading what is exported for statistics sites, table by table, from one snapshot.
+"""Reads the export for statistics sites, table by table, from one snapshot.
 
 Rows come in pages, each found where the one before it ended, so that a million of them need no more memory than a page.
 """
@@ -54,7 +54,7 @@ _BEFORE_ALL: Mapping[ExportOrder, tuple[object, ...]] = {
 
 @contextmanager
 def snapshot(location: Path | str) -> Generator[Database]:
-    """Open a database as it is at one moment, beside whoever works on it.
+    """Open a snapshot of a database beside its users.
 
     Raises:
         StoreError: it cannot be reached, or not be read any more.
@@ -74,7 +74,7 @@ def snapshot(location: Path | str) -> Generator[Database]:
 
 
 def _pages(db: Database, query: str, alias: str, order: ExportOrder) -> Iterator[list[Row]]:
-    """Yield pages of a query that ends in a condition; its first columns are id, total, average and time of it."""
+    """Yield pages of a query that ends with a condition; its first columns are id, total, average and time of it."""
     if order is ExportOrder.ID:
         keys, after, direction = f"{alias}.id", "> (?)", "ASC"
     else:
@@ -96,7 +96,7 @@ def _credit(row: Row) -> CreditStatement:
 
 
 def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
-    """Yield users with credit who agreed."""
+    """Yield users with credit who agreed to the export."""
     query = (
         "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
         " u.cross_project_id, u.email_addr, EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)"
@@ -121,7 +121,7 @@ _hardware = msgspec.json.Decoder(ExportedHardware).decode
 
 
 def hosts(db: Database, order: ExportOrder) -> Iterator[ExportedHost]:
-    """Yield computers with credit that users who agreed show; not those that were merged into another or removed."""
+    """Yield computers with credit shown by users who agreed, without merged or removed ones."""
     query = (
         "SELECT h.id, h.total_credit, h.expavg_credit, h.expavg_time, h.create_time, h.rpc_time, h.host_cpid, h.description,"
         " u.id "
@@ -153,7 +153,7 @@ def _turnarounds(db: Database, host_ids: list[int]) -> dict[int, float]:
 
 
 def teams(db: Database, order: ExportOrder) -> Iterator[ExportedTeam]:
-    """Yield teams with credit; the founder stands there only if the founder agreed."""
+    """Yield teams with credit; the founder appears only after agreeing."""
     query = (
         "SELECT t.id, t.total_credit, t.expavg_credit, t.expavg_time, t.name, t.create_time, t.description, t.url, t.country,"
         f" u.id, COALESCE(u.name, '') FROM team t LEFT JOIN user_account u ON u.id = t.founder_id AND {EXPORTED}"
@@ -187,7 +187,7 @@ def badges(db: Database) -> list[tuple[int, Badge]]:
 
 
 def badge_holders(db: Database, table: ExportedTable) -> Iterator[BadgeHolder]:
-    """Yield who of those that are exported has which badge since when."""
+    """Yield which exported users, hosts and teams have which badge, and since when."""
     owner, exported = _HOLDERS[table]
     query = (
         "SELECT o.owner_id, o.badge_id, o.create_time FROM badge_owner o"

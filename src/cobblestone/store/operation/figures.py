@@ -1,4 +1,4 @@
-"""What the operator's side asks: counts and samples of the whole project, how results end, and why they failed.
+"""Figures for operators: counts and samples of the whole project, outcomes of results, and failures.
 
 What the operator's side asks: figures of the whole project, samples of them, and how results end.
 
@@ -54,7 +54,7 @@ _CALLED_AGAIN = f"handler_failures > 0 AND retry_time < {PARKED_UNTIL:.0f}"
 
 
 def _with_function(condition: str) -> str:
-    """Count those of the workunits that wait for a function of the project's.
+    """Count those of the workunits that wait for a function of the project.
 
     Two counts, each with an index of few rows: with an OR between them the whole table would be read.
     """
@@ -135,7 +135,7 @@ def project_figures(db: Database, *, now: float) -> ProjectFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """How the results of something ended."""
+    """The outcomes of results."""
 
     good: int = 0
     error: int = 0  #: failed on the host
@@ -144,12 +144,12 @@ class Endings:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the number of all results."""
         return self.good + self.error + self.no_reply + self.invalid
 
     @property
     def error_rate(self) -> float:
-        """Part that did not end well; 0 without results."""
+        """Return the share that did not succeed; 0 without results."""
         return 1 - self.good / self.total if self.total else 0.0
 
     def __add__(self, other: Endings) -> Endings:
@@ -163,7 +163,7 @@ class Endings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingRow:
-    """How results of one version ended on one host within a time."""
+    """Outcomes of one version's results on one host in a period."""
 
     host_id: int
     version_id: int
@@ -171,7 +171,7 @@ class EndingRow:
 
 
 def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
-    """Return how results ended since a time (Unix seconds), by host and app version; only of one version if given."""
+    """Return the outcomes of results since a time (Unix seconds), by host and app version; optionally of one version."""
     newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
     rows = db.query(
@@ -218,7 +218,7 @@ class FigureSample:
 
 
 def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, keep_since: float) -> None:
-    """Keep figures; forgets those from before ``keep_since``."""
+    """Store figures; delete those from before ``keep_since``."""
     tx.execute("DELETE FROM project_sample WHERE time < ?", (keep_since,))
     tx.execute(
         "INSERT INTO project_sample (time, figures) VALUES (?, ?) ON CONFLICT (time) DO NOTHING",
@@ -264,7 +264,7 @@ def rollout_of(db: Database, version_id: AppVersionId) -> RolloutFigures:
 
 
 def rollouts_running(db: Database) -> list[RolloutFigures]:
-    """Roll-outs of versions in use that wait for their next step."""
+    """Return roll-outs of versions in use that wait for their next step."""
     rows = db.query(
         "SELECT id, rollout_fraction, rollout_plan FROM app_version"
         ' WHERE deprecated = 0 AND rollout_plan LIKE \'%"state":"running"%\''
@@ -289,14 +289,14 @@ def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan
 
 
 def stage_record(db: Database, rollout: RolloutFigures) -> StageRecord:
-    """Return how results of a version ended since its current stage began."""
+    """Return the outcomes of a version's results since its current stage started."""
     rows = endings(db, since=rollout.plan.stage_time, version_id=rollout.version_id)
     total = sum((row.endings for row in rows), Endings())
     return StageRecord(n_good=total.good, n_bad=total.total - total.good)
 
 
 def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now: float) -> int:
-    """Give up a version's results on hosts, as if those had left; return how many.
+    """Give up a version's results on hosts, as if the hosts had left; return how many.
 
     Hosts are told to stop at their next contact, the transitioner makes new results, and what is reported all the same still
     counts.
@@ -316,7 +316,7 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingCounts:
-    """Numbers of rows in the states that somebody waits for."""
+    """Numbers of rows in waiting states."""
 
     users: int
     hosts: int
@@ -351,7 +351,7 @@ _QUERIES = {
 
 
 def project_counts(db: Database, *, now: float) -> WaitingCounts:
-    """Count what is going on at ``now`` (Unix seconds)."""
+    """Count the current work at ``now`` (Unix seconds)."""
     return WaitingCounts(
         **{
             field.name: int(
@@ -383,7 +383,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Failed results by the way in which they failed, the most frequent first."""
+    """Failed results grouped by kind of failure, most frequent first."""
 
     groups: tuple[FailureGroup, ...]
     cut: bool  #: there are more than were read
@@ -402,7 +402,7 @@ def batch_failures(db: Database, batch_id: BatchId) -> Failures:
 
 
 def job_errors(db: Database, batch_id: BatchId) -> dict[WorkunitError, int]:
-    """Return how many of a batch's jobs ended without an answer, by the reason."""
+    """Return how many of a batch's jobs ended without an answer, by reason."""
     jobs, parameters = _jobs_without_answer(db, batch_id)
     rows = db.query(
         f"SELECT w.error_mask, COUNT(*) FROM ({jobs}) w WHERE w.error_mask <> 0 GROUP BY w.error_mask ORDER BY 2 DESC",

@@ -1,4 +1,4 @@
-"""What is changed by hand: cancel, retry, block, roles, two records of one computer; and how it is found."""
+"""Changes by hand: cancel, retry, block, roles, merging of computers; and the search for objects."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
 
 
 def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
-    """Stop a workunit that has no answer yet.
+    """Cancel a workunit that has no answer yet.
 
     Raises:
         NotFound: there is none.
@@ -78,7 +78,7 @@ def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
 
 
 def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int:
-    """Allow an unfinished workunit as many more failures as it has had, and let the transitioner look; return how many.
+    """Allow an unfinished workunit as many more failures as it has had, and schedule the transitioner; return how many.
 
     Raises:
         NotFound: there is none.
@@ -97,7 +97,7 @@ def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int
 
 
 def change_workunit(tx: Transaction, before: Workunit, after: Workunit, *, now: float) -> None:
-    """Store priority, limits and rules of a workunit, and let transitioner and scheduler look at them."""
+    """Store priority, limits and rules of a workunit, and have transitioner and scheduler check them."""
     tx.execute(_LIMITS.update("workunit"), (*_LIMITS.values(after.limits), after.id))
     tx.execute(_RULES.update("workunit"), (*_RULES.values(after.rules), after.id))
     tx.execute(
@@ -121,7 +121,7 @@ def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> 
 
 
 def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, now: float) -> BatchRow:
-    """Add the jobs of finished workunits to an open batch, to be computed anew.
+    """Add the jobs of finished workunits to an open batch, to be computed again.
 
     Raises:
         NotFound: an input file is gone; the text names it.
@@ -145,7 +145,7 @@ def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, 
 
 
 def count_cancelled_open(db: Database, batch_id: int) -> int:
-    """Return jobs of a batch that are cancelled, but not yet closed by the transitioner."""
+    """Return jobs of a batch that were cancelled but not yet closed by the transitioner."""
     return int(
         db.value(
             "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
@@ -166,7 +166,7 @@ def user_or_missing(db: Database, user_id: int) -> User:
 
 
 def block_host(tx: Transaction, host_id: int, reason: str) -> str:
-    """Give a host no more work (empty reason: again); the reason before.  Raises NotFound."""
+    """Stop or (empty reason) resume sending work to a host; return the previous reason.  Raises NotFound."""
     host = hosts.host_by_id(tx, HostId(host_id))
     if host is None:
         raise NotFound(f"There is no host {host_id}.")
@@ -175,14 +175,14 @@ def block_host(tx: Transaction, host_id: int, reason: str) -> str:
 
 
 def block_user(tx: Transaction, user_id: int, reason: str) -> str:
-    """Give a user's hosts no more work (empty reason: again); the reason before.  Raises NotFound."""
+    """Stop or (empty reason) resume sending work to a user's hosts; return the previous reason.  Raises NotFound."""
     user = user_or_missing(tx, user_id)
     tx.execute("UPDATE user_account SET blocked_reason = ? WHERE id = ?", (reason, user_id))
     return user.blocked_reason
 
 
 def set_role(tx: Transaction, user_id: int, role: str) -> str:
-    """Make a user an operator, or (empty) a volunteer again; the role before.
+    """Make a user an operator, or (empty) a plain volunteer again; return the previous role.
 
     Raises:
         NotFound: there is no such user.
@@ -200,7 +200,7 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundRow:
-    """Something that fits what was asked for."""
+    """A match."""
 
     kind: str  #: user, host, batch, workunit or result
     id: int
@@ -208,7 +208,7 @@ class FoundRow:
 
 
 def search(db: Database, text: str) -> list[FoundRow]:
-    """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address.
+    """Return users, hosts, batches, workunits and results by id, or by the start of a name; users also by address.
 
     Upper and lower case are the same in names of people, computers and batches, and in those of the newest :data:`RATE_WINDOW`
     workunits, for which the submitter's name of the job counts too.
@@ -259,7 +259,7 @@ def _in_any_case(table: str, column: str, *, newest: int | None = None) -> Look:
 
 
 def _casings(text: str) -> list[str]:
-    """Return what names that begin with a text in any case may begin with after SQL's ``lower``, to SQLite an affair of ASCII."""
+    """Return the possible starts, after SQL's ``lower``, of names starting with a text in any case; SQLite lowers only ASCII."""
     forms = (text, text.lower(), text.upper(), text.title())
     return sorted({form.translate(_ASCII_LOWER) for form in forms})
 
@@ -289,7 +289,7 @@ _SEARCHES: Mapping[str, Sequence[Look]] = {
 
 
 def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, *, now: float) -> None:
-    """Make an older record of a computer part of a newer one: tasks and credit move over.
+    """Merge an older record of a computer into a newer one: tasks and credit move over.
 
     The ledger stays as it is, with a further entry that says so: what both were credited is the survivor's from now on.
 

@@ -1,4 +1,4 @@
-"""Questions whose answers must be empty, and repairs: the database's side of ``cobblestone doctor``.
+"""Queries whose results must be empty, and repairs: the database part of ``cobblestone doctor``.
 
 Each question goes over whole tables and is meant for a read of its own, outside of the writer.
 """
@@ -25,7 +25,7 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """Rows that must not be there: (id of the row, further values for the text)."""
+    """Rows that must not exist: (id of the row, further values for the text)."""
 
     code: str
     kind: str
@@ -82,7 +82,7 @@ def workunit_states(db: Database) -> Iterator[Finding]:
 
 
 def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> int:
-    """Let the transitioner look at workunits; return how many."""
+    """Have the transitioner check workunits; return how many."""
     changed = tx.execute_each(
         "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
         [(now, id_, now) for id_ in workunit_ids],
@@ -118,7 +118,7 @@ _CREDIT = (
 
 
 def credited_once(db: Database) -> Iterator[Finding]:
-    """Return valid results without their credit, credit without a valid result, credit given twice."""
+    """Return valid results without their credit, credit without a valid result, credit granted twice."""
     return _ask(db, _CREDIT)
 
 
@@ -136,7 +136,7 @@ _CONTRIBUTED = (
 
 
 def contributed_as_listed(db: Database) -> Iterator[Finding]:
-    """Return volunteers whose storage or network is not what the ledger says."""
+    """Return volunteers whose storage or network contributions differ from the ledger."""
     return _ask(db, _CONTRIBUTED)
 
 
@@ -144,7 +144,7 @@ _STATEMENT_COLUMNS = {"total": "total_credit", "average": "expavg_credit", "aver
 
 
 def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, value: float) -> None:
-    """Set a total or average of a host, user, team or app version to what the ledger says."""
+    """Set a total or average of a host, user, team or app version from the ledger."""
     if table in OWNERS and figure in _STATEMENT_COLUMNS:
         tx.execute(f"UPDATE {table} SET {_STATEMENT_COLUMNS[figure]} = ? WHERE id = ?", (value, row_id))
     elif table == "result" and figure == "granted":
@@ -173,12 +173,12 @@ _ASSIMILATED = (
 
 
 def assimilated_once(db: Database) -> Iterator[Finding]:
-    """Return batches whose counts are not those of their jobs, and jobs that share a place in the list."""
+    """Return batches whose counts differ from those of their jobs, and jobs that share a place in the list."""
     return _ask(db, _ASSIMILATED)
 
 
 def recount_batch(tx: Transaction, batch_id: int) -> None:
-    """Set a batch's counts to what its workunits say."""
+    """Set a batch's counts from its workunits."""
     tx.execute(
         "UPDATE batch SET"
         " n_success = (SELECT COUNT(*) FROM workunit w WHERE w.batch_id = batch.id AND w.completed_seq IS NOT NULL"
@@ -225,18 +225,18 @@ def file_rows(db: Database) -> dict[str, tuple[int, int]]:
 
 
 def file_sums(db: Database) -> list[tuple[str, str, bool]]:
-    """Return name and MD5 of files that somebody needs, and whether each has a packed copy."""
+    """Return name and MD5 of files in use, and whether each has a compressed copy."""
     rows = db.query("SELECT name, md5, gzipped_nbytes IS NOT NULL FROM file WHERE refs > 0 ORDER BY name")
     return [(row[0], row[1], bool(row[2])) for row in rows]
 
 
 def output_rows(db: Database) -> dict[str, int]:
-    """Return size of each output that lies on disk, by name."""
+    """Return the size of each output on disk, by name."""
     return dict(db.query("SELECT name, nbytes FROM upload WHERE data IS NULL"))
 
 
 def recount_references(tx: Transaction) -> int:
-    """Set the references of all files to what workunits and app versions say; return how many were wrong."""
+    """Set the references of all files from workunits and app versions; return how many were wrong."""
     needed = needed_files(tx)
     wrong = [(needed[name], name) for name, (_, refs) in file_rows(tx).items() if refs != needed[name]]
     tx.execute_many("UPDATE file SET refs = ? WHERE name = ? AND refs >= 0", wrong)
@@ -244,7 +244,7 @@ def recount_references(tx: Transaction) -> int:
 
 
 def unknown_names(db: Database, names: Sequence[str], *, outputs: bool) -> list[str]:
-    """Return those of the names that no row has."""
+    """Return those of the names without a row."""
     table = "upload" if outputs else "file"
     known = {row[0] for row in db.query_in(f"SELECT name FROM {table} WHERE name IN (??)", names)}
     return [name for name in names if name not in known]
@@ -291,7 +291,7 @@ def finite_numbers(db: Database) -> Iterator[Finding]:
 
 
 def forget_wrong_records(tx: Transaction) -> int:
-    """Let hosts begin anew with an app version for which their record holds impossible numbers; return how many."""
+    """Reset hosts' records of app versions that contain impossible numbers; return how many."""
     wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
     return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
 
@@ -325,7 +325,7 @@ def orphans(db: Database) -> Iterator[Finding]:
 
 
 def remove_orphans(tx: Transaction) -> int:
-    """Remove rows that mean nothing without their owner: texts, outputs and records; return how many."""
+    """Remove rows that are useless without their owner: texts, outputs and records; return how many."""
     removed = 0
     for table, key in _REMOVALS.items():
         removed += sum(tx.execute_each(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table])))
@@ -333,7 +333,7 @@ def remove_orphans(tx: Transaction) -> int:
 
 
 def durability_of_server(db: Database) -> Iterator[Finding]:
-    """Return settings of PostgreSQL by which an acknowledged write could be lost."""
+    """Return settings of PostgreSQL with which an acknowledged write could be lost."""
     for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
         value = str(db.value(f"SELECT current_setting('{name}')"))
         if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
@@ -346,7 +346,7 @@ def durability_of_server(db: Database) -> Iterator[Finding]:
 
 
 def durability(db: Database) -> Iterator[Finding]:
-    """Return settings of SQLite by which an acknowledged write could be lost, and damage."""
+    """Return settings of SQLite with which an acknowledged write could be lost, and damage."""
     for text in (row[0] for row in db.query("PRAGMA integrity_check(20)")):
         if text != "ok":
             yield Finding("damaged", "database", None, text)

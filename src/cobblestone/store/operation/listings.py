@@ -1,4 +1,4 @@
-"""Lists, a part at a time: the newest accounts, computers and workunits, and the tasks of purged jobs.
+"""Paged lists: the newest accounts, computers and workunits, and the tasks of purged jobs.
 
 Tasks of purged jobs: they are counted and listed from the archive, for as long as it is there.
 
@@ -36,7 +36,7 @@ LOOKED_AT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a list: at most so many rows with ids below ``before``."""
+    """A page of a list: a limited number of rows with ids below ``before``."""
 
     limit: int
     before: int | None = None
@@ -68,7 +68,7 @@ _WORKUNITS = RowMapper(ListedWorkunit, JOB_COLUMNS)
 def newest_users(
     db: Database, page: Page, *, role: str | None = None, blocked: bool | None = None
 ) -> list[User]:
-    """Return accounts that are not erased; of one role, or blocked ones or the others alone."""
+    """Return accounts that are not erased, optionally of one role, or only blocked or unblocked ones."""
     conditions = {"role = ?": role, **_BLOCKED[blocked]}
     return _newest(db, page, USERS, "user_account WHERE erased_time IS NULL", conditions)
 
@@ -76,7 +76,7 @@ def newest_users(
 def newest_hosts(
     db: Database, page: Page, *, user_id: int | None = None, blocked: bool | None = None
 ) -> list[Host]:
-    """Return computers; of one user, or blocked ones or the others alone."""
+    """Return computers, optionally of one user, or only blocked or unblocked ones."""
     conditions = {"user_id = ?": user_id, **_BLOCKED[blocked]}
     return _newest(db, page, HOSTS, "host WHERE merged_into IS NULL", conditions)
 
@@ -89,7 +89,7 @@ def newest_workunits(
     batch_id: int | None = None,
     status: JobState | None = None,
 ) -> list[ListedWorkunit]:
-    """Return workunits; of one app, batch or status, which are sought among the newest `LOOKED_AT` before the page."""
+    """Return workunits, optionally of one app, batch or status, searched among the newest `LOOKED_AT` before the page."""
     of_batch = "" if batch_id is None else " AND batch_id = ?"
     wanted = [] if batch_id is None else [batch_id]
     conditions = ["w.app_id = ?"] if app_id is not None else []
@@ -130,7 +130,7 @@ _BLOCKED: Mapping[bool | None, Mapping[str, object]] = {
 def _newest(
     db: Database, page: Page, rows: RowMapper[T], source: str, conditions: Mapping[str, object]
 ) -> list[T]:
-    """Return rows of a table that fit the conditions; one whose value is None is left out."""
+    """Return rows of a table that match the conditions; a condition with value None is left out."""
     given = {"id < ?": _before(page), **{text: each for text, each in conditions.items() if each is not None}}
     found = db.query(
         f"SELECT {rows.columns} FROM {source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?",
@@ -141,14 +141,14 @@ def _newest(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOwner:
-    """Whose tasks are meant: of a user, or of the records of a computer."""
+    """The owner of the tasks: a user, or the records of a computer."""
 
     user_id: int = 0
     host_ids: Sequence[int] = ()
 
     @property
     def where(self) -> tuple[str, tuple[object, ...]]:
-        """The results that are meant: index and condition, and its values."""
+        """Return index and condition for the results, and its values."""
         if self.host_ids:
             marks = ", ".join("?" * len(self.host_ids))
             return f"result r INDEXED BY result_by_host WHERE r.host_id IN ({marks})", tuple(self.host_ids)
@@ -171,7 +171,7 @@ class ArchivedTask:
 
 
 def count_archived(path: Path, owner: ArchiveOwner) -> dict[TaskState, int]:
-    """Count an owner's tasks in the archive by how they ended, the newest `NEWEST_TASKS` of them."""
+    """Count an owner's tasks in the archive by outcome, the newest `NEWEST_TASKS` of them."""
     condition, values = owner.where
     sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
     rows = _rows(
@@ -191,7 +191,7 @@ def list_archived(
     canonical: bool = False,
     limit: int = PAGE_SIZE,
 ) -> list[ArchivedTask]:
-    """Return an owner's tasks with ids below ``before``, the newest first, with one more when there are older ones.
+    """Return an owner's tasks with ids below ``before``, newest first, with one more if there are older ones.
 
     ``canonical``: only those whose answer became that of their job.
     """

@@ -55,7 +55,7 @@ TASK_CONDITIONS: Mapping[TaskState, str] = {
 
 
 def task_state(result: Result) -> TaskState | None:
-    """Return the kind of state that a task's list shows it under; None: not sent yet."""
+    """Return the state under which a list shows a task; None: not sent yet."""
     if result.server_state == ServerState.IN_PROGRESS:
         return TaskState.IN_PROGRESS
     if result.server_state != ServerState.OVER:
@@ -93,7 +93,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOwner:
-    """Whose tasks are listed; exactly one is given."""
+    """The owner of listed tasks; exactly one is given."""
 
     user_id: UserId | None = None
     host_id: HostId | None = None
@@ -142,7 +142,7 @@ def list_tasks(
     before: int | None = None,
     limit: int = PAGE_SIZE,
 ) -> list[TaskRow]:
-    """Return an owner's tasks with ids below ``before``, newest first, with one row more when there are older ones."""
+    """Return an owner's tasks with ids below ``before``, newest first, with one more if there are older ones."""
     condition, value = owner.where()
     # The inner limit bounds the work when a filter finds little among very many tasks.
     newest = (
@@ -174,7 +174,7 @@ def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
 
 
 def list_canonical(db: Database, user_id: UserId, *, before: int | None = None) -> list[TaskRow]:
-    """Return a user's tasks whose answers became those of their jobs, with ids below ``before``, as `list_tasks` does."""
+    """Return a user's tasks that became answers, with ids below ``before``, as `list_tasks` does."""
     ids = (
         "SELECT r.id FROM (SELECT id, workunit_id FROM result WHERE user_id = ? AND id < ?"
         f" ORDER BY id DESC LIMIT {NEWEST_TASKS}) r JOIN workunit w ON w.id = r.workunit_id"
@@ -185,7 +185,7 @@ def list_canonical(db: Database, user_id: UserId, *, before: int | None = None) 
 
 
 def is_canonical(db: Database, result_id: int) -> bool:
-    """Return whether a task's answer became that of its job."""
+    """Return whether a task became the answer of its job."""
     return bool(
         db.value(
             "SELECT 1 FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id = ? AND w.canonical_result_id = r.id",
@@ -195,7 +195,7 @@ def is_canonical(db: Database, result_id: int) -> bool:
 
 
 def records_of_computer(db: Database, host_id: int) -> list[int]:
-    """Return a computer's number, and those of records that became part of it."""
+    """Return a computer's number, and those of records merged into it."""
     rows = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (host_id,))
     return [host_id, *(row[0] for row in rows)]
 
@@ -223,7 +223,7 @@ def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
 
 
 def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
-    """Return a page of a team's members by recent average credit, with one more when there is a next page."""
+    """Return a page of a team's members by recent average credit, with one more if there is a next page."""
     ids = db.query(
         "SELECT id FROM user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
         (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
@@ -233,13 +233,13 @@ def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
 
 
 def external_address(db: Database, host_id: HostId) -> str:
-    """Return the address that a host's last request came from."""
+    """Return the address of a host's last request."""
     return str(db.value("SELECT external_ip_addr FROM host WHERE id = ?", (host_id,)) or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostVersionRow:
-    """What the server knows of one app version on one host."""
+    """The record of one app version on one host."""
 
     app_title: str
     version_num: int
@@ -396,7 +396,7 @@ def _count_since(db: Database, table: str, since: float) -> int:
 
 
 def _first_id_since(db: Database, table: str, column: str, since: float) -> int | None:
-    """Return the first id whose time is ``since`` or later; ids grow with time, so halving finds it without an index."""
+    """Return the first id whose time is ``since`` or later, by binary search, since ids grow with time."""
     last = db.one(f"SELECT id, {column} FROM {table} ORDER BY id DESC LIMIT 1")
     if last is None or last[1] < since:
         return None
@@ -427,7 +427,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How recent tasks ended."""
+    """Outcomes of recent tasks."""
 
     valid: int
     invalid: int
@@ -437,13 +437,13 @@ class Outcomes:
 
     @property
     def success_rate(self) -> float | None:
-        """The share of valid ones among those that are decided (0 to 1); None: none is."""
+        """Return the share of valid ones among the decided ones (0 to 1); None if none is decided."""
         decided = self.valid + self.invalid + self.error
         return self.valid / decided if decided else None
 
 
 def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
-    """Return how the newest `NEWEST_TASKS` tasks of an app ended, by version."""
+    """Return the outcomes of the newest `NEWEST_TASKS` tasks of an app, by version."""
     kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
     sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[kind]})" for kind in kinds)
     rows = db.query(
@@ -459,7 +459,7 @@ _VERSIONS = RowMapper(VersionRow, {"credit": CREDIT})
 
 
 def versions_in_use(db: Database) -> list[VersionRow]:
-    """Return versions that are given out, by app and platform."""
+    """Return versions in use, by app and platform."""
     rows = db.query(
         f"SELECT {_VERSIONS.columns} FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
@@ -467,6 +467,6 @@ def versions_in_use(db: Database) -> list[VersionRow]:
 
 
 def news_item(db: Database, news_id: int) -> people.NewsItem | None:
-    """Return a piece of news, or None."""
+    """Return a news item, or None."""
     row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
     return None if row is None else people.NewsItem(*row)

@@ -1,4 +1,4 @@
-"""The processes of a server, on one machine or several: each notes from time to time that it is there, and what it does."""
+"""The processes of a server, on one or several machines: each records at intervals that it is alive, and its roles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cobblestone.store.engine.mapping import Column, RowMapper
 
 
 class DaemonNote(msgspec.Struct, frozen=True):
-    """How a daemon of a process was when it was noted last."""
+    """The recorded state of a daemon of a process."""
 
     name: str
     state: str
@@ -22,7 +22,7 @@ class DaemonNote(msgspec.Struct, frozen=True):
 
 @value(kw_only=True)
 class ProcessRow:
-    """A process, as it noted itself.  Times are Unix seconds."""
+    """A recorded process.  Times are Unix seconds."""
 
     key: str  #: a number that no other has
     host: str
@@ -43,7 +43,7 @@ _STORED_PROCESS = _PROCESSES.writer()
 
 
 def note_process(tx: Transaction, process: ProcessRow, *, forget_before: float) -> None:
-    """Note a process; forgets those that were not heard of since ``forget_before``."""
+    """Record a process; delete those without a record since ``forget_before``."""
     tx.execute_many(
         _STORED_PROCESS.upsert("server_process", "process_key"), [_STORED_PROCESS.values(process)]
     )
@@ -51,6 +51,6 @@ def note_process(tx: Transaction, process: ProcessRow, *, forget_before: float) 
 
 
 def server_processes(db: Database) -> Sequence[ProcessRow]:
-    """Return all processes that are remembered, by machine and start."""
+    """Return all recorded processes, by machine and start."""
     rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
     return [_PROCESSES.load(row) for row in rows]

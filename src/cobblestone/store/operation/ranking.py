@@ -1,4 +1,4 @@
-"""Top lists of volunteers, computers and teams, where somebody stands in them, and the badges they were given."""
+"""Top lists of volunteers, computers and teams, ranks in them, and badges."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ MAX_PAGE = 400
 
 
 class Order(StrEnum):
-    """What a top list is sorted by."""
+    """The sort order of a top list."""
 
     RECENT = "recent"
     TOTAL = "total"
 
     @property
     def column(self) -> str:
-        """The column of a table with credit."""
+        """Return the column of a table with credit."""
         return "expavg_credit" if self is Order.RECENT else "total_credit"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One row of a top list: whose, and the credit that it is listed with (of all apps or of one)."""
+    """One row of a top list: the owner, and the credit listed (of all apps or of one)."""
 
     id: int
     credit: CreditStatement
@@ -48,7 +48,7 @@ SHOWN: Mapping[Owner, str] = {
 
 
 def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
-    """Return a page (from 0) of a top list, with one row more when there is a next page."""
+    """Return a page (from 0) of a top list, with one more row if there is a next page."""
     table, condition = _TABLES[owner], SHOWN[owner]
     bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
     if app_id is None:
@@ -73,7 +73,7 @@ def _ranked(row: Row) -> Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlace:
-    """Where somebody stands in a top list of all apps."""
+    """The rank of an owner in a top list of all apps."""
 
     rank: int  #: from 1
     of: int  #: how many have credit
@@ -83,13 +83,13 @@ class RankPlace:
 
     @property
     def rows(self) -> list[tuple[int, Ranked]]:
-        """The part of the list around it, with ranks."""
+        """Return the part of the list around it, with ranks."""
         first = self.rank - len(self.above)
         return list(enumerate((*self.above, self.itself, *self.below), start=first))
 
 
 def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: int = 3) -> RankPlace | None:
-    """Return where somebody stands; None without credit, or for who is not in the lists.
+    """Return an owner's rank; None without credit, or for owners not in the lists.
 
     Ranks are counted in the index alone: a look at all of 100,000 takes milliseconds.
     """
@@ -119,7 +119,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
 
 
 def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[tuple[int, float, float]]:
-    """Return number, total and recent average credit of some after a number; 0 for those who are not in the lists."""
+    """Return number, total and recent average credit of some owners after a number; 0 for those not in the lists."""
     rows = db.query(
         f"SELECT id, total_credit, expavg_credit, CASE WHEN {SHOWN[owner]} THEN 1 ELSE 0 END FROM {_TABLES[owner]}"
         " WHERE id > ? ORDER BY id LIMIT ?",
@@ -129,7 +129,7 @@ def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[
 
 
 def rank_cutoff(db: Database, owner: Owner, percent: float) -> float | None:
-    """Return the recent average credit of the last one among the best so many percent; None: nobody counts."""
+    """Return the recent average credit of the last one among the best so many per cent; None if there are none."""
     ranked = f"FROM {_TABLES[owner]} WHERE {SHOWN[owner]} AND expavg_credit >= {RANKED_RECENT}"
     n_ranked = int(db.value(f"SELECT count(*) {ranked}"))
     if not n_ranked:
@@ -142,14 +142,14 @@ def rank_cutoff(db: Database, owner: Owner, percent: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class OwnBadge:
-    """A badge that somebody has, since when (Unix seconds)."""
+    """A badge of an owner, since when (Unix seconds)."""
 
     badge: Badge
     since: float
 
 
 def badge_ids(tx: Transaction, badges: Sequence[Badge]) -> dict[Badge, int]:
-    """Return the numbers of a project's badges, and take away those that it does not give any more."""
+    """Return the numbers of a project's badges, and remove those that it no longer gives."""
     tx.execute_many(
         "INSERT INTO badge (kind, level) VALUES (?, ?) ON CONFLICT (kind, level) DO NOTHING",
         [(badge.kind, badge.level) for badge in badges],
@@ -168,7 +168,7 @@ def badge_ids(tx: Transaction, badges: Sequence[Badge]) -> dict[Badge, int]:
 
 
 def badges_of(db: Database, owner: Owner, owner_ids: Iterable[int]) -> dict[int, list[OwnBadge]]:
-    """Return the badges of several, by number; who has none is left out."""
+    """Return the badges of several owners, by number; owners without any are left out."""
     found: defaultdict[int, list[OwnBadge]] = defaultdict(list)
     for owner_id, kind, level, since in db.query_in(
         "SELECT o.owner_id, b.kind, b.level, o.create_time FROM badge_owner o JOIN badge b ON b.id = o.badge_id"
@@ -188,7 +188,7 @@ def give_badges(
     *,
     now: float,
 ) -> None:
-    """Write changes, by number of the owner: badges that are new, and those that are lost."""
+    """Write new and lost badges, by number of the owner."""
     tx.execute_many(
         "DELETE FROM badge_owner WHERE owner = ? AND owner_id = ? AND badge_id = ?",
         [(owner, owner_id, ids[badge]) for owner_id, (_, lost) in changes.items() for badge in lost],

@@ -1,4 +1,4 @@
-"""Credit that account managers are told: of accounts that they showed the weak key of, under names that only they know.
+"""Credit reported to account managers: of accounts whose weak key they presented, under names known only to them.
 
 Final is what was granted, with the messages of running jobs once the job itself was granted; revoked is what was taken back of
 that.  Provisional is expected of work that is not decided, half of it while the work is on a computer.
@@ -33,7 +33,7 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True)
 class ToldSums:
-    """An account's day."""
+    """An account's sums of a day."""
 
     account: str
     final: float = 0.0
@@ -42,7 +42,7 @@ class ToldSums:
 
 
 def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: float) -> list[str]:
-    """Return the names of accounts in the order of their weak keys; empty where a key belongs to nobody."""
+    """Return the names of accounts in the order of their weak keys; empty for an unknown key."""
     found = {
         row[0]: int(row[1])
         for row in tx.query_in(
@@ -108,7 +108,7 @@ def _grant(
 
 
 def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:
-    """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not told."""
+    """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not reported."""
     users = _users(db, token_id, [account for account, _ in questions])
     of_user = {
         int(row[0]): float(row[1])
@@ -130,7 +130,7 @@ def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) ->
 def day_sums(
     db: Database, token_id: int, *, day: int, after: str, today: bool, limit: int = MAX_BATCH
 ) -> tuple[list[ToldSums], str]:
-    """Return the sums of a day, in the order of the accounts' names, and where to go on (empty: there is no more).
+    """Return the sums of a day, by account name, and where to continue (empty: at the end).
 
     ``today``: with what is provisional now.
     """

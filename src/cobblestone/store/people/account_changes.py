@@ -1,4 +1,4 @@
-"""What people change about their accounts: settings, password, address, second factor, and the end of the account."""
+"""Changes of an account by its owner: settings, password, address, second factor, and deletion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ERASED_NAME = "deleted"
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What an account is guarded by."""
+    """The credentials of an account."""
 
     passwd_hash: str
     totp_secret: str  #: sealed; empty: no second factor
@@ -23,7 +23,7 @@ class Secrets:
 
 
 def secrets_of(db: Database, user_id: UserId) -> Secrets | None:
-    """Return the secrets of an account, or None."""
+    """Return the credentials of an account, or None."""
     row = db.one(
         "SELECT passwd_hash, totp_secret, totp_step FROM user_account WHERE id = ? AND erased_time IS NULL",
         (user_id,),
@@ -42,7 +42,7 @@ def set_profile(
     show_hosts: bool,
     send_email: bool,
 ) -> None:
-    """Store what an account's owner chose to say and show."""
+    """Store an account's profile."""
     tx.execute(
         "UPDATE user_account SET name = ?, country = ?, url = ?, language = ?, show_hosts = ?, send_email = ? WHERE id = ?",
         (name, country, url, language, int(show_hosts), int(send_email), user_id),
@@ -50,13 +50,13 @@ def set_profile(
 
 
 def end_sessions(tx: Transaction, user_id: UserId) -> None:
-    """Log the user out everywhere; a link that logs in is not good any more either."""
+    """Log the user out everywhere; log-in links become invalid, too."""
     tx.execute("UPDATE user_account SET session_epoch = session_epoch + 1 WHERE id = ?", (user_id,))
     credentials.drop_codes(tx, user_id, Purpose.LOG_IN)
 
 
 def set_password(tx: Transaction, user_id: UserId, passwd_hash: str) -> None:
-    """Store a new password hash; all sessions end, and links for a new password or address that were sent before."""
+    """Store a new password hash; all sessions end, and earlier links for a new password or address become invalid."""
     tx.execute("UPDATE user_account SET passwd_hash = ? WHERE id = ?", (passwd_hash, user_id))
     end_sessions(tx, user_id)
     credentials.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
@@ -73,7 +73,7 @@ def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authe
 
 
 def set_email_verified(tx: Transaction, user_id: UserId, *, now: float) -> None:
-    """Note that somebody opened a link that was sent to the account's address."""
+    """Record that a link sent to the account's address was opened."""
     tx.execute(
         "UPDATE user_account SET email_verified_time = ? WHERE id = ? AND email_verified_time IS NULL",
         (now, user_id),
@@ -81,7 +81,7 @@ def set_email_verified(tx: Transaction, user_id: UserId, *, now: float) -> None:
 
 
 def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash: str, now: float) -> None:
-    """Store a new, confirmed address with the password hash that belongs to it; all sessions end.
+    """Store a new, confirmed address with its password hash; all sessions end.
 
     Raises:
         Conflict: another account has the address.
@@ -98,12 +98,12 @@ def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash:
 
 
 def set_second_factor(tx: Transaction, user_id: UserId, sealed: str, *, step: int) -> None:
-    """Store the sealed secret of one-time passwords (empty: none), and the last one that was used."""
+    """Store the sealed secret of one-time passwords (empty: none), and the last one used."""
     tx.execute("UPDATE user_account SET totp_secret = ?, totp_step = ? WHERE id = ?", (sealed, step, user_id))
 
 
 def use_step(tx: Transaction, user_id: UserId, step: int) -> bool:
-    """Note that a one-time password was used; False: it, or a later one, was used before."""
+    """Record the use of a one-time password; return False if it, or a later one, was used before."""
     changed = tx.execute(
         "UPDATE user_account SET totp_step = ? WHERE id = ? AND totp_step < ?", (step, user_id, step)
     )
@@ -111,7 +111,7 @@ def use_step(tx: Transaction, user_id: UserId, step: int) -> bool:
 
 
 def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
-    """Store project preferences (the family's element)."""
+    """Store project preferences (BOINC's element)."""
     tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
 
 
@@ -119,7 +119,7 @@ def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None
 
 
 def ask_to_erase(tx: Transaction, user_id: UserId, erase_time: float | None) -> None:
-    """Set (None: cancel) the time when an account is to be erased; sessions end when it is set."""
+    """Set (None: cancel) the time when an account will be erased; sessions end when it is set."""
     tx.execute(
         "UPDATE user_account SET erase_time = ? WHERE id = ? AND erased_time IS NULL", (erase_time, user_id)
     )
@@ -128,7 +128,7 @@ def ask_to_erase(tx: Transaction, user_id: UserId, erase_time: float | None) -> 
 
 
 def due_to_erase(db: Database, *, now: float, limit: int = 20) -> list[UserId]:
-    """Return accounts whose time has come."""
+    """Return accounts due to be erased."""
     rows = db.query(
         "SELECT id FROM user_account WHERE erase_time IS NOT NULL AND erased_time IS NULL AND erase_time <= ?"
         " ORDER BY erase_time LIMIT ?",
@@ -138,7 +138,7 @@ def due_to_erase(db: Database, *, now: float, limit: int = 20) -> list[UserId]:
 
 
 def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
-    """Remove everything personal of an account and its computers.
+    """Remove all personal data of an account and its computers.
 
     Credit stays: in the totals of teams and apps, and in the ledger under the account's number.  ``key`` is a fresh random text:
     the account's keys become something that nobody knows.  Statistics sites that got the account are told to forget it.
@@ -174,7 +174,7 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
 
 
 def leave_team(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
-    """Take a user out of a team.  A founder who goes hands the team to the member with the most credit, if there is one."""
+    """Remove a user from a team.  A leaving founder hands the team to the member with the most credit, if there is one."""
     tx.execute("UPDATE user_account SET team_id = NULL WHERE id = ? AND team_id = ?", (user_id, team_id))
     heir = tx.value(
         "SELECT id FROM user_account WHERE team_id = ? AND erased_time IS NULL ORDER BY total_credit DESC, id LIMIT 1",

@@ -1,4 +1,4 @@
-"""What people agreed to and took back, and who is to be forgotten by statistics sites.
+"""Given and withdrawn consent, and deletions announced to statistics sites.
 
 What people agreed to and took back, with when and where they said it.
 
@@ -27,7 +27,7 @@ Whatever leaves the project about people is about these alone.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """What somebody said once."""
+    """An answer of a user."""
 
     kind: ConsentKind
     agreed: bool
@@ -38,7 +38,7 @@ class Consent:
 def record(
     tx: Transaction, user_id: UserId, kind: ConsentKind, agreed: bool, *, source: str, now: float
 ) -> None:
-    """Store what a user says, unless that is what holds already."""
+    """Store a user's answer, unless it is unchanged."""
     last = latest(tx, user_id, kind)
     if last is None or last.agreed != agreed:
         tx.execute(
@@ -48,7 +48,7 @@ def record(
 
 
 def latest(db: Database, user_id: UserId, kind: ConsentKind) -> Consent | None:
-    """Return what a user said last; None: nothing yet."""
+    """Return a user's last answer; None if there is none."""
     row = db.one(
         "SELECT agreed, time, source FROM consent WHERE user_id = ? AND kind = ? ORDER BY id DESC LIMIT 1",
         (user_id, kind),
@@ -57,7 +57,7 @@ def latest(db: Database, user_id: UserId, kind: ConsentKind) -> Consent | None:
 
 
 def said_by(db: Database, user_id: UserId, *, limit: int = 50) -> list[Consent]:
-    """Return what a user said, the newest first."""
+    """Return a user's answers, newest first."""
     rows = db.query(
         "SELECT kind, agreed, time, source FROM consent WHERE user_id = ? ORDER BY id DESC LIMIT ?",
         (user_id, limit),
@@ -77,7 +77,7 @@ _TOOK_BACK = (
 
 
 def announce_user(tx: Transaction, user_id: UserId, *, now: float) -> None:
-    """Note the ids by which sites know a user and the user's computers, before they are erased; nothing of who never agreed."""
+    """Record the ids of a user and the user's computers for sites before erasing them; nothing without earlier consent."""
     row = tx.one(
         f"SELECT u.cross_project_id, u.email_addr FROM user_account u WHERE u.id = ? AND {_AGREED_ONCE}",
         (user_id,),
@@ -91,12 +91,12 @@ def announce_user(tx: Transaction, user_id: UserId, *, now: float) -> None:
 
 
 def forget_announced(tx: Transaction, *, before: float) -> int:
-    """Drop deletions that were announced long enough; how many."""
+    """Delete deletions that were announced long enough; return how many."""
     return tx.execute("DELETE FROM deletion WHERE time < ?", (before,))
 
 
 def deleted_users(db: Database, *, since: float) -> list[Deletion]:
-    """Return users who were erased, or took their agreement back, since then."""
+    """Return users who were erased, or withdrew their consent, since then."""
     erased = db.query("SELECT owner_id, cpid FROM deletion WHERE owner = 'user' AND time >= ?", (since,))
     took_back = db.query(f"SELECT u.id, u.cross_project_id, u.email_addr {_TOOK_BACK}", (since,))
     found = {Deletion(*row) for row in erased}
@@ -105,7 +105,7 @@ def deleted_users(db: Database, *, since: float) -> list[Deletion]:
 
 
 def deleted_hosts(db: Database, *, since: float) -> list[Deletion]:
-    """Return the computers of `deleted_users`, and those that their owners removed since then."""
+    """Return the computers of `deleted_users`, and those removed by their owners since then."""
     found = {
         Deletion(*row)
         for query in (

@@ -1,4 +1,4 @@
-"""What shows who somebody is: tokens of the HTTP API, and codes that work once.
+"""Credentials: tokens of the HTTP API, and one-time codes.
 
 Tokens of the HTTP API.
 
@@ -30,7 +30,7 @@ PREFIX = "cob_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedToken:
-    """A token of any service, without the token itself."""
+    """A token of any service, without its text."""
 
     id: int
     name: str
@@ -60,12 +60,12 @@ _TOKENS = RowMapper(
 
 
 def hash_of(secret: str) -> str:
-    """Return what is stored of a token."""
+    """Return the stored hash of a token."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_secret() -> str:
-    """Return a fresh token text."""
+    """Return a new token text."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -101,13 +101,13 @@ def create_token(
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
-    """Return the token of a text, usable or not; None: unknown."""
+    """Return the token of a text, usable or not; None if unknown."""
     row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
     return None if row is None else _TOKENS.load(row)
 
 
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
-    """Return all tokens of the project, or those of a user; the newest first."""
+    """Return all tokens of the project, or those of a user; newest first."""
     rows = db.query(
         f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
         (user_id or 0,),
@@ -116,7 +116,7 @@ def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
-    """Make a token of the project, or of a user, useless from now on; repeating it changes nothing.
+    """Revoke a token of the project, or of a user; repeating it changes nothing.
 
     Raises:
         NotFound: there is no such token.
@@ -134,7 +134,7 @@ def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId 
 
 
 class Purpose(StrEnum):
-    """What a code is good for."""
+    """The purpose of a code."""
 
     RESET_PASSWORD = "reset_password"  # noqa: S105  # a name, not a password
     LOG_IN = "log_in"
@@ -146,7 +146,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OneTimeCode:
-    """A code that may be used now."""
+    """A code that can be used now."""
 
     id: int
     user_id: UserId
@@ -167,7 +167,7 @@ def add_codes(
     expire_time: float | None = None,
     payload: str = "",
 ) -> None:
-    """Store new codes; those that the user had for this purpose end."""
+    """Store new codes; the user's earlier ones for this purpose become invalid."""
     drop_codes(tx, user_id, purpose)
     tx.execute_many(
         "INSERT INTO one_time_code (user_id, purpose, code_hash, payload, create_time, expire_time) VALUES (?, ?, ?, ?, ?, ?)",
@@ -176,7 +176,7 @@ def add_codes(
 
 
 def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
-    """Return a code that may still be used, or None."""
+    """Return a code that is still valid, or None."""
     row = db.one(
         "SELECT id, user_id, payload FROM one_time_code WHERE code_hash = ? AND used_time IS NULL"
         " AND (expire_time IS NULL OR expire_time > ?)",
@@ -186,7 +186,7 @@ def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTi
 
 
 def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
-    """Take a code, so that nobody can use it again; None: it is not (or no more) good."""
+    """Use up a code; return None if it is invalid or was used before."""
     found = find_code(tx, purpose, code, now=now)
     if found is None:
         return None
@@ -213,7 +213,7 @@ def drop_codes(tx: Transaction, user_id: UserId, *purposes: Purpose) -> None:
 
 
 def drop_expired_codes(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Forget codes whose time is over; return how many."""
+    """Delete expired codes; return how many."""
     return tx.execute(
         "DELETE FROM one_time_code WHERE id IN (SELECT id FROM one_time_code WHERE expire_time < ? ORDER BY id LIMIT ?)",
         (now, limit),

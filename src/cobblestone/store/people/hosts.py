@@ -1,4 +1,4 @@
-"""Hosts, their records per app version, and what owners change about them."""
+"""Hosts, their records per app version, and the settings by their owners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def host_by_id(db: Database, host_id: HostId) -> Host | None:
-    """Return a host, or None; a record that was merged away leads to its survivor."""
+    """Return a host, or None; a merged record leads to its survivor."""
     for _ in range(10):
         row = db.one(f"SELECT {HOSTS.columns}, merged_into FROM host WHERE id = ?", (host_id,))
         if row is None:
@@ -38,7 +38,7 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
-    """Return a user's computers, the one that called last first; not those that the owner removed and that did not call again."""
+    """Return a user's computers, latest contact first, without those removed by the owner that did not call again."""
     rows = db.query(
         f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
         " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
@@ -79,7 +79,7 @@ def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]
 
 
 def recent_hosts(db: Database, *, limit: int) -> list[Host]:
-    """Return the hosts that called last."""
+    """Return the hosts with the latest contacts."""
     rows = db.query(
         f"SELECT {HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
         (limit,),
@@ -88,7 +88,7 @@ def recent_hosts(db: Database, *, limit: int) -> list[Host]:
 
 
 def speeds(db: Database) -> list[float]:
-    """Return speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    """Return the speed of one CPU of each known host, in FLOPS, with the part of the time in which it computes."""
     found: list[float] = []
     last = 0
     while page := list_hosts(db, after=last):
@@ -123,7 +123,7 @@ def update_host(
     external_ip_addr: str,
     now: float,
 ) -> None:
-    """Store what a host said of itself in a scheduler request."""
+    """Store a host's description from a scheduler request."""
     text = _encode(description).decode()
     tx.execute_many(
         "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
@@ -132,22 +132,22 @@ def update_host(
 
 
 def set_cpid(tx: Transaction, host_id: HostId, host_cpid: str) -> None:
-    """Store the (hashed) id that a host has for all projects.  It hardly ever changes, and has an index."""
+    """Set a host's (hashed) cross-project id.  It hardly ever changes, and has an index."""
     tx.execute("UPDATE host SET host_cpid = ? WHERE id = ?", (host_cpid, host_id))
 
 
 def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
-    """Stop (or, with an empty reason, resume) giving work to a host."""
+    """Stop or (with an empty reason) resume sending work to a host."""
     tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
 
 
 def set_missing_runtime(tx: Transaction, host_id: HostId, missing: str, *, now: float) -> None:
-    """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
+    """Record (or, with an empty text, forget) what apps of every platform lack on a host."""
     tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (missing, now, host_id))
 
 
 def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
-    """Forget what a host lacks, and its bad results as far as they hold back tasks."""
+    """Forget what a host lacks, and its bad results as far as they block tasks."""
     set_missing_runtime(tx, host_id, "", now=now)
     tx.execute(
         "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
@@ -164,7 +164,7 @@ def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostApp
 def records(
     db: Database, keys: Sequence[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], HostAppVersion]:
-    """Return records of several hosts; a missing one is a fresh one."""
+    """Return records of several hosts; a missing one is a new one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
@@ -182,7 +182,7 @@ def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
 
 @dataclass(slots=True)
 class Quality:
-    """The part of a record that validation changes: the unscaled daily quota, and what credit systems know."""
+    """The part of a record that validation changes: the unscaled daily quota, and credit statistics."""
 
     max_jobs_per_day: int = 0
     statistics: HostVersionStatistics = HostVersionStatistics()
@@ -204,7 +204,7 @@ _SAVE_QUALITY = _SAVED_QUALITY.upsert("host_app_version", "host_id", "app_versio
 
 
 def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
-    """Return what credit systems know of every host and app version."""
+    """Return the credit statistics of every host and app version."""
     rows = db.query(f"SELECT {_STATISTICS.columns}, host_id, app_version_id FROM host_app_version")
     return {row[-2:]: _STATISTICS.load(row) for row in rows}
 
@@ -212,7 +212,7 @@ def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersio
 def qualities(
     db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
-    """Return what validation may change of several records; a missing one is a fresh one."""
+    """Return the parts of several records that validation changes; a missing one is a new one."""
     found = {key: Quality() for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)
@@ -226,7 +226,7 @@ def qualities(
 
 
 def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
-    """Store what `qualities` reads."""
+    """Store the values that `qualities` reads."""
     tx.execute_many(
         _SAVE_QUALITY,
         [(*_SAVED_QUALITY.values(quality), *key) for key, quality in changed],
@@ -234,12 +234,12 @@ def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVer
 
 
 def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:
-    """Forget a record: another version took it over."""
+    """Remove a record that another version took over."""
     tx.execute("DELETE FROM host_app_version WHERE host_id = ? AND app_version_id = ?", (host_id, version_id))
 
 
 class Processors(msgspec.Struct):
-    """The part of a host's description that claims of credit rest on."""
+    """The part of a host's description on which credit claims rest."""
 
     p_ncpus: int = 1
     p_fpops: float = 0.0
@@ -251,7 +251,7 @@ _decode_processors = msgspec.json.Decoder(Processors).decode
 
 
 def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
-    """Return number and speed of the processors of several hosts, and when they first called."""
+    """Return number and speed of the processors of several hosts, and their first contact."""
     rows = db.query_in("SELECT id, description, create_time FROM host WHERE id IN (??)", host_ids)
     found: dict[HostId, Processors] = {}
     for host_id, description, create_time in rows:
@@ -261,7 +261,7 @@ def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Process
 
 
 def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, int]:
-    """Return how many computers the owners of some ever had, by the ids of those."""
+    """Return how many computers the owners of some computers ever had, by computer id."""
     owners = {
         HostId(row[0]): row[1]
         for row in db.query_in("SELECT id, user_id FROM host WHERE id IN (??)", host_ids)
@@ -295,7 +295,7 @@ def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hi
 
 
 def has_work(db: Database, host_id: HostId) -> bool:
-    """Return whether a computer has tasks that it has not reported."""
+    """Return whether a computer has unreported tasks."""
     return (
         db.value(
             f"SELECT 1 FROM result WHERE server_state = {ServerState.IN_PROGRESS} AND host_id = ? LIMIT 1",
@@ -306,7 +306,7 @@ def has_work(db: Database, host_id: HostId) -> bool:
 
 
 def remove_computer(tx: Transaction, host_id: HostId, *, now: float) -> None:
-    """Take a computer off its owner's list and forget what it told of itself; it comes back when it calls again.
+    """Remove a computer from its owner's list and delete its description; it comes back at its next contact.
 
     Raises:
         Conflict: it still has tasks.
@@ -321,7 +321,7 @@ def remove_computer(tx: Transaction, host_id: HostId, *, now: float) -> None:
 
 
 def take_back_returned(tx: Transaction) -> int:
-    """Show computers again that were removed and have called since; how many."""
+    """Show removed computers again that have called since; return how many."""
     return tx.execute(
         "UPDATE host SET removed_time = NULL WHERE removed_time IS NOT NULL AND rpc_time > removed_time"
     )

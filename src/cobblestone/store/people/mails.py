@@ -1,4 +1,4 @@
-"""Mails on their way out.
+"""The queue of outgoing mails.
 
 A mail is stored in the transaction that is its cause, and sent by a daemon afterwards: neither a crash nor a mail server that is
 away loses it.  It may then be sent twice, when the process dies between sending and noting it; its Message-ID stays the same.
@@ -28,7 +28,7 @@ class Mail:
 
 
 def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float) -> int:
-    """Put a mail into the queue; return its id."""
+    """Queue a mail; return its id."""
     tx.wake("mailer")
     return tx.insert(
         "INSERT INTO mail (create_time, recipient, subject, body, next_time) VALUES (?, ?, ?, ?, ?)",
@@ -46,7 +46,7 @@ def written_since(db: Database, *, recipient: str, subject: str, since: float) -
 
 
 def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
-    """Return mails that are due, the one that waits longest first."""
+    """Return mails that are due, longest waiting first."""
     rows = db.query(
         "SELECT id, create_time, recipient, subject, body, attempts FROM mail WHERE sent_time IS NULL AND next_time <= ?"
         " AND attempts < ? ORDER BY next_time, id LIMIT ?",
@@ -59,12 +59,12 @@ def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
 
 
 def set_sent(tx: Transaction, mail_id: int, *, now: float) -> None:
-    """Note that a mail is out; its text, which may hold a secret link, is not kept."""
+    """Record that a mail was sent; its text, which may contain a secret link, is deleted."""
     tx.execute("UPDATE mail SET sent_time = ?, body = '', error = '' WHERE id = ?", (now, mail_id))
 
 
 def set_failed(tx: Transaction, mail_id: int, error: str, *, next_time: float) -> None:
-    """Note that a mail could not be sent, and when to try again."""
+    """Record that a mail could not be sent, and when to retry."""
     tx.execute(
         "UPDATE mail SET attempts = attempts + 1, error = ?, next_time = ? WHERE id = ?",
         (error[:500], next_time, mail_id),
@@ -72,7 +72,7 @@ def set_failed(tx: Transaction, mail_id: int, error: str, *, next_time: float) -
 
 
 def forget_old(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Forget mails that were sent, or given up, long ago; return how many."""
+    """Delete mails sent or given up long ago; return how many."""
     return tx.execute(
         "DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE create_time < ? AND (sent_time IS NOT NULL OR attempts >= ?)"
         " ORDER BY id LIMIT ?)",

@@ -1,4 +1,4 @@
-"""Teams as people look for them and as founders change them, and what founders tell their members."""
+"""Teams: search, editing by founders, and their messages to members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def count_members(db: Database, team_id: int) -> int:
 
 
 def find_teams(db: Database, words: str) -> list[TeamRow]:
-    """Return teams whose name holds ``words`` (any case), the one with the most recent credit first."""
+    """Return teams whose name contains ``words`` (any case), most recent credit first."""
     pattern = words.strip().lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = db.query(
         "SELECT id FROM team WHERE name_lc LIKE ? ESCAPE '\\' ORDER BY expavg_credit DESC LIMIT ?",
@@ -46,7 +46,7 @@ def rows_of(db: Database, team_ids: list[int]) -> list[TeamRow]:
 def update_team(
     tx: Transaction, team_id: TeamId, *, name: str, description: str, url: str, country: str, joinable: bool
 ) -> None:
-    """Store what a founder says about a team.
+    """Store a founder's description of a team.
 
     Raises:
         Conflict: another team has the name.
@@ -61,7 +61,7 @@ def update_team(
 
 
 def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
-    """Put a user into a team that takes new members; another team is left before.
+    """Add a user to an open team; the user leaves another one first.
 
     Raises:
         NotFound: there is no such team or user.
@@ -101,7 +101,7 @@ def hand_over(tx: Transaction, team_id: TeamId, founder_id: UserId, heir_id: Use
 def found_team(
     tx: Transaction, founder_id: UserId, *, name: str, description: str, url: str, country: str, now: float
 ) -> Team:
-    """Create a team; its founder leaves another team before.
+    """Create a team; its founder leaves another team first.
 
     Raises:
         Conflict: the name is taken.
@@ -136,7 +136,7 @@ _MESSAGES = RowMapper(TeamMessage)
 
 
 def messages_of(db: Database, team_id: int, *, since: float = 0.0, limit: int = 5) -> list[TeamMessage]:
-    """Return the newest messages of a team, the newest first."""
+    """Return the newest messages of a team, newest first."""
     rows = db.query(
         f"SELECT {_MESSAGES.columns} FROM team_message WHERE team_id = ? AND time >= ? AND title <> '' ORDER BY id DESC LIMIT ?",
         (team_id, since, limit),
@@ -145,7 +145,7 @@ def messages_of(db: Database, team_id: int, *, since: float = 0.0, limit: int = 
 
 
 def next_message_time(db: Database, team_id: int) -> float:
-    """Return from when on the team can be written to (Unix seconds)."""
+    """Return the time from which the next message can be sent (Unix seconds)."""
     last = db.value("SELECT max(time) FROM team_message WHERE team_id = ?", (team_id,))
     return 0.0 if last is None else float(last) + PAUSE_SECONDS
 
@@ -153,7 +153,7 @@ def next_message_time(db: Database, team_id: int) -> float:
 def send_message(
     tx: Transaction, team_id: TeamId, founder: UserId, *, title: str, text: str, now: float
 ) -> bool:
-    """Write to the members of a team; False: the last message is too young.
+    """Send a message to the members of a team; return False if the last message is too recent.
 
     Raises:
         Conflict: somebody else is the founder by now.
@@ -176,7 +176,7 @@ def send_message(
 
 
 def withdraw_message(tx: Transaction, team_id: TeamId, message_id: int) -> TeamMessage:
-    """Take a message away; its place still counts for the pause.  Return what it was.
+    """Withdraw a message; it still counts for the waiting time.  Return what it was.
 
     Raises:
         NotFound: the team has no such message.
@@ -191,10 +191,10 @@ def withdraw_message(tx: Transaction, team_id: TeamId, message_id: int) -> TeamM
 
 
 def wants_messages(db: Database, user_id: int) -> bool:
-    """Return whether a member wants to be shown them."""
+    """Return whether a member wants to see them."""
     return bool(db.value("SELECT team_messages FROM user_account WHERE id = ?", (user_id,)))
 
 
 def set_wants_messages(tx: Transaction, user_id: UserId, wish: bool) -> None:
-    """Note whether a member wants to be shown messages."""
+    """Store whether a member wants to see messages."""
     tx.execute("UPDATE user_account SET team_messages = ? WHERE id = ?", (int(wish), user_id))

@@ -1,4 +1,4 @@
-"""Users, their profiles and the sessions that they ended, teams and news.
+"""Users, their profiles and ended sessions, teams and news.
 
 Sessions that were logged out before their time.
 
@@ -64,7 +64,7 @@ def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUserRow:
-    """What is stored of a new account."""
+    """The stored data of a new account."""
 
     name: str
     email_addr: str
@@ -79,7 +79,7 @@ class NewUserRow:
 def create_user(
     tx: Transaction, new: NewUserRow, *, weak_authenticator_of: Callable[[int], str], now: float
 ) -> User:
-    """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which holds the id.
+    """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which contains the id.
 
     Raises:
         Conflict: the address is taken.
@@ -133,7 +133,7 @@ def global_preferences_time(db: Database, user_id: UserId) -> float:
 
 
 def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time: float) -> None:
-    """Store computing preferences (the family's element, verbatim)."""
+    """Store computing preferences (BOINC's element, verbatim)."""
     tx.execute(
         "UPDATE user_account SET global_prefs = ?, global_prefs_time = ? WHERE id = ?",
         (text, mod_time, user_id),
@@ -141,7 +141,7 @@ def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time
 
 
 def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
-    """Store what a user chose for this project (the family's element, verbatim)."""
+    """Store a user's preferences for this project (BOINC's element, verbatim)."""
     tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
 
 
@@ -182,7 +182,7 @@ def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -
 
 
 def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:
-    """Put a user into a team; None: leave.
+    """Add a user to a team; None: leave.
 
     Raises:
         NotFound: there is no such user.
@@ -193,7 +193,7 @@ def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NewsItem:
-    """A piece of news; reaches clients as a notice."""
+    """A news item; clients get it as a notice."""
 
     id: int
     title: str
@@ -206,26 +206,26 @@ MAX_ID = 2**62
 
 
 def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
-    """Publish a piece of news; return its id."""
+    """Publish a news item; return its id."""
     return tx.insert("INSERT INTO news (title, text, time) VALUES (?, ?, ?)", (title, text, now))
 
 
 def set_news(tx: Transaction, news_id: int, title: str, text: str) -> NewsItem:
-    """Change a piece of news; what it was.  Raises NotFound."""
+    """Change a news item; return what it was.  Raises NotFound."""
     before = news_item(tx, news_id)
     tx.execute("UPDATE news SET title = ?, text = ? WHERE id = ?", (title, text, news_id))
     return before
 
 
 def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
-    """Take a piece of news away; what it was.  Its number is not used again.  Raises NotFound."""
+    """Withdraw a news item; return what it was.  Its number is not reused.  Raises NotFound."""
     before = news_item(tx, news_id)
     tx.execute("DELETE FROM news WHERE id = ?", (news_id,))
     return before
 
 
 def news_item(db: Database, news_id: int) -> NewsItem:
-    """Return a piece of news.  Raises NotFound."""
+    """Return a news item.  Raises NotFound."""
     row = db.one(f"SELECT {_NEWS.columns} FROM news WHERE id = ?", (news_id,))
     if row is None:
         raise NotFound(f"There is no news {news_id}.")
@@ -233,7 +233,7 @@ def news_item(db: Database, news_id: int) -> NewsItem:
 
 
 def list_news(db: Database, *, limit: int = 20, before: int = MAX_ID) -> list[NewsItem]:
-    """Return the newest news first, of those with ids below ``before``."""
+    """Return news with ids below ``before``, newest first."""
     rows = db.query(
         f"SELECT {_NEWS.columns} FROM news WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
     )
@@ -251,7 +251,7 @@ class Profile:
 
 
 def profile_of(db: Database, user_id: int) -> Profile | None:
-    """Return somebody's profile, or None."""
+    """Return a user's profile, or None."""
     row = db.one(
         "SELECT text, CASE WHEN picture IS NULL THEN 0 ELSE 1 END, searchable, time FROM profile WHERE user_id = ?",
         (user_id,),
@@ -262,13 +262,13 @@ def profile_of(db: Database, user_id: int) -> Profile | None:
 
 
 def picture_of(db: Database, user_id: int) -> bytes | None:
-    """Return somebody's picture as it was made by us, or None."""
+    """Return a user's picture as re-encoded by us, or None."""
     found = db.value("SELECT picture FROM profile WHERE user_id = ?", (user_id,))
     return None if found is None else bytes(found)
 
 
 def set_profile(tx: Transaction, user_id: UserId, *, text: str, searchable: bool, now: float) -> None:
-    """Store a text; a picture stays."""
+    """Store a text; the picture is kept."""
     tx.execute(
         "INSERT INTO profile (user_id, text, searchable, time) VALUES (?, ?, ?, ?) ON CONFLICT (user_id)"
         " DO UPDATE SET text = excluded.text, searchable = excluded.searchable, time = excluded.time",
@@ -277,7 +277,7 @@ def set_profile(tx: Transaction, user_id: UserId, *, text: str, searchable: bool
 
 
 def set_picture(tx: Transaction, user_id: UserId, picture: bytes | None) -> None:
-    """Store a picture, or take it away; there is a profile already."""
+    """Store or remove the picture of an existing profile."""
     tx.execute("UPDATE profile SET picture = ? WHERE user_id = ?", (picture, user_id))
 
 
@@ -287,13 +287,13 @@ def remove_profile(tx: Transaction, user_id: UserId) -> None:
 
 
 def user_of_session(db: Database, user_id: UserId, session_key: str) -> User | None:
-    """Return the user of a session; None: there is none, or the session was logged out."""
+    """Return the user of a session; None if there is none, or the session was logged out."""
     ended = db.one("SELECT 1 FROM ended_session WHERE session_hash = ?", (session_key,))
     return None if ended else user_by_id(db, user_id)
 
 
 def end_session(tx: Transaction, session_key: str, *, expire_time: float) -> None:
-    """Log one session out; ``expire_time`` (Unix seconds): when its cookie is worth nothing anyway."""
+    """Log one session out; ``expire_time`` (Unix seconds): when its cookie expires anyway."""
     tx.execute(
         "INSERT INTO ended_session (session_hash, expire_time) VALUES (?, ?) ON CONFLICT (session_hash) DO NOTHING",
         (session_key, expire_time),
@@ -301,7 +301,7 @@ def end_session(tx: Transaction, session_key: str, *, expire_time: float) -> Non
 
 
 def forget_ended_sessions(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Forget logged-out sessions whose time is over; return how many."""
+    """Delete logged-out sessions that have expired; return how many."""
     return tx.execute(
         "DELETE FROM ended_session WHERE session_hash IN"
         " (SELECT session_hash FROM ended_session WHERE expire_time < ? ORDER BY expire_time LIMIT ?)",

@@ -46,24 +46,24 @@ _NAME = re.compile(r"(\d{12})-(\d{4})-([0-9a-f]{32})\.jsonl\.gz")
 
 
 class PartStorage(Protocol):
-    """What is asked of the storage; see `cobblestone.server.core.storage.FileStorage`."""
+    """The interface to the storage; see `cobblestone.server.core.storage.FileStorage`."""
 
     in_bucket: bool
 
     def keep_now(self, place: Path, source: Path) -> None:
-        """Keep ``source`` as the file of a place."""
+        """Store ``source`` as the file of a place."""
         ...
 
     def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """See that a kept file lies at its place."""
+        """Make a stored file available at its place."""
         ...
 
     def remove(self, places: Iterable[Path]) -> None:
-        """Keep these files no longer."""
+        """Delete these files."""
         ...
 
     def listed(self, folder: Path) -> Mapping[str, int]:
-        """Return names and sizes of the files that are kept in a folder."""
+        """Return names and sizes of the files stored in a folder."""
         ...
 
 
@@ -79,13 +79,13 @@ class ArchiveParts:
     storage: PartStorage
 
     def names(self) -> dict[str, int]:
-        """Return all parts with their sizes; of one that was written anew, the latest comes last."""
+        """Return all parts with their sizes; of a rewritten one, the latest comes last."""
         return {
             name: n for name, n in sorted(self.storage.listed(self.folder).items()) if _NAME.fullmatch(name)
         }
 
     def add(self, tables: Tables, *, instead_of: str = "") -> str:
-        """Add a part; return its name when it is durable.  ``instead_of``: the one that it replaces, which stays for now."""
+        """Add a part; return its name once it is durable.  ``instead_of``: the one that it replaces, which stays for now."""
         self.folder.mkdir(parents=True, exist_ok=True)
         working = self.folder / f".{secrets.token_hex(8)}"
         try:
@@ -106,7 +106,7 @@ class ArchiveParts:
             working.unlink(missing_ok=True)
 
     def read(self, name: str, nbytes: int) -> Tables | None:
-        """Return what a part holds; None: it has gone."""
+        """Return the content of a part; None if it has gone."""
         found = _NAME.fullmatch(name)
         place = self.folder / name
         self.storage.bring_now(place, nbytes=nbytes, md5=found[3] if found else "")
@@ -128,14 +128,14 @@ class ArchiveParts:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where purged jobs are: a SQLite database on this machine; with parts it is made from them."""
+    """The database of purged jobs: SQLite on this machine, or made from parts."""
 
     path: Path
     parts: ArchiveParts | None = None
 
 
 def packed(tables: Tables) -> bytes:
-    """Return a part's content; the same rows always give the same."""
+    """Return a part's content; equal rows give equal bytes."""
     lines: list[str] = []
     for table, (columns, rows) in tables.items():
         lines.append(json.dumps({"table": table, "columns": columns}))
@@ -166,7 +166,7 @@ def unpacked(content: bytes, name: str) -> Tables:
 
 
 def _value(plain: Any) -> Any:
-    """Return a value of a row; those that are bytes stand as hexadecimal numbers."""
+    """Return a value of a row; bytes are stored as hexadecimal."""
     return bytes.fromhex(cast("dict[str, str]", plain)["hex"]) if isinstance(plain, dict) else plain
 
 
@@ -197,7 +197,7 @@ _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
 def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: int) -> int:
-    """Move workunits that are done with into the archive; return how many.  Not for the event loop."""
+    """Move finished workunits into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
     if not ids:
         return 0
@@ -211,7 +211,7 @@ def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: 
 
 
 def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]:
-    """Return workunits that the rule lets go: of no batch, then of each retired one.
+    """Return workunits that can be purged: of no batch, then of each retired one.
 
     Batch by batch, for a batch that nobody has retired may have millions, which are not even looked at.
     """
@@ -250,7 +250,7 @@ def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[t
 
 
 def follow(archive: Archive) -> int:
-    """Bring this machine's database up to the parts that there are; return how many were new.  Not for the event loop.
+    """Update this machine's database from the parts; return how many were new.  Not for the event loop.
 
     Raises:
         StoreError: see `ArchiveParts`.
@@ -270,7 +270,7 @@ def follow(archive: Archive) -> int:
 
 
 def move_into_parts(old: Path, archive: Archive) -> None:
-    """Move what one machine kept in a database of its own into parts.  Not for the event loop; harmless to repeat.
+    """Move one machine's own database into parts.  Not for the event loop; harmless to repeat.
 
     Raises:
         StoreError: see `ArchiveParts`.
@@ -323,7 +323,7 @@ def _forget_parts(path: Path, names: Iterable[str]) -> None:
 
 
 def _note_part(connection: sqlite3.Connection, part: str, tables: Tables) -> None:
-    """Note that a part is here, and whose results it has: who is erased must be found in all of them."""
+    """Record that a part is here, and whose results it has, so that all of an erased user's can be found."""
     connection.execute("CREATE TABLE IF NOT EXISTS part (name TEXT PRIMARY KEY)")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS part_user (user_id INTEGER, part TEXT, PRIMARY KEY (user_id, part)) WITHOUT ROWID"
@@ -373,7 +373,7 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
 
 
 def forget_words(archive: Archive, user_id: int) -> None:
-    """Remove what programs wrote on a user's computers, as `account_changes.erase` does in the project.
+    """Remove the program output from a user's computers, as `account_changes.erase` does in the project.
 
     Not for the event loop; harmless to repeat.
 
@@ -398,7 +398,7 @@ def forget_words(archive: Archive, user_id: int) -> None:
 
 
 def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> None:
-    """Write the parts anew that have results of a user, without the words; the old ones go when the new ones are durable."""
+    """Rewrite the parts with results of a user, without the texts; the old ones are removed once the new ones are durable."""
     follow(archive)
     if not archive.path.exists():
         return
@@ -441,7 +441,7 @@ def _without_words(tables: Tables, user_id: int) -> Tables:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
-    """Open the archive for reading, as it is at one moment while the block runs.
+    """Open a snapshot of the archive for reading while the block runs.
 
     Raises:
         FileNotFoundError: nothing was archived yet.
@@ -469,7 +469,7 @@ def portions(
 
 
 def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run a read-only query on the archive: names of columns, and rows.
+    """Run a read-only query on the archive; return column names and rows.
 
     Raises:
         FileNotFoundError: nothing was archived yet.

@@ -78,7 +78,7 @@ class BatchRow:
 
     @property
     def finished(self) -> bool:
-        """Whether no job is left to wait for."""
+        """Return whether all jobs are finished."""
         return self.state is not BatchState.INIT and self.n_success + self.n_error >= self.njobs
 
 
@@ -118,13 +118,13 @@ def batch_by_id(db: Database, batch_id: int) -> BatchRow:
 
 
 def batch_by_key(db: Database, request_key: str) -> BatchRow | None:
-    """Return the batch that a request with this key made, or None."""
+    """Return the batch created by a request with this key, or None."""
     row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE request_key = ?", (request_key,))
     return None if row is None else _BATCHES.load(row)
 
 
 def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[BatchRow]:
-    """Return batches, the newest first; ``before``: only those with smaller ids."""
+    """Return batches, newest first; ``before``: only those with smaller ids."""
     where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
     rows = db.query(
         f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
@@ -133,7 +133,7 @@ def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -
 
 
 def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, BatchProgress]:
-    """Return how far batches are."""
+    """Return the progress of batches."""
     rows = db.query_in(
         "SELECT id, njobs - n_success - n_error, turn, fair_weight FROM batch WHERE id IN (??)",
         list(batch_ids),
@@ -187,7 +187,7 @@ def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
 
 
 def _turns(db: Database, batch: BatchRow, jobs: Sequence[NewJob], served: float) -> list[float]:
-    """Return places in the queue of jobs that are added to a batch."""
+    """Return the places in the queue for jobs added to a batch."""
     if not served:
         # Nothing was sent since the server started: what waits longest will be next.
         waiting = db.value(
@@ -283,7 +283,7 @@ def _workunit_rows(
 
 
 def close_batch(tx: Transaction, batch_id: int, *, now: float) -> BatchRow:
-    """Say that no more jobs follow; repeating it changes nothing.
+    """Close a batch: no more jobs follow; repeating it changes nothing.
 
     Raises:
         NotFound: there is no such batch.
@@ -319,7 +319,7 @@ class JobRow:
 
     @property
     def status(self) -> JobState:
-        """Where it stands."""
+        """Return the job's state."""
         if self.completed_seq is None and not self.error_mask:
             return JobState.RUNNING if self.running else JobState.WAITING
         if self.error_mask & WorkunitError.CANCELLED:
@@ -384,7 +384,7 @@ def count_running(db: Database, batch_id: int) -> int:
 
 
 def many_unsent(db: Database, most: int) -> bool:
-    """Return whether ``most`` results or more wait to be sent."""
+    """Return whether ``most`` or more results are unsent."""
     counted = db.value(
         f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
     )
@@ -431,7 +431,7 @@ def cancel_jobs(
 
 
 def open_jobs_named(db: Database, batch_id: int, names: Sequence[str]) -> list[WorkunitId]:
-    """Return those workunits of a batch that have these names and no answer yet."""
+    """Return the workunits of a batch that have these names and no answer yet."""
     rows = db.query_in(
         f"SELECT id FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND {_UNFINISHED} AND name IN (??)",
         names,
@@ -457,7 +457,7 @@ def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None
 
 
 def retire_batch(tx: Transaction, batch_id: int) -> BatchRow:
-    """Say that the outputs are not needed any more: they are deleted, and the jobs move to the archive.
+    """Retire a batch: its outputs are deleted, and the jobs move to the archive.
 
     Raises:
         NotFound: there is no such batch.
@@ -480,7 +480,7 @@ def answers_to_release(db: Database) -> bool:
 
 
 def release_answers(tx: Transaction, *, now: float, limit: int) -> int:
-    """Let the transitioner look at jobs of a retired batch, whose outputs nobody wants any more; return how many.
+    """Have the transitioner process jobs of a retired batch, whose outputs are no longer needed; return how many.
 
     A batch may have a million of them, so it goes on from where it was when it is called again.
     """

@@ -1,4 +1,4 @@
-"""The unsent results that the scheduler looks at, kept in memory.
+"""The unsent results that the scheduler considers, cached in memory.
 
 The truth stays in the database: a candidate is only handed out by a conditional update
 (see `cobblestone.store.work.dispatch.claim`).  The queue belongs to the writer's thread.  A crash loses it, and nothing else.
@@ -39,7 +39,7 @@ _CANDIDATES = RowMapper(
 
 
 def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
-    """Return candidates for given results, whatever their state (to send lost ones again)."""
+    """Return candidates for given results, in any state (to send lost ones again)."""
     rows = db.query_in(
         f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
         result_ids,
@@ -48,7 +48,7 @@ def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[Resu
 
 
 def candidate_of_batch(db: Database, batch_id: int) -> tuple[Candidate, int] | None:
-    """Return a batch's first open job as a result of it would be, and its quorum; None: no job is open."""
+    """Return a candidate for a batch's first open job, and its quorum; None if no job is open."""
     row = db.one(
         f"SELECT {_CANDIDATES.columns}, w.min_quorum FROM workunit w JOIN (SELECT 0 AS id, '' AS name, id AS workunit_id,"
         " app_id, priority, create_time, turn FROM workunit) r ON r.workunit_id = w.id WHERE w.batch_id = ? AND"
@@ -73,7 +73,7 @@ def _key(candidate: Candidate) -> _Key:
 
 
 class CandidateQueue:
-    """Unsent results by priority, turn and age; those for one host, user or team apart."""
+    """Unsent results by priority, turn and age; those for one host, user or team separately."""
 
     def __init__(self) -> None:
         self._held: dict[ResultId, Candidate] = {}
@@ -94,17 +94,17 @@ class CandidateQueue:
         return len(self._held)
 
     def invalidate(self) -> None:
-        """Read again before the next look: new results were made, or a write was undone."""
+        """Reload before the next scan: new results were created, or a write was undone."""
         self._stale = True
 
     def set_slice(self, number: int, count: int) -> None:
-        """Look at workunits of this process's own first: of several schedulers each has some, so they seldom want the same."""
+        """Scan this process's own workunits first: with several schedulers, this avoids conflicts."""
         if self._slice != (number, count):
             self._slice = (number, count)
             self._stale = True
 
     def remove(self, result_id: ResultId, *, claimed: bool = True) -> None:
-        """Drop a result that was claimed, or (``claimed`` false) is gone or in use by another process at this moment."""
+        """Remove a result that was claimed, or (``claimed`` false) is gone or in use by another process."""
         if self._held.pop(result_id, None) is None:
             for held in self._targeted.values():
                 held.pop(result_id, None)
@@ -112,14 +112,14 @@ class CandidateQueue:
             self._dropped = True
 
     def replace(self, candidate: Candidate) -> None:
-        """Take a candidate whose workunit has changed."""
+        """Replace a candidate whose workunit has changed."""
         if candidate.result_id in self._held:
             self._held[candidate.result_id] = candidate
         elif candidate.targeted:
             self._add_targeted(candidate)
 
     def sent(self, candidate: Candidate) -> None:
-        """Note that a result was claimed: its turn has been served."""
+        """Record that a result was claimed: its turn has been served."""
         if candidate.targeted:
             self._targeted.get(_key(candidate), {}).pop(candidate.result_id, None)
         else:
@@ -132,11 +132,11 @@ class CandidateQueue:
         return self._served.get(priority, 0.0)
 
     def last_served(self) -> float:
-        """Return the largest turn that has been served, of whatever priority."""
+        """Return the largest turn served, of any priority."""
         return max(self._served.values(), default=0.0)
 
     def targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
-        """Return results that are for this host, its user or his team alone, best first."""
+        """Return results only for this host, its user or the user's team, best first."""
         self._refresh()
         if not self._complete:
             if self._any_targeted is None:
@@ -149,7 +149,7 @@ class CandidateQueue:
         return [each for key in keys for each in self._targeted.get(key, {}).values()]
 
     def scan(self, db: Database) -> Iterator[Candidate]:
-        """Yield all unsent results, best first; read more from the database as far as the caller looks.
+        """Yield all unsent results, best first; read more from the database as needed.
 
         Do not change the queue before the iterator is done with.
         """

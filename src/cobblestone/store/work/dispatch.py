@@ -1,4 +1,4 @@
-"""Verbs of the scheduler: what a host holds, claims of unsent results, and reports."""
+"""Database operations of the scheduler: what a host holds, claims of unsent results, and reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _N_RESULT_COLUMNS = len(RESULTS.names)
 
 
 def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return those of the workunits of which a result went to this user and was not lost with a client's state."""
+    """Return the workunits with a result sent to this user that was not lost with a client's state."""
     rows = db.query_in(
         f"SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
         workunit_ids,
@@ -42,7 +42,7 @@ def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[Work
 
 
 def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return those of the workunits of which a result went to this host and was not lost with a client's state."""
+    """Return the workunits with a result sent to this host that was not lost with a client's state."""
     rows = db.query_in(
         f"SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
         workunit_ids,
@@ -52,7 +52,7 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
 
 
 def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return those of the workunits of which a result was sent to a browser, also for a version that is not used any more."""
+    """Return the workunits with a result sent to a browser, also for a version no longer in use."""
     rows = db.query_in(
         "SELECT r.workunit_id FROM result r JOIN app_version v ON v.id = r.app_version_id"
         " WHERE v.platform = ? AND r.workunit_id IN (??)",
@@ -105,7 +105,7 @@ def claim(
     in_browser: bool = False,
     now: float,
 ) -> list[Assignment]:
-    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
+    """Assign results to a host, each only if still free; return those that succeeded.
 
     A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
     a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
@@ -155,7 +155,7 @@ def claim(
 
 
 def _commit(tx: Transaction, assignment: Assignment) -> bool:
-    """Commit a workunit to a class of hosts, a version, or both; whether it was free to do so."""
+    """Commit a workunit to a class of hosts, a version, or both; return whether it was free to do so."""
     hr_class = assignment.hr_class
     version_id = assignment.version.id if assignment.commit_version else None
     return (
@@ -169,7 +169,7 @@ def _commit(tx: Transaction, assignment: Assignment) -> bool:
 
 
 def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
-    """Ask for a quorum on a workunit of adaptive replication, unless it has one already."""
+    """Set a quorum on a workunit of adaptive replication, unless it has one already."""
     changed = tx.execute(
         "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
         " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
@@ -193,7 +193,7 @@ def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
 def send_again(
     tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
 ) -> None:
-    """Renew deadline and version of lost results that their host gets once more."""
+    """Renew deadline and version of lost results that their host gets again."""
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     for assignment in assignments:
         deadline = assignment.report_deadline + grace_period
@@ -219,7 +219,7 @@ def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> No
 
 
 def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
-    """End all that a computer was sent, since it lost its jobs for good; return how many."""
+    """End all results sent to a computer that lost its jobs permanently; return how many."""
     tx.execute(
         "UPDATE workunit SET transition_time = ? WHERE id IN"
         f" (SELECT workunit_id FROM result WHERE host_id = ? AND {IS_IN_PROGRESS})",
@@ -236,7 +236,7 @@ def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
 
 @value(kw_only=True)
 class ReportedRow:
-    """The row of a reported result with what is needed to judge the report."""
+    """The row of a reported result with the values needed to judge the report."""
 
     result: Result
     output_specs: tuple[OutputSpec, ...]
@@ -247,7 +247,7 @@ class ReportedRow:
 
 
 def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
-    """Return rows of reported results by name, to be changed; unknown names are left out."""
+    """Return rows of reported results by name, for changing; unknown names are left out."""
     if not names:
         return {}
     tx.lock_rows(LOCKED_WORKUNITS, names)
@@ -271,7 +271,7 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
 
 
 def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
-    """Return what `reported_rows` asks; of use to ask it ahead."""
+    """Return what `reported_rows` reads, for prefetching."""
     return db.query_in(
         f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id, u.name FROM result r"
         " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id"
@@ -281,7 +281,7 @@ def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
 
 
 def _has_replacement(tx: Transaction, lost: Result) -> bool:
-    """Whether the user of a result that was lost got another one of its workunit."""
+    """Return whether the user of a lost result got another one of its workunit."""
     found = tx.value(
         f"SELECT 1 FROM result WHERE workunit_id = ? AND user_id = ? AND id <> ? AND {IS_NOT_LOST} LIMIT 1",
         (lost.workunit_id, lost.user_id, lost.id),
@@ -301,7 +301,7 @@ def record_report(
     host_id: HostId,
     now: float,
 ) -> None:
-    """Store an accepted report and let the transitioner look at its workunit."""
+    """Store an accepted report and schedule the transitioner for its workunit."""
     take(
         tx,
         _REPORTS[accepted.outcome],
@@ -330,7 +330,7 @@ def record_report(
 
 
 def _packed(data: bytes) -> bytes:
-    """Compress what a program wrote, which mostly is short.
+    """Compress the output of a program, which is usually short.
 
     Making ready the usual window of 32 KiB takes eight times as long as to compress a kilobyte with a small one, as well.
     """
@@ -342,7 +342,7 @@ def _packed(data: bytes) -> bytes:
 
 @value()
 class JobInProgress:
-    """A result that its host was sent and has not reported: as much of it as a request must look at."""
+    """A result sent to its host and not reported, with the values needed for a request."""
 
     result_id: ResultId
     name: str
@@ -354,7 +354,7 @@ class JobInProgress:
 
 
 def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
-    """Return results that a host was sent and has not reported, in the order of their ids."""
+    """Return a host's unreported results, in the order of their ids."""
     rows = db.query(
         "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
         f" w.error_mask = 0 AND w.assimilate_state <> {AssimilateState.DONE}"
@@ -367,7 +367,7 @@ def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
 
 @value(kw_only=True)
 class HeldRow:
-    """A job that a client lists."""
+    """A job listed by a client."""
 
     result: Result
     error_mask: WorkunitError
@@ -381,7 +381,7 @@ _HELD = RowMapper(
 
 
 def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
-    """Return rows of jobs that a client lists, by name; unknown names are left out."""
+    """Return rows of jobs listed by a client, by name; unknown names are left out."""
     if not names:
         return {}
     rows = db.query_in(

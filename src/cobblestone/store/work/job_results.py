@@ -1,4 +1,4 @@
-"""What became of jobs: failures and answers of a batch, jobs that will be late, and counts of each app by day.
+"""Outcomes of jobs: failures and answers of a batch, late jobs, and daily counts of each app.
 
 What the jobs of each app did on each day, since the first one: it stays when jobs are purged.
 
@@ -23,7 +23,7 @@ _FAILED = matching(CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 
 
 def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
-    """Return how many unfinished jobs of a batch failed on a host already, and the newest such result."""
+    """Return how many unfinished jobs of a batch have already failed on a host, and the newest such result."""
     row = db.one(
         "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
         " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
@@ -35,7 +35,7 @@ def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
 
 
 def last_of_failed_jobs(db: Database, batch_id: int) -> ResultId | None:
-    """Return the last result that failed on a host, of the job of a batch that was given up last."""
+    """Return the last result that failed on a host, of the batch's job that was given up last."""
     found = db.value(
         "SELECT r.id FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE w.batch_id = ? AND w.completed_seq IS NOT NULL"
         " AND w.error_mask <> 0 AND r.outcome = ? ORDER BY w.completed_seq DESC, r.id DESC LIMIT 1",
@@ -45,12 +45,12 @@ def last_of_failed_jobs(db: Database, batch_id: int) -> ResultId | None:
 
 
 def exit_status(db: Database, result_id: ResultId) -> int:
-    """Return how the program of a result ended; 0 where nothing is known."""
+    """Return the exit status of a result's program; 0 if unknown."""
     return int(db.value("SELECT exit_status FROM result WHERE id = ?", (result_id,)) or 0)
 
 
 def last_exit_status(db: Database, host_id: HostId) -> int:
-    """Return how the program of the newest result that failed on a host ended; 0 where none did."""
+    """Return the exit status of the newest result that failed on a host; 0 if none did."""
     found = db.value(
         f"SELECT exit_status FROM result WHERE host_id = ? AND {matching(CLIENT_ERROR)} ORDER BY id DESC LIMIT 1",
         (host_id,),
@@ -112,7 +112,7 @@ _FAILURES = RowMapper(FailedResult, {"result_id": "id"})
 
 
 def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
-    """Return for each of these workunits the newest result that did not succeed; those without one are left out."""
+    """Return for each of these workunits the newest unsuccessful result; those without one are left out."""
     rows = db.query_in(
         f"SELECT {_FAILURES.columns}, workunit_id FROM result"
         f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",
@@ -123,7 +123,7 @@ def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFacts:
-    """Where a result comes from, and what it took and earned."""
+    """The origin of a result, its cost and its credit."""
 
     id: ResultId
     name: str
@@ -136,7 +136,7 @@ _FACTS = RowMapper(ResultFacts)
 
 
 def result_facts(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, ResultFacts]:
-    """Return where these results come from."""
+    """Return the origin of these results."""
     rows = db.query_in(f"SELECT {_FACTS.columns} FROM result WHERE id IN (??)", result_ids)
     return {each.id: each for each in map(_FACTS.load, rows)}
 
@@ -175,7 +175,7 @@ def late_jobs(db: Database, result_ids: Sequence[ResultId]) -> list[LateJob]:
 
 
 def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadline: float) -> None:
-    """Keep what a client says of a job, and its deadline, which may be a later one.
+    """Store a client's report on a job in progress, and its deadline, which may be later.
 
     The transitioner looks at the workunit at the deadline before, and then again at this one.
     """
@@ -186,7 +186,7 @@ def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadli
 
 
 def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
-    """Return what the newest good results of an app took."""
+    """Return the turnaround times of the newest good results of an app."""
     rows = db.query(
         f"SELECT elapsed_time, received_time - sent_time FROM result WHERE app_id = ? AND {matching(SUCCESS)}"
         " AND elapsed_time > 0 AND received_time > sent_time ORDER BY id DESC LIMIT ?",
@@ -197,7 +197,7 @@ def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppDay:
-    """What an app's jobs did on one day."""
+    """An app's jobs on one day."""
 
     day: int  #: days since 1970, UTC
     n_success: int = 0  #: jobs done
@@ -213,7 +213,7 @@ _DAYS = RowMapper(AppDay)
 
 
 def count_jobs(tx: Transaction, ended: Mapping[AppId, tuple[int, int]], *, day: int) -> None:
-    """Add jobs that were done and given up, by app, to the figures of a day."""
+    """Add finished and given-up jobs, by app, to the figures of a day."""
     tx.execute_many(
         "INSERT INTO app_day (app_id, day, n_success, n_error) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (app_id, day) DO UPDATE SET n_success = app_day.n_success + excluded.n_success,"
@@ -223,7 +223,7 @@ def count_jobs(tx: Transaction, ended: Mapping[AppId, tuple[int, int]], *, day: 
 
 
 def note_tasks(tx: Transaction, *, day: int) -> None:
-    """Note how many tasks of each app in use are to do and in progress, as the last figures of a day."""
+    """Record how many tasks of each app in use are unsent and in progress, as the last figures of a day."""
     # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
     unsent = dict(tx.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_UNSENT} GROUP BY 1"))
     running = dict(tx.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_IN_PROGRESS} GROUP BY 1"))
@@ -236,6 +236,6 @@ def note_tasks(tx: Transaction, *, day: int) -> None:
 
 
 def app_days(db: Database, app_id: AppId) -> list[AppDay]:
-    """Return the days of an app that something is known of, since the first one."""
+    """Return the days of an app with data, since the first one."""
     rows = db.query(f"SELECT {_DAYS.columns} FROM app_day WHERE app_id = ? ORDER BY day", (app_id,))
     return [_DAYS.load(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Verbs of the transitioner, validator, assimilator, file deleter and purger; what became of workunits is written here.
+"""Database operations of transitioner, validator, assimilator, file deleter and purger, which change workunits.
 
 What became of workunits, written as the difference to what was read.
 
@@ -232,7 +232,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
 
 
 def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
-    """Return workunits whose transition time has come, the longest waiting first."""
+    """Return workunits whose transition time has come, longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
         f" ORDER BY transition_time LIMIT ?{db.claiming}",
@@ -249,7 +249,7 @@ def next_transition_time(db: Database) -> float | None:
 def apply_transitions(
     tx: Transaction, decided: Sequence[tuple[WorkunitView, Transition]], *, now: float
 ) -> int:
-    """Apply the transitioner's decisions on workunits that were read in this write; the number of results created.
+    """Apply the transitioner's decisions on workunits that were read in this write; return the number of results created.
 
     Raises:
         IllegalTransition: an effect does not fit; nothing is changed.
@@ -261,7 +261,7 @@ def apply_transitions(
 
 
 def ids_of_new_results() -> Iterator[ResultId]:
-    """Yield ids for results until the database gives them theirs."""
+    """Yield temporary ids for results until the database assigns theirs."""
     return map(ResultId, count(-1, -1))
 
 
@@ -287,7 +287,7 @@ def apply_decisions(
     *,
     now: float,
 ) -> None:
-    """Apply the validator's decisions on workunits that were read in this write, and note credit granted in the same one.
+    """Apply the validator's decisions on workunits that were read in this write, and record credit granted in it.
 
     Raises:
         IllegalTransition: an effect does not fit; nothing is changed.
@@ -300,7 +300,7 @@ def apply_decisions(
 
 
 def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, ValidationDecision]]) -> None:
-    """Keep why results were found invalid, unusable, or not to be compared."""
+    """Store why results were found invalid, unusable, or not comparable."""
     for view, decision in decided:
         told = {*decision.newly_invalid, *decision.unusable, *decision.undecided}
         if not told:
@@ -312,7 +312,7 @@ def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, Validati
 
 
 def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem: str) -> None:
-    """Try the project's function on a workunit again only after ``until``; count the failure, and keep what it said."""
+    """Retry the project's function on a workunit only after ``until``; count the failure, and store its message."""
     tx.execute(
         "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1, handler_problem = ? WHERE id = ?",
         (until, sayable(problem[:MAX_PROBLEM]), workunit_id),
@@ -320,7 +320,7 @@ def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem:
 
 
 def try_again(tx: Transaction, workunit_id: int) -> bool:
-    """Have the project's function called again at once on a workunit that waits for it; return whether one did."""
+    """Retry the project's function at once on a workunit that waits for it; return whether one did."""
     found = tx.execute(
         "UPDATE workunit SET retry_time = 0, handler_failures = 0, handler_problem = '' WHERE id = ? AND retry_time > 0",
         (workunit_id,),
@@ -332,7 +332,7 @@ def try_again(tx: Transaction, workunit_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFailure:
-    """What happened when the project's function was called for a workunit."""
+    """A failed call of the project's function for a workunit."""
 
     n_failures: int
     problem: str  #: what it said last
@@ -340,12 +340,12 @@ class HandlerFailure:
 
     @property
     def parked(self) -> bool:
-        """Whether it is not called any more."""
+        """Return whether it is no longer retried."""
         return self.retry_time >= PARKED_UNTIL
 
 
 def handler_failure(db: Database, workunit_id: int) -> HandlerFailure | None:
-    """Return how the project's function failed on a workunit; None: it did not."""
+    """Return how the project's function failed on a workunit; None if it did not."""
     row = db.one(
         "SELECT handler_failures, handler_problem, retry_time FROM workunit WHERE id = ? AND handler_failures > 0"
         " AND retry_time > 0",
@@ -362,7 +362,7 @@ def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[Workunit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToAssimilate:
-    """A finished workunit to be handed to the project."""
+    """A finished workunit to be passed to the project."""
 
     view: WorkunitView
     label: str  #: the submitter's own name of the job
@@ -372,7 +372,7 @@ class ToAssimilate:
 def workunits_to_assimilate(
     db: Database, *, now: float, limit: int, shards: Shards = None
 ) -> list[ToAssimilate]:
-    """Return workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    """Return workunits of some shards whose answer, or failure, is ready for the project."""
     rows = _of_shards(
         db,
         f"SELECT id, label, handler_failures FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?",
@@ -388,7 +388,7 @@ def workunits_to_assimilate(
 
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
-    """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
+    """Record that the project has these answers; count them in their batches and give them their place in the list."""
     ids = [view.workunit.id for view in assimilated]
     tx.lock("workunit", ids)
     waiting = {
@@ -454,14 +454,14 @@ def _count_in_batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesToDelete:
-    """Files that are not needed any more."""
+    """Files that are no longer needed."""
 
     workunits: tuple[tuple[WorkunitId, tuple[str, ...]], ...]  #: with the names of their input files
     results: tuple[ResultId, ...]  #: whose outputs may go
 
 
 def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
-    """Return workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
+    """Return workunits and results whose files can be deleted.  Canonical outputs stay until their batch is retired."""
     rows = db.query(f"SELECT id FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,))
     inputs = workunits(db, [row[0] for row in rows])
     outputs = db.query(
@@ -479,7 +479,7 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
 
 
 def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
-    """Note that files are gone: one reference less on each input."""
+    """Record that files are gone: one reference less on each input."""
     tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
     changed = tx.execute_each(_FILES_DELETED.update("workunit"), [(id_,) for id_, _ in gone.workunits])

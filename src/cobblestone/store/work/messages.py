@@ -25,7 +25,7 @@ class StoredTrickle:
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """A trickle-down that its host has not been sent yet."""
+    """A trickle-down that was not yet sent to its host."""
 
     id: int
     result_name: str
@@ -35,7 +35,7 @@ class WaitingMessage:
 def store_trickle(
     tx: Transaction, host_id: HostId, *, result_name: str, variety: str, time: int, text: str, now: float
 ) -> bool:
-    """Store a trickle-up once; clients repeat what was not acknowledged.  False: it was there already."""
+    """Store a trickle-up once, as clients repeat unacknowledged ones.  Return False if it was already there."""
     digest = hashlib.sha256(f"{variety}\n{text}".encode()).hexdigest()[:32]
     stored = tx.execute(
         "INSERT INTO msg_from_host (host_id, result_name, variety, time, text, digest, receive_time)"
@@ -48,7 +48,7 @@ def store_trickle(
 def trickles(
     db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False, variety: str | None = None
 ) -> list[StoredTrickle]:
-    """Return trickles in the order of arrival, if wanted only those of one variety."""
+    """Return trickles in the order of arrival, optionally only those of one variety."""
     condition = " AND handled = 0" if unhandled else ""
     parameters: list[object] = [after]
     if variety is not None:
@@ -66,12 +66,12 @@ def trickles(
 
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:
-    """Note that a trickle was dealt with."""
+    """Record that a trickle was handled."""
     tx.execute("UPDATE msg_from_host SET handled = 1 WHERE id = ?", (trickle_id,))
 
 
 def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, text: str, now: float) -> int:
-    """Queue a message for a running job; it goes out with the host's next request."""
+    """Queue a message for a running job; it is sent with the reply to the host's next request."""
     return tx.insert(
         "INSERT INTO msg_to_host (host_id, result_name, text, create_time) VALUES (?, ?, ?, ?)",
         (host_id, result_name, text, now),
@@ -79,7 +79,7 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
 
 
 def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
-    """Return messages that this host has not been sent."""
+    """Return messages not yet sent to this host."""
     rows = db.query(
         "SELECT id, result_name, text FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?",
         (host_id, limit),
@@ -88,5 +88,5 @@ def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[
 
 
 def mark_sent(tx: Transaction, message_ids: list[int], *, now: float) -> None:
-    """Note that messages went out (the protocol has no acknowledgement for them)."""
+    """Record that messages were sent (the protocol has no acknowledgement for them)."""
     tx.execute_many("UPDATE msg_to_host SET sent_time = ? WHERE id = ?", [(now, id_) for id_ in message_ids])

@@ -1,4 +1,4 @@
-"""Workunits and results: rows, look-ups, and rows that are locked before others.
+"""Workunits and results: rows, look-ups, and locks on rows.
 
 Rows that are locked before others, see `cobblestone.store.engine.database.Transaction`.
 
@@ -101,7 +101,7 @@ _LAST_WORDS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultText:
-    """What a host said about a result, beside the numbers."""
+    """A host's report about a result, besides the numbers."""
 
     stderr: str = ""
     report: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -116,7 +116,7 @@ def result_text(db: Database, result_id: int) -> ResultText:
 
 
 def stderr_of_results(db: Database, result_ids: Sequence[int]) -> dict[int, str]:
-    """Return what results wrote to stderr, by result id; those that wrote nothing are left out."""
+    """Return the stderr of results, by result id; empty ones are left out."""
     rows = db.query_in(
         "SELECT result_id, stderr FROM result_text WHERE stderr IS NOT NULL AND result_id IN (??)", result_ids
     )
@@ -128,7 +128,7 @@ def _unpacked(packed: bytes | None) -> str:
 
 
 def last_words(stderr: str) -> str:
-    """Return the last line that a program wrote to stderr; a farewell with the exit status only if there is no other.
+    """Return the last line that a program wrote to stderr; a final message with the exit status only if there is no other.
 
     >>> last_words("ValueError: no light\\ncobblestone: python3 exited with status 1\\n")
     'ValueError: no light'
@@ -139,7 +139,7 @@ def last_words(stderr: str) -> str:
 
 
 def add_reasons(tx: Transaction, result_id: int, reasons: Sequence[Reason]) -> None:
-    """Keep why something was decided about a result, with what its host said."""
+    """Add the reasons of a decision about a result to what its host reported."""
     report = result_text(tx, result_id).report
     report["reasons"] = [*report.get("reasons", []), *(entry.as_json() for entry in reasons)]
     text = msgspec.json.encode(report).decode()

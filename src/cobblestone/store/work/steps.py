@@ -1,4 +1,4 @@
-"""Steps of the life cycle as SQL, made from the transition tables of `cobblestone.policy.lifecycle.states`.
+"""Steps of the life cycle as SQL, generated from the transition tables of `cobblestone.policy.lifecycle.states`.
 
 No statement of the store names a state to come by itself: it sets what a `Step` sets, under the step's condition, so the
 database takes no step that the tables lack.
@@ -35,7 +35,7 @@ _COLUMNS: Mapping[type[IntEnum], str] = {
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
-    """What a cause does to a row: text after SET, and a condition on the state before."""
+    """The effect of a cause on a row: text after SET, and a condition on the previous state."""
 
     cause: Cause
     sets: str
@@ -43,17 +43,17 @@ class StateStep:
 
     @property
     def condition(self) -> str:
-        """The state before as the end of a WHERE clause that has other conditions."""
+        """Return the condition on the previous state for the end of a WHERE clause."""
         return f" AND {self.before}" if self.before else ""
 
     def update(self, table: str, *, also: str = "", key: str = "id") -> str:
-        """Return the statement that takes the step for the rows of one key; ``also`` names further columns to set."""
+        """Return the UPDATE for the rows of one key; ``also`` names further columns to set."""
         further = f", {also}" if also else ""
         return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{self.condition}"
 
 
 def step(cause: Cause, *tables: Table) -> StateStep:
-    """Return what ``cause`` does, by every one of ``tables`` at once.
+    """Return the effect of ``cause`` in all of ``tables``.
 
     Raises:
         PolicyViolation: a table has no step of this cause, or more than one state to come.

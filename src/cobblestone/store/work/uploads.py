@@ -19,7 +19,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @value(kw_only=True)
 class ExpectedUpload:
-    """The result and output that an upload's name belongs to."""
+    """The result and output of an upload's name."""
 
     result_id: ResultId
     workunit_id: WorkunitId
@@ -44,12 +44,12 @@ class StoredOutput:
 
 
 def partial_folder(folder: Path) -> Path:
-    """Return where the beginnings of large output files lie until they are complete."""
+    """Return the folder of large output files that are not complete."""
     return folder / "partial"
 
 
 def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
-    """Return what an upload name stands for, or None if no result has such an output."""
+    """Return the result and output of an upload name, or None if there is none."""
     result_name, _, index_text = name.rpartition("_")
     if not result_name or not index_text.isdecimal() or len(index_text) > 6:
         return None
@@ -86,7 +86,7 @@ def record_upload(
     gzipped: bool,
     now: float,
 ) -> None:
-    """Note a complete output file; repeating it changes nothing."""
+    """Record a complete output file; repeating it changes nothing."""
     tx.execute(
         "INSERT INTO upload (name, result_id, nbytes, md5, gzipped, data, time) VALUES (?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO UPDATE SET nbytes = excluded.nbytes, md5 = excluded.md5, gzipped = excluded.gzipped,"
@@ -123,7 +123,7 @@ def outputs_of_results(
 
 
 def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> bytes:
-    """Return the content of an output, unpacked if the client compressed it.
+    """Return the content of an output, decompressed if the client compressed it.
 
     Raises:
         StoreError: the file is missing, broken, or larger than ``max_nbytes``.
@@ -163,7 +163,7 @@ def unpack(raw: bytes, *, max_nbytes: int, name: str) -> bytes:
 
 
 def pack(data: bytes) -> bytes:
-    """Compress reproducibly (no time stamp)."""
+    """Compress reproducibly (without time stamp)."""
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
@@ -174,12 +174,12 @@ def on_disk(db: Database, result_ids: Sequence[ResultId]) -> set[ResultId]:
 
 
 def delete_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> list[str]:
-    """Forget the outputs of results; the names of those that are files on disk."""
+    """Delete the outputs of results; return the names of those on disk."""
     rows = tx.query_in("SELECT name FROM upload WHERE result_id IN (??) AND data IS NULL", result_ids)
     forget_outputs(tx, result_ids)
     return [row[0] for row in rows]
 
 
 def forget_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> None:
-    """Forget the outputs of results; files on disk, if there are some, stay."""
+    """Delete the outputs of results; files on disk stay."""
     tx.execute_many("DELETE FROM upload WHERE result_id = ?", [(result_id,) for result_id in result_ids])

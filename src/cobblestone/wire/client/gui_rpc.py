@@ -62,7 +62,7 @@ class GuiRpcCall:
     node: Node  #: for arguments that are documents themselves
 
     def has(self, name: str) -> bool:
-        """Whether there is such an argument, be it empty."""
+        """Return whether there is such an argument, be it empty."""
         return self.node.has(name)
 
 

@@ -23,7 +23,7 @@ from cobblestone.wire.scheduler.reply import GuiUrl, HostBlock, RssFeed, UserBlo
 
 
 class ClientJobState(IntEnum):
-    """Where a job is on its way, with the family's numbers."""
+    """Where a job is on its way, with BOINC's numbers."""
 
     NEW = 0
     DOWNLOADING = 1
@@ -55,7 +55,7 @@ class FileStatus(IntEnum):
 
 
 class RpcReason(IntEnum):
-    """Why a scheduler is to be contacted, with the family's numbers."""
+    """Why a scheduler is to be contacted, with BOINC's numbers."""
 
     NONE = 0
     USER = 1

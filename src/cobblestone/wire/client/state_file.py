@@ -1,4 +1,4 @@
-"""The state file of a client of the family with its account and statistics files: read wholly, and written.
+"""The state file of a BOINC client with its account and statistics files: read wholly, and written.
 
 Read the state file of a client of the family, with its account and statistics files.
 
@@ -508,7 +508,7 @@ def _task(job: JobRecord) -> str:
 
 
 def write_manager_files(manager: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """Write ``acct_mgr_url.xml`` and ``acct_mgr_login.xml``, by their names; ``manager`` has the family's names of its fields."""
+    """Write ``acct_mgr_url.xml`` and ``acct_mgr_login.xml``, by their names; ``manager`` has BOINC's names of its fields."""
 
     def elements(*names: str) -> str:
         return "".join(scalar(name, manager[name], _IN) for name in names if manager[name] != "")

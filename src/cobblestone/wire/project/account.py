@@ -77,7 +77,7 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class WebRpcError(IntEnum):
-    """Failures of web RPCs, with the family's numbers; clients show their own text for each."""
+    """Failures of web RPCs, with BOINC's numbers; clients show their own text for each."""
 
     GENERIC = -1
     XML = -112
@@ -297,7 +297,7 @@ def _without_controls(text: str, kept: str) -> str:
 
 
 def legal_email_addr(address: str) -> bool:
-    """Whether a text looks like an e-mail address; only a mail to it can tell more."""
+    """Return whether a text looks like an e-mail address; only a mail to it can tell more."""
     return len(address) <= MAX_EMAIL and _EMAIL.fullmatch(address) is not None
 
 

@@ -260,7 +260,7 @@ class Field:
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is on or off."""
+        """Return whether it is on or off."""
         return isinstance(self.default, bool)
 
 

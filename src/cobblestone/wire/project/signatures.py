@@ -42,7 +42,7 @@ _PRIVATE_PARTS = (_MODULUS, _MODULUS, _MODULUS, _PRIME, _PRIME, _PRIME, _PRIME, 
 
 
 class BadKey(ProtocolError):
-    """A key text is not in the family's form, or not of 1024 bits."""
+    """A key text is not in BOINC's form, or not of 1024 bits."""
 
 
 # -- text forms -----------------------------------------------------------------------------------------
@@ -128,12 +128,12 @@ def sign_md5(key: rsa.RSAPrivateKey, md5: str) -> str:
 
 
 def verify_bytes(key: rsa.RSAPublicKey, data: bytes, signature: str) -> bool:
-    """Whether a signature's text is of this data and key."""
+    """Return whether a signature's text is of this data and key."""
     return verify_md5(key, md5_hex(data), signature)
 
 
 def verify_md5(key: rsa.RSAPublicKey, md5: str, signature: str) -> bool:
-    """Whether a signature's text is of the data with this MD5, and of this key."""
+    """Return whether a signature's text is of the data with this MD5, and of this key."""
     raw = _signature_bytes(signature)
     if raw is None:
         return False
@@ -153,7 +153,7 @@ def sign_key_handover(old_key: rsa.RSAPrivateKey, new_key_text: str) -> str:
 
 
 def same_key(one: str, other: str) -> bool:
-    """Whether two key texts are the same but for white space, which clients change."""
+    """Return whether two key texts are the same but for white space, which clients change."""
     return one.split() == other.split()
 
 
@@ -179,7 +179,7 @@ def upload_signature(secret: bytes, name: str, max_nbytes: int) -> str:
 
 
 def verify_upload_signature(secret: bytes, name: str, max_nbytes: int, signature: str) -> bool:
-    """Whether we gave out this signature for that file and size; white space does not matter."""
+    """Return whether we gave out this signature for that file and size; white space does not matter."""
     raw = _signature_bytes(signature)
     return raw is not None and hmac.compare_digest(raw, _upload_mac(secret, name, max_nbytes))
 
@@ -231,7 +231,7 @@ def sign_reply(token: str, exchange: SignedExchange, *, now: float) -> str:
 
 
 def reply_is_signed(token: str, exchange: SignedExchange, signature: str, *, now: float) -> bool:
-    """Whether an answer was signed for this question, and lately."""
+    """Return whether an answer was signed for this question, and lately."""
     time, _, _ = signature.partition(".")
     if not (time.isascii() and time.isdecimal() and len(time) < 17) or abs(now - int(time)) > MAX_AGE_SECONDS:
         return False

@@ -56,7 +56,7 @@ class FileUpload:
 
 
 def legal_file_name(name: str) -> bool:
-    """Whether a file may have that name: up to 255 of A-Z a-z 0-9 _ - . ~, no ``..``, no leading dot."""
+    """Return whether a file may have that name: up to 255 of A-Z a-z 0-9 _ - . ~, no ``..``, no leading dot."""
     return _FILE_NAME.fullmatch(name) is not None and ".." not in name
 
 

@@ -144,7 +144,7 @@ def _scalar(node: Node, notes: list[Lenience], limit: int = 1024) -> str:
 
 
 def safe_file_name(name: str) -> bool:
-    """Whether a name stays within its folder; projects use more characters than our own server does."""
+    """Return whether a name stays within its folder; projects use more characters than our own server does."""
     return _SAFE_NAME.fullmatch(name) is not None and ".." not in name
 
 
@@ -263,7 +263,7 @@ def _gui_urls(root: Node, notes: list[Lenience]) -> tuple[GuiUrl, ...]:
 
 
 def is_output(node: Node) -> bool:
-    """Whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
+    """Return whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
     if node.has("generated_locally") or node.has("upload_when_present") or node.has("upload_url"):
         return True
     return any("file_upload_handler" in url.text for url in node.all("url"))

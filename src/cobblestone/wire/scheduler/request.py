@@ -107,7 +107,7 @@ class ReportedResult:
 
     @property
     def successful(self) -> bool:
-        """Whether the client says that the program ended well and all outputs are on the server.
+        """Return whether the client says that the program ended well and all outputs are on the server.
 
         Neither exit status 0 alone nor exit status 0 with state 5 is enough (seen with client 7.20.5).
         """
@@ -226,7 +226,7 @@ class SchedulerRequest:
 
     @property
     def wants_work(self) -> bool:
-        """Whether the client asks for jobs for any of its processors."""
+        """Return whether the client asks for jobs for any of its processors."""
         if self.dont_send_work:
             return False
         return (

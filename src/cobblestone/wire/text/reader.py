@@ -98,7 +98,7 @@ _CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>", re.ASCII)
 
 
 class UnusualLayout(Exception):
-    """The text is not in the layout of the family's client; never leaves the package."""
+    """The text is not in the layout of BOINC's client; never leaves the package."""
 
 
 def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = "") -> None:

@@ -66,7 +66,7 @@ class Node:
         return next((child for child in reversed(self.children) if child.tag == tag), None)
 
     def has(self, tag: str) -> bool:
-        """Whether there is a child of that name."""
+        """Return whether there is a child of that name."""
         return any(child.tag == tag for child in self.children)
 
     def fields(self) -> Fields:

@@ -38,7 +38,7 @@ class Policy(Protocol):
 
     @property
     def reports_all(self) -> bool:
-        """Whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
+        """Return whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
         ...
 
     @property

@@ -162,7 +162,7 @@ class ClientJob:
 
     @property
     def always_runs(self) -> bool:
-        """Whether it uses next to no processor, or computes when it likes."""
+        """Return whether it uses next to no processor, or computes when it likes."""
         return self.non_cpu_intensive or self.sporadic
 
     def deferred(self, now: float) -> bool:
@@ -171,7 +171,7 @@ class ClientJob:
 
     @property
     def queued(self) -> bool:
-        """Whether it counts as work: runnable now or as soon as its files are here."""
+        """Return whether it counts as work: runnable now or as soon as its files are here."""
         return not (self.suspended or self.stalled or self.phase is Phase.GIVEN_UP)
 
 
@@ -296,7 +296,7 @@ class CoreState:
 
     @property
     def may_give_up(self) -> bool:
-        """Whether jobs that will be late may be given up: the volunteer consents, and the time of day is not in doubt."""
+        """Return whether jobs that will be late may be given up: the volunteer consents, and the time of day is not in doubt."""
         return self.preferences.may_give_up and self.clock >= self.doubted_until
 
     @property

@@ -28,7 +28,7 @@ def day_window(general: Hours, days: Mapping[int, Hours], weekday: int) -> Hours
 
 
 def is_within(hours: Hours, hour: float) -> bool:
-    """Whether a time of day is in them."""
+    """Return whether a time of day is in them."""
     start, end = hours
     if start == end:
         return True
@@ -64,7 +64,7 @@ GIGABYTE = 1e9
 
 
 class SuspendReason(IntEnum):
-    """Why something is suspended, with the family's numbers; 0: it is not."""
+    """Why something is suspended, with BOINC's numbers; 0: it is not."""
 
     NONE = 0
     BATTERIES = 1
@@ -131,7 +131,7 @@ class RunPermission:
 
     @property
     def allowed(self) -> bool:
-        """Whether it may."""
+        """Return whether it may."""
         return self.code is SuspendReason.NONE
 
 
@@ -176,7 +176,7 @@ def load_limit(preferences: ComputingPreferences, *, in_use: bool) -> float:
 
 
 def is_in_use(preferences: ComputingPreferences, situation: Situation) -> bool:
-    """Whether somebody uses the computer; unknown counts as no."""
+    """Return whether somebody uses the computer; unknown counts as no."""
     return situation.idle_seconds is not None and situation.idle_seconds < 60 * preferences.idle_time_to_run
 
 

@@ -198,6 +198,6 @@ def next_poll(now: float, *, interval: float, failures: int, rng: random.Random)
 
 
 def items_to_show(items: Iterable[DatedT], now: float) -> list[DatedT]:
-    """Return the items that are young enough, the latest first; one without a date, or of the future, is of now."""
+    """Return the items that are young enough, latest first; one without a date, or of the future, is of now."""
     young = [each for each in items if not each.published or now - each.published < SHOWN_FOR]
     return sorted(young, key=lambda each: min(each.published or now, now), reverse=True)[:MAX_SHOWN]

@@ -63,7 +63,7 @@ class Trials:
 
     @property
     def believed(self) -> bool:
-        """Whether a job may be called late because of its progress alone."""
+        """Return whether a job may be called late because of its progress alone."""
         return self.credit > 0
 
     def after_job(self, *, misled: bool) -> Trials:

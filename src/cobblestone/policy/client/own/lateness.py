@@ -106,7 +106,7 @@ class GivingUp:
 
     @property
     def possible(self) -> bool:
-        """Whether one more may be given up."""
+        """Return whether one more may be given up."""
         return self.left >= 1.0
 
     def after_one(self) -> GivingUp:

@@ -57,7 +57,7 @@ class ProjectLimits:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit on the number of jobs."""
+        """Return whether there is a limit on the number of jobs."""
         return self.max_concurrent > 0 or any(self.app_max_concurrent.values())
 
     def usable(self, gpu: GpuType, app: str | None = None) -> list[int]:

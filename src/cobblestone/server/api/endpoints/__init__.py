@@ -1,4 +1,4 @@
-"""How endpoints of the JSON API declare themselves, how calls reach them, and how they are described.
+"""The endpoints of the JSON API: declaration, dispatch of calls, and description.
 
 Knows the core of the server and what all JSON APIs share; knows no single endpoint.
 """

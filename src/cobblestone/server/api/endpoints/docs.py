@@ -1,4 +1,4 @@
-"""The API described for people: one page, rendered here, without scripts."""
+"""The API documentation for people: one page, rendered on the server, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the API, made from the endpoints themselves."""
+"""The OpenAPI description of the API, generated from the endpoints."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _PROBLEMS = {
     400: "The body is not valid JSON",
     401: "No token, or one that is unknown, expired or revoked",
     403: "The token lacks the scope",
-    404: "There is no such thing",
-    409: "It exists already, or its state does not allow this",
+    404: "There is no such object",
+    409: "It already exists, or its state does not allow this",
     413: "The body is too large",
     422: "A value is not allowed",
-    429: "Too much waits already; try again later",
+    429: "Too much is waiting; try again later",
     503: "The database is busy or failed; try again",
     507: "The server's disk is nearly full",
 }
 _TAGS = {
-    "batches": "Submit jobs, watch them, fetch their outputs",
+    "batches": "Submit jobs, watch them, download their outputs",
     "files": "Files that jobs and app versions refer to",
     "apps": "Apps and their versions",
     "signing": "Code signing",
     "tokens": "Who may use this API",
     "people": "Users, teams, news",
     "project": "The project itself",
-    "accounting": "What account managers are told of the credit of accounts that they look after",
-    "operation": "What operators do by hand",
+    "accounting": "Credit reported to account managers, of accounts that they handle",
+    "operation": "Manual actions of operators",
 }
 
 
@@ -60,7 +60,8 @@ def openapi_document(endpoints: Sequence[AnsweredEndpoint], *, title: str, serve
         "info": {
             "title": f"{title}: API",
             "version": __version__,
-            "description": "Submit jobs to this project and fetch their results. Errors have one form; see Problem.",
+            "description": "Submit jobs to this project and download their results. Errors have one form; see "
+            "Problem.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": server_url.rstrip("/") + PREFIX}],
@@ -78,7 +79,7 @@ def openapi_document(endpoints: Sequence[AnsweredEndpoint], *, title: str, serve
 
 
 def _described(schema: Schema) -> Schema:
-    """Return a struct's description without what its docstring says of the members, for Python's help."""
+    """Return a struct's description without the members that its docstring documents for Python's help."""
     return {**schema, "description": schema.get("description", "").partition("\n\nAttributes:")[0]}
 
 
@@ -129,7 +130,8 @@ def _parameters(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) ->
             {
                 "name": "Idempotency-Key",
                 "in": "header",
-                "description": "A repetition with the same key gives the first answer and creates nothing new.",
+                "description": "A repetition with the same key returns the first answer and creates nothing "
+                "new.",
                 "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
             }
         )
@@ -139,7 +141,7 @@ def _parameters(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) ->
 def _responses(endpoint: AnsweredEndpoint) -> Schema:
     content: Schema = {} if endpoint.reply is bytes else {"schema": _ref(endpoint.reply)}
     statuses = {422, 503, *endpoint.problems}
-    if PLACE.search(endpoint.path) and not endpoint.raw_body:  # a file that is stored need not be there
+    if PLACE.search(endpoint.path) and not endpoint.raw_body:  # an upload creates what the path names
         statuses.add(404)
     if endpoint.scope is not None:
         statuses |= {401, 403}
@@ -159,7 +161,7 @@ def _ref(kind: type[Any]) -> Schema:
 
 
 def _without_python(value: Any) -> Any:  # a JSON Schema
-    """Write the anchors of regular expressions as ECMAScript knows them."""
+    """Write the anchors of regular expressions in ECMAScript syntax."""
     if isinstance(value, dict):
         return {
             key: _ecma(item) if key == "pattern" and isinstance(item, str) else _without_python(item)

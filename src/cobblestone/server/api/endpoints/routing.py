@@ -1,4 +1,4 @@
-"""What happens around each call of an endpoint of the JSON API.
+"""The handling around each call of an endpoint of the JSON API.
 
 A handler with :func:`answers` above it is all there is: the routes, the checks of token, parameters and body, and the
 OpenAPI document are made from the declared endpoint and the handler's docstring.  Bodies and replies are structs of
@@ -51,7 +51,7 @@ TOKENS = Tokens(
 
 
 def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
-    """No token, or not one of the right person."""
+    """Return the error for a missing token, or one without permission."""
     return TOKENS.unauthorised(message, code=code)
 
 
@@ -66,7 +66,7 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request whose sender may make it."""
+    """An authorised request."""
 
     ctx: ServerContext
     request: Request
@@ -82,12 +82,12 @@ class Call:
 
     @property
     def actor(self) -> Actor:
-        """Who asks, for the audit log."""
+        """Return the caller, for the audit log."""
         name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
         return Actor(name=name, origin=request_origin(self.request, "api"))
 
     async def write(self, operation: Callable[[Transaction], R]) -> R:
-        """Carry out a write and note it in the audit log, both or neither."""
+        """Make a write and record it in the audit log, in one transaction."""
 
         def noted(tx: Transaction) -> R:
             reply = operation(tx)
@@ -109,7 +109,7 @@ class Call:
             )
 
     def _target(self, reply: Reply) -> str:
-        """Return what was acted upon: from the path, else the new thing."""
+        """Return the target of the action: from the path, else the new object."""
         parameters = self.request.path_params
         segment = self.request.url.path.partition(f"{PREFIX}/")[2].partition("/")[0]
         noun = _NOUNS.get(segment, segment)
@@ -119,7 +119,7 @@ class Call:
         return f"{noun} {value}".strip()
 
     async def write_once(self, operation: Callable[[Transaction], R], kind: type[R]) -> R:
-        """Carry out a write and give its reply; a repetition with the same ``Idempotency-Key`` gets that reply.
+        """Make a write and return its reply; a repetition with the same ``Idempotency-Key`` gets the same reply.
 
         Raises:
             Conflict: the key was used for another body.
@@ -157,7 +157,7 @@ _NOUNS = {
 
 
 def request_origin(request: Request, kind: str) -> str:
-    """Where a request comes from: by which face, who says so, and the network address."""
+    """Return the origin of a request: interface, caller, and network address."""
     address = request.client.host if request.client else ""
     person = request.headers.get(PERSON_HEADER, "")
     if person and _PERSON.fullmatch(person):
@@ -169,7 +169,7 @@ A = TypeVar("A", bound=Reply | bytes)
 
 
 class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
-    """An endpoint with the function that answers it.  Made by :func:`answers`."""
+    """An endpoint with the function that answers it.  Created by :func:`answers`."""
 
     handler: Callable[..., Awaitable[Reply | Response]]
     summary: str
@@ -207,7 +207,7 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
         return response
 
     def _action(self) -> str:
-        """Return what changes of the project are called in the audit log; jobs and files of scientists are not noted."""
+        """Return the name of a change in the audit log; jobs and files of scientists are not recorded."""
         noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
         return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
 
@@ -237,7 +237,7 @@ def answers(
 
     The first line of its docstring is the summary, the rest the description.  Its first parameter is the
     :class:`Call`; ``body`` and ``query`` are those of the endpoint, and all others are the places of its path.
-    ``max_body`` is in bytes; ``quiet``: the audit log does not note it here, though it changes something.
+    ``max_body`` is in bytes; ``quiet``: it makes no entry in the audit log, though it changes something.
 
     Raises:
         TypeError: the handler takes or returns something else than the endpoint says.
@@ -280,7 +280,7 @@ def _path_value(request: Request, name: str) -> int | str:
 
 
 def _sign(response: Response, request: Request, question: bytes, now: float) -> None:
-    """Sign an answer with the token that the request came with."""
+    """Sign a reply with the token of its request."""
     path = request.url.path.partition(PREFIX)[2]  # proxies may change what is before it
     target = path + (f"?{request.url.query}" if request.url.query else "")
     exchange = SignedExchange(
@@ -290,7 +290,7 @@ def _sign(response: Response, request: Request, question: bytes, now: float) -> 
 
 
 def make_routes(ctx: ServerContext, endpoints: Sequence[AnsweredEndpoint]) -> list[Route]:
-    """One route per path; the method decides between its endpoints."""
+    """Return one route per path; the method selects the endpoint."""
     by_path: dict[str, dict[str, AnsweredEndpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint

@@ -1,4 +1,4 @@
-"""Endpoints for those who submit jobs: apps, batches, jobs, files, signatures.
+"""Endpoints for submitters: apps, batches, jobs, files, signatures.
 
 Knows the frame of endpoints, the operation of the project and its core; no other endpoint.
 """

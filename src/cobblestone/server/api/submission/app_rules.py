@@ -1,4 +1,4 @@
-"""From the body of a request to an app and its version: everything that is checked beyond the form of the JSON."""
+"""Convert the body of a request to an app and its version, with all checks beyond the form of the JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
 def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
-    """Limits with the given values changed.  Without a bound of its own, an estimate brings one in proportion."""
+    """Return limits with the given values changed.  An estimate without its own bound scales the bound in proportion."""
     given = {key: value for key, value in msgspec.structs.asdict(body).items() if value is not None}
     if body.rsc_fpops_est is not None and body.rsc_fpops_bound is None:
         given["rsc_fpops_bound"] = body.rsc_fpops_est * _BOUND_PER_ESTIMATE
@@ -55,7 +55,7 @@ def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
 
 
 def rules_from(body: RulesBody) -> ReplicationRules:
-    """Replication rules; what is left out follows from the quorum.
+    """Return replication rules; omitted values follow from the quorum.
 
     Raises:
         JobError: the numbers contradict each other.
@@ -127,14 +127,14 @@ def check_assimilator(reference: str) -> None:
     if reference.startswith("folder:"):
         if not all(map(_plain, reference.removeprefix("folder:").split("/"))):
             raise JobError(
-                f"assimilator = {reference!r}: the folder must lie below the project's, e.g. folder:results/period"
+                f"assimilator = {reference!r}: the folder must be inside the project's, e.g. folder:results/period"
             )
     elif reference:
         check_function(reference, "assimilator")
 
 
 def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
-    """Return outputs of every job.
+    """Return the outputs of every job.
 
     Raises:
         JobError: two have the same name, or one cannot be the name of a file.
@@ -160,7 +160,7 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
 
 
 def form_from(body: NewApp) -> JobForm:
-    """Return what jobs of a new app look like.
+    """Return the form of jobs of a new app.
 
     Raises:
         JobError: the command has a mistake.
@@ -188,7 +188,7 @@ def form_from(body: NewApp) -> JobForm:
 
 
 def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
-    """Return what jobs of a command look like; raises JobError if it names an output that is not declared."""
+    """Return the form of jobs of a command; raises JobError if it names an output that is not declared."""
     found = find_placeholders(command)
     for name in (*found.outputs, *([stdout] if stdout else [])):
         if name not in outputs:
@@ -200,12 +200,12 @@ def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str)
 
 
 def check_title(title: str) -> None:
-    """Check that clients can keep an app's title.  Raises JobError."""
+    """Check that clients can store an app's title.  Raises JobError."""
     check_kept(title, "title", advice="Choose another title.", max_bytes=MAX_BYTES)
 
 
 def check_command_line(text: str) -> None:
-    """Check that clients can keep what a native program is started with.  Raises JobError."""
+    """Check that clients can store the command line of a native program.  Raises JobError."""
     check_kept(text, "command_line", advice="Put such values into an input file.")
 
 
@@ -241,7 +241,7 @@ def with_dispatch(app: App, body: DispatchBody) -> App:
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
     if "size_class_count" in given:
         raise JobError(
-            "dispatch: size_class_count looks at the known computers; change the app after it was made:"
+            "dispatch: size_class_count depends on the known computers; change the app after creating it:"
             f" cobblestone app dispatch {app.name} --size-classes {given['size_class_count']}"
         )
     if "homogeneous_redundancy" in given:
@@ -254,7 +254,7 @@ def with_dispatch(app: App, body: DispatchBody) -> App:
 
 
 def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBody:
-    """Return the rules with as many size classes as are asked for, of equally many computers each.
+    """Return the rules with the requested number of size classes, each for equally many computers.
 
     Raises:
         JobError: too few computers are known, or both forms are given.
@@ -275,7 +275,7 @@ def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBo
 
 
 def check_dispatch(app: App) -> App:
-    """Return the app, if its rules fit together.
+    """Return the app if its rules are consistent.
 
     Raises:
         JobError: they do not.
@@ -283,7 +283,7 @@ def check_dispatch(app: App) -> App:
     rules = app.dispatch
     if rules.adaptive and app.rules.min_quorum < 2:
         raise JobError(
-            "dispatch: adaptive replication needs a quorum of 2 or more for the computers that are not trusted yet"
+            "dispatch: adaptive replication needs a quorum of 2 or more for untrusted computers"
             " and for spot checks. Set rules.min_quorum (--quorum 2)."
         )
     if rules.adaptive and rules.non_cpu_intensive:
@@ -304,7 +304,7 @@ def with_credit(app: App, body: CreditBody) -> App:
         check_function(body.function, "credit.function")
     if body.system == ASSIGNED and not (app.credit_function if body.function is None else body.function):
         raise JobError(
-            f'credit.system = "{ASSIGNED}": give the function that says what a result is worth as well, credit.function ='
+            f'credit.system = "{ASSIGNED}": also give the function that returns the credit of a result, credit.function ='
             ' "FILE.py:function"'
         )
     given = {
@@ -326,7 +326,7 @@ def version_from(
     stored: Mapping[str, FileRow],
     plan_classes: Collection[str],
 ) -> AppVersion:
-    """Return a new version, without an id; signatures are as given.
+    """Return a new version, without an id; signatures are taken over.
 
     Raises:
         JobError: files are missing from the list, or collide.

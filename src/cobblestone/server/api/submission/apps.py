@@ -50,7 +50,7 @@ Programs = Mapping[str, tuple[str, ...] | None]
 
 
 async def read_programs(ctx: ServerContext, body: NewVersion) -> Programs:
-    """Look at the files that a version names; those that are not there are left out.
+    """Read the files of a version; missing ones are left out.
 
     Raises:
         StoreError: the storage is away.
@@ -76,7 +76,7 @@ def _first_bytes(path: Path) -> bytes | None:
 
 
 def check_programs(body: NewVersion, words: Sequence[str], programs: Programs) -> None:
-    """Refuse a version for one platform whose clients cannot start it; ``words``: of the app's command, if it has one.
+    """Refuse a version that clients of its platform cannot start; ``words``: of the app's command, if it has one.
 
     Platforms of which nothing is known are taken as they are, and so are files that are no program of a known kind.
 
@@ -99,7 +99,7 @@ def _check_program(
     if platform == ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
         return
     if not able:
-        raise JobError(f"{name} is a program for a kind of computer that no client of the family runs on.")
+        raise JobError(f"{name} is a program for a kind of computer that no BOINC client supports.")
     raise JobError(
         f"platform: {name} cannot be started on {platform!r}, but on {', '.join(able)}. Add a version for each platform, with"
         " a file that it can start."
@@ -181,7 +181,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
 
 
 def app_named(db: Database, name: str) -> App:
-    """Return an app; raises NotFound with the names that exist."""
+    """Return an app; raises NotFound with the existing names."""
     app = apps.app_by_name(db, name)
     if app is None:
         known = ", ".join(each.name for each in apps.list_apps(db)[:20]) or "none yet"
@@ -194,11 +194,11 @@ def _describe_app(db: Database, app: App) -> schema.App:
 
 
 class _VersionAdder:
-    """Adds a version inside a transaction; what needs the disk is read before."""
+    """Adds a version inside a transaction; data from the disk is read before."""
 
     @classmethod
     async def prepare(cls, call: Call, body: schema.NewVersion) -> _VersionAdder:
-        """Read what is needed to add this version."""
+        """Read the data needed to add this version."""
         return cls(call.ctx, await read_programs(call.ctx, body), call.now)
 
     def __init__(self, ctx: ServerContext, programs: Programs, now: float) -> None:
@@ -208,10 +208,12 @@ class _VersionAdder:
         self._plan_classes = load_plan_classes(ctx.folder.root)
 
     def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> list[AppVersion]:
-        """Add a version for each of its platforms, under one number; the first one first."""
+        """Add a version for each of its platforms, under one number; return the first one."""
         platforms = list(dict.fromkeys([body.platform, *body.also_for]))
         if len(platforms) > 1 and ANY_PLATFORM in platforms:
-            raise JobError(f"also_for: a version for every platform ({ANY_PLATFORM}) has no further ones.")
+            raise JobError(
+                f"also_for: a version for every platform ({ANY_PLATFORM}) cannot have further ones."
+            )
         if strange := sorted(set(body.platform_files) - set(platforms)):
             raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
         number = body.version_num or max(
@@ -231,7 +233,7 @@ class _VersionAdder:
         return [self._add(tx, each, app, form) for each in bodies]
 
     def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:
-        """End versions of a command for every platform when there are some for certain ones, and the other way round."""
+        """End versions for every platform when there are some for certain platforms, and vice versa."""
         for version in apps.list_versions(tx, app.id):
             if (version.platform == ANY_PLATFORM) is not (ANY_PLATFORM in platforms):
                 apps.set_version_deprecated(tx, version.id, True)
@@ -332,7 +334,7 @@ async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.A
 async def _with_size_classes(
     ctx: ServerContext, body: schema.DispatchBody | None
 ) -> schema.DispatchBody | None:
-    """Return the rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
+    """Return the rules with speeds instead of a number of size classes; computers are read outside of the write."""
     if body is None or body.size_class_count is None:
         return body
     return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))

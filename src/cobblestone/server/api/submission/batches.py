@@ -1,4 +1,4 @@
-"""Batches: submit, watch, cancel, retire, and why answers may not come."""
+"""Batches: submit, watch, cancel, retire, and the reasons why answers may not come."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from cobblestone.store.work.rows import result_text
 def batch_notes(
     db: Database, batch: BatchRow, app: App, offer: Offer | None, *, address: str, now: float
 ) -> list[str]:
-    """Say why nothing may come of a batch; without an offer, volunteers are not asked about, and ended jobs neither."""
+    """Return why a batch may not be completed; volunteers are not checked without an offer, or for ended jobs."""
     if offer is not None and batch.finished:
         return _given_up(db, batch)
     if batch.finished:
@@ -82,19 +82,19 @@ def _out_of_reach(
     if missing is None or survey is None:
         return []
     why = (
-        f" Why others do not: cobblestone explain workunit {survey.candidate.workunit_name}"
+        f" Why the others do not: cobblestone explain workunit {survey.candidate.workunit_name}"
         if survey.refusals
         else ""
     )
     if missing.needed == 1:
         if not survey.tried:
             return [
-                f"No volunteer's computer called in the last 7 days: the jobs wait. Volunteers join at {address}"
+                f"No volunteer's computer was in contact in the last 7 days: the jobs wait. Volunteers join at {address}"
             ]
-        return [f"None of the {survey.tried} computers that called in the last 7 days takes these jobs.{why}"]
+        return [f"None of the {survey.tried} computers in contact in the last 7 days takes these jobs.{why}"]
     text = (
         f"Each job needs agreeing answers of {missing.needed} {_who(missing, missing.needed)}, and"
-        f" {missing.found or 'nobody'} could give one (of those whose clients called in the last 7 days): the jobs cannot be"
+        f" {missing.found or 'nobody'} could give one (of those in contact in the last 7 days): the jobs cannot be"
         f" done before more join at {address}. Or ask for fewer: cobblestone app update {app.name} --quorum"
         f" {max(missing.found, 1)}, and submit again.{why}"
     )
@@ -102,17 +102,17 @@ def _out_of_reach(
 
 
 def _failures(db: Database, batch: BatchRow) -> list[str]:
-    """Return what failed on some computers, though other computers may still try it."""
+    """Return what failed on some computers while other computers may still try."""
     n_jobs, newest = job_results.failed_so_far(db, batch.id)
     if newest is None:
         return []
     return [
-        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {_failure(db, newest)}"
+        f"{n_jobs} unfinished jobs failed on a computer and wait for one of another person. Last failure: {_failure(db, newest)}"
     ]
 
 
 def _given_up(db: Database, batch: BatchRow) -> list[str]:
-    """Return why jobs failed for good."""
+    """Return why jobs failed permanently."""
     newest = job_results.last_of_failed_jobs(db, batch.id) if batch.n_error else None
     return [] if newest is None else [f"Last failure of a job that was given up: {_failure(db, newest)}"]
 
@@ -130,17 +130,17 @@ def _stuck(db: Database, batch: BatchRow, offer: Offer, *, address: str, now: fl
     if not stuck:
         return []
     text = (
-        f"{len(stuck)} of them cannot go on: {stuck_text(next(iter(stuck.values())))}. Others may join at {address}; or end"
+        f"{len(stuck)} of them cannot continue: {stuck_text(next(iter(stuck.values())))}. Others may join at {address}; or end"
         f" them: cobblestone batch cancel {batch.id}"
     )
     return [text]
 
 
 def stuck_text(missing: Shortage) -> str:
-    """Why a job that failed does not go on, as a part of a sentence."""
+    """Return why a failed job does not continue, as part of a sentence."""
     if missing.found:
         return f"{missing.needed} more {_who(missing, missing.needed)} are needed, and {missing.found} could take it"
-    return f"nobody at hand could take it but {'people' if missing.by_person else 'computers'} who had it already"
+    return f"no one available could take it except {'people' if missing.by_person else 'computers'} who had it already"
 
 
 def _who(missing: Shortage, count: int) -> str:
@@ -189,14 +189,14 @@ def _add_jobs(
 
 
 async def _check_room(ctx: ServerContext) -> None:
-    """Refuse jobs when the disk is full or too many results wait already.  Raises ApiProblem."""
+    """Refuse jobs when the disk is full or too many results are waiting.  Raises ApiProblem."""
     check_free_disk(ctx)
     most = ctx.settings.watch.max_unsent
     if most and await ctx.store.aread(lambda db: batches.many_unsent(db, most)):
         raise ApiProblem(
             429,
             "too_much_waits",
-            f"{most} or more results wait to be sent; no more jobs are taken for now (watch.max_unsent).",
+            f"{most} or more results are unsent; no more jobs are accepted for now (watch.max_unsent).",
             "Submit again when volunteers have computed some of them.",
         )
 
@@ -257,7 +257,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
         if body.first != batch.njobs:
             raise Conflict(
                 f"Batch {batch_id} has {batch.njobs} jobs, so the next ones must come with first = {batch.njobs},"
-                f" not {body.first}. Is somebody else adding to it?"
+                f" not {body.first}. Is another program adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
         return _describe_batch(call, tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
@@ -267,7 +267,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
 
 @answers(endpoints.CLOSE_BATCH)
 async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
-    """Say that no more jobs follow."""
+    """Close a batch: no more jobs follow."""
     return await call.ctx.store.awrite(
         lambda tx: _describe_batch(call, tx, batches.close_batch(tx, batch_id, now=call.now))
     )
@@ -288,7 +288,7 @@ async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
 
 @answers(endpoints.GET_BATCH)
 async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
-    """Tell how far a batch is."""
+    """Return the progress of a batch."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     return await call.ctx.store.aread(
         lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer)
@@ -309,7 +309,7 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
 
 @answers(endpoints.LIST_STUCK_JOBS)
 async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
-    """List jobs that cannot go on.
+    """List jobs that cannot continue.
 
     They failed on computers, and nobody at hand is left who may try them: at most 200, with what went wrong.
     """
@@ -354,7 +354,7 @@ async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
 
 @answers(endpoints.GET_RESULTS)
 async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> schema.ResultsPage:
-    """Jobs as they finish.
+    """Return jobs as they finish.
 
     Jobs that finished after `after`, in the order in which they did. With `wait` the request is held until there is
     one, at most so many seconds. Repeat with `next` until `finished`.
@@ -401,7 +401,7 @@ async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 
 @answers(endpoints.RETRY_BATCH)
 async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
-    """Submit failed jobs of a batch anew.
+    """Submit failed jobs of a batch again.
 
     They become a batch of their own, which is the reply. Their input files must still be there.
     """

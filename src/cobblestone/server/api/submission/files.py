@@ -36,7 +36,7 @@ def _stored_file(file: FileRow) -> schema.StoredFile:
 
 
 def check_free_disk(ctx: ServerContext) -> None:
-    """Refuse what needs room when there is little.
+    """Refuse a request that needs disk space when there is little.
 
     Raises:
         ApiProblem: less than the configured bytes are free.
@@ -47,8 +47,8 @@ def check_free_disk(ctx: ServerContext) -> None:
         raise ApiProblem(
             507,
             "disk_full",
-            f"The project's disk has {free // 10**6} MB left; nothing is taken below {least // 10**6} MB.",
-            "Retire batches that are not needed any more, or make room on the server.",
+            f"The project's disk has {free // 10**6} MB left; nothing is accepted below {least // 10**6} MB.",
+            "Retire batches that are no longer needed, or free some space on the server.",
         )
 
 
@@ -71,7 +71,7 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
         raise ApiProblem(
             422,
             "wrong_hash",
-            f"The body has the SHA-256 {staged.sha256}, not {sha256}: it was changed on the way or is cut.",
+            f"The body has the SHA-256 {staged.sha256}, not {sha256}: it was changed on the way or is truncated.",
             "Send it again.",
         )
     name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
@@ -114,14 +114,14 @@ def _too_large(max_bytes: int) -> ApiProblem:
     return ApiProblem(
         413,
         "too_large",
-        f"The file is larger than the {max_bytes} bytes that this project takes.",
+        f"The file is larger than the {max_bytes} bytes that this project accepts.",
         "Split it, or ask the operator to raise server.max_upload_bytes.",
     )
 
 
 @answers(endpoints.GET_FILE)
 async def get_file(call: Call, name: str) -> schema.StoredFile:
-    """Ask whether a file is there.
+    """Return whether a file exists.
 
     By physical name. The file then stays for the grace period.
     """
@@ -133,7 +133,7 @@ async def get_file(call: Call, name: str) -> schema.StoredFile:
 
 @answers(endpoints.QUERY_FILES, max_body=4_000_000)
 async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryReply:
-    """Ask which files are there."""
+    """Return which files exist."""
     names = list(dict.fromkeys(body.names))
     found = await call.ctx.store.awrite(lambda tx: files.touch(tx, names, now=call.now))
     return schema.FileQueryReply(
@@ -149,7 +149,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Content:
-    """The bytes of an output, unpacked, in pieces."""
+    """The bytes of an output, decompressed, in pieces."""
 
     def __init__(self, ctx: ServerContext, output: StoredOutput) -> None:
         self._max_bytes = ctx.settings.server.max_upload_bytes
@@ -159,7 +159,7 @@ class _Content:
 
     @property
     def nbytes(self) -> int | None:
-        """The size, where it is known without reading."""
+        """Return the size, if it is known without reading."""
         return None if self._output.gzipped else self._output.nbytes
 
     def pieces(self) -> Iterator[bytes]:
@@ -184,7 +184,7 @@ class _Content:
                     total += len(piece)
                     if total > self._max_bytes:
                         raise StoreError(
-                            f"The output file {output.name} unpacks to more than {self._max_bytes} bytes."
+                            f"The output file {output.name} decompresses to more than {self._max_bytes} bytes."
                         )
                     yield piece
         except (OSError, EOFError, zlib.error) as error:
@@ -204,7 +204,7 @@ def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
 
 @answers(endpoints.GET_OUTPUT)
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
-    """Fetch an output.
+    """Download an output.
 
     The bytes that the program wrote; unpacked, if the client compressed them.
     """
@@ -218,7 +218,7 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
             raise NotFound(f"Job {job_id} is {job.status}; it has no outputs.")
         if not found:
             raise NotFound(
-                f"Job {job_id} has no outputs (any more): its batch was retired, or they were all optional."
+                f"Job {job_id} has no outputs (or no longer has them): its batch was retired, or they were all optional."
             )
         raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
 
@@ -242,7 +242,7 @@ async def _stream(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]
 
 
 class _Pipe:
-    """A file for the zip writer whose bytes are taken away as they come."""
+    """A file for the zip writer whose bytes are consumed as they are written."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -269,7 +269,7 @@ class _Pipe:
 
 @answers(endpoints.GET_ZIP)
 async def get_zip(call: Call, batch_id: int) -> Response:
-    """Fetch all outputs of a batch.
+    """Download all outputs of a batch.
 
     Of the jobs that are done now: a folder for each job, called as its submitter called it.
     """

@@ -1,4 +1,4 @@
-"""Jobs of a batch: from the request to rows, and from rows to replies."""
+"""Jobs of a batch: conversion from request to rows, and from rows to replies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, whic
 
 
 def target_from(body: TargetBody | None) -> Recipients:
-    """Who alone shall get a job."""
+    """Return the restriction of who may get a job."""
     if body is None or body == TargetBody():
         return Recipients()
     return Recipients(
@@ -50,7 +50,7 @@ def target_from(body: TargetBody | None) -> Recipients:
 
 
 def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
-    """Check that those exist who alone shall get jobs; nobody would ever get these otherwise.
+    """Check that the targets of jobs exist; otherwise the jobs would never be sent.
 
     Raises:
         NotFound: there is no such host, user or team.
@@ -68,7 +68,7 @@ def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
 
 
 def size_class_of_job(app: App, limits: JobLimits) -> int:
-    """Return the size class of a job that names none: the app's usual job is one for hosts in the middle; -1: no classes."""
+    """Return the size class of a job that names none: the app's usual job suits hosts in the middle; -1: no classes."""
     bounds = app.dispatch.size_classes
     if not bounds:
         return -1
@@ -78,7 +78,7 @@ def size_class_of_job(app: App, limits: JobLimits) -> int:
 
 @dataclass(frozen=True, slots=True)
 class JobMaker:
-    """Makes the jobs of one app; what is the same for all is computed once."""
+    """Creates the jobs of one app; values common to all are computed once."""
 
     app: App
     form: JobForm
@@ -87,7 +87,7 @@ class JobMaker:
     target: Recipients = Recipients()  #: of jobs that do not name their own
 
     def make(self, bodies: Sequence[JobBody], stored: Mapping[str, FileRow], *, first: int) -> list[NewJob]:
-        """Jobs for the store.
+        """Return jobs for the store.
 
         Raises:
             JobError: a job lacks an input or argument, or has one too many; the text says which job.
@@ -121,8 +121,8 @@ class JobMaker:
         for place, open_name in enumerate(open_names):
             if open_name in taken or open_name in open_names[:place]:
                 raise JobError(
-                    f"the input {slots[place].name!r} would be called {inputs[place].open_name!r} in the program's folder, and so"
-                    " is another file. Give the input another name."
+                    f"the input {slots[place].name!r} would be called {inputs[place].open_name!r} in the program's folder, like"
+                    " another file. Give the input another name."
                 )
         if self.form.command:
             missing = [name for name in arguments if name not in body.args]
@@ -190,7 +190,7 @@ class JobMaker:
             slots.append(slot)
         missing = [slot.name for slot in self.form.inputs if slot.name not in {slot.name for slot in slots}]
         if missing:
-            raise JobError(f"it lacks the input {missing[0]!r}. Every job of {self.app.name} needs it.")
+            raise JobError(f"it is missing the input {missing[0]!r}. Every job of {self.app.name} needs it.")
         return slots
 
     def _extra_slot(self, given: InputBody, place: int) -> InputSlot:
@@ -208,7 +208,7 @@ class JobMaker:
         names = ", ".join(slot.name for slot in self.form.inputs) or "none"
         if given.name:
             return f"the app has no input {given.name!r}; it has: {names}."
-        return f"it has {count} inputs; the app takes {len(self.form.inputs)} ({names})."
+        return f"it has {count} inputs; the app needs {len(self.form.inputs)} ({names})."
 
     def _input(self, slot: InputSlot, given: InputBody, stored: Mapping[str, FileRow]) -> InputFile:
         file = stored.get(given.file)
@@ -241,7 +241,7 @@ _ERRORS = {
     WorkunitError.CANCELLED: "The job was cancelled.",
     WorkunitError.COULDNT_SEND_RESULT: "No computer could be found for the job.",
     WorkunitError.TOO_MANY_ERROR_RESULTS: "The job failed on too many computers.",
-    WorkunitError.TOO_MANY_SUCCESS_RESULTS: "Too many results came that do not agree with each other.",
+    WorkunitError.TOO_MANY_SUCCESS_RESULTS: "Too many results came in that do not agree with each other.",
     WorkunitError.TOO_MANY_TOTAL_RESULTS: "Too many computers were tried without an agreed answer.",
     WorkunitError.NO_CANONICAL_RESULT: "The agreed result is missing.",
 }
@@ -274,7 +274,7 @@ def batch_reply(batch: BatchRow, app: str, *, running: int, notes: Sequence[str]
 def describe_jobs(
     db: Database, batch_id: int, jobs: Sequence[JobRow], base_url: str, *, stuck: Mapping[int, str] = _NONE
 ) -> list[schema.JobStatus]:
-    """Describe jobs with their outputs, or with why they failed; ``stuck`` ones failed so far, and it says why they wait."""
+    """Describe jobs with their outputs, or why they failed; for ``stuck`` ones, which failed so far, why they wait."""
     form = apps.job_form(db, batches.batch_by_id(db, batch_id).app_id)
     canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
     outputs = outputs_of_results(db, canonical, with_data=False)

@@ -1,4 +1,4 @@
-"""Code signing: what is to be signed, signatures made elsewhere, and new keys."""
+"""Code signing: files to be signed, imported signatures, and new keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _still_unsigned(db: Database) -> list[str]:
 
 @answers(endpoints.GET_SIGNING_MANIFEST)
 async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
-    """List files to be signed."""
+    """List the files to be signed."""
 
     def load(db: Database) -> schema.Manifest:
         current = keys.current_key(db)
@@ -56,7 +56,7 @@ def _known(tx: Transaction, names: dict[str, str]) -> dict[AppFile, str]:
     unknown = sorted(set(names) - set(found))
     if unknown:
         raise NotFound(
-            f"No app version has the file {unknown[0]!r}. Make a fresh manifest and sign that one."
+            f"No app version has the file {unknown[0]!r}. Create a new manifest and sign that one."
         )
     return {found[name][1]: signature for name, signature in names.items()}
 
@@ -82,7 +82,7 @@ async def import_signatures(call: Call, body: schema.Signatures) -> schema.Signi
 
 @answers(endpoints.LIST_KEYS)
 async def list_keys(call: Call) -> schema.KeyList:
-    """List public code signing keys."""
+    """List public code-signing keys."""
     found = await call.ctx.store.aread(keys.list_keys)
     return schema.KeyList(keys=[_key_reply(key) for key in found])
 
@@ -99,7 +99,7 @@ def _key_reply(key: keys.CodeSignKey) -> schema.Key:
 
 @answers(endpoints.CHANGE_KEY, max_body=4_000_000)
 async def change_key(call: Call, body: schema.NewKey) -> schema.SigningReply:
-    """Change the code signing key.
+    """Change the code-signing key.
 
     Old key, new key and all signatures change together, or not at all.
     """

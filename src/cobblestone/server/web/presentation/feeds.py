@@ -56,7 +56,7 @@ class FeedPages:
         )
 
     async def notices(self, request: Request) -> Response:
-        """Answer ``notices.php`` with milestones of one volunteer and messages of the team, to who has the key."""
+        """Answer ``notices.php`` with milestones of one volunteer and messages of the team, for holders of the key."""
         ctx, now = self._ctx, self._ctx.clock()
         number, key = request.query_params.get("userid", ""), request.query_params.get("auth", "")
         user_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
@@ -105,7 +105,7 @@ class FeedPages:
 
 
 def newest_message(db: Database, user: User, *, now: float) -> TeamMessage | None:
-    """Return the newest message of a volunteer's team, if it is young and wanted."""
+    """Return the newest message of a volunteer's team, if it is recent and wanted."""
     return next(iter(_messages(db, user, now=now)), None)
 
 

@@ -1,4 +1,4 @@
-"""Drawings made on the server: credit by day, progress of an app, the course of a figure."""
+"""Charts drawn on the server: credit by day, progress of an app, a figure over time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDEST_BAR = 26.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What was credited on one day, or a day in some days on average."""
+    """The credit of one day, or the daily average over several days."""
 
     x: float
     y: float
@@ -51,7 +51,7 @@ class PlotTick:
 
 @dataclass(frozen=True, slots=True)
 class CreditPlot:
-    """A drawing of ``WIDTH`` x ``HEIGHT`` units."""
+    """A chart of ``WIDTH`` x ``HEIGHT`` units."""
 
     bars: tuple[Bar, ...]
     line: str  #: points of the recent average
@@ -60,7 +60,7 @@ class CreditPlot:
 
 
 def credit_plot(days: Sequence[CreditDay], *, now: float) -> CreditPlot | None:
-    """Draw the last of ``days`` (in order, without a gap, the last one is today); None when there is nothing to show."""
+    """Draw the last of ``days`` (in order, without gaps, ending today); return None if there is nothing to show."""
     before, shown = days[-DAYS_NEEDED], days[-DAYS_SHOWN:]
     # An average is that of its day's end; today has only come as far as now.
     ends = [*range(DAYS_SHOWN), DAYS_SHOWN - 1 + now / SECONDS_PER_DAY - shown[-1].day]
@@ -76,7 +76,7 @@ def credit_plot(days: Sequence[CreditDay], *, now: float) -> CreditPlot | None:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a bar stands for: some days from ``day`` (since 1970, UTC) on."""
+    """The value of a bar: some days from ``day`` (since 1970, UTC) on."""
 
     day: int
     amount: float  #: a day, or at its end
@@ -85,7 +85,7 @@ class Value:
 
 
 def history_plot(values: Sequence[Value], *, averages: bool = True) -> CreditPlot | None:
-    """Draw the whole time, as bars and a line of averages; None when there is nothing to show."""
+    """Draw the whole time, as bars and a line of averages; return None if there is nothing to show."""
     step = max(1, -(-len(values) // 3))
     return _drawing(
         values,
@@ -151,11 +151,11 @@ def _level(value: float) -> str:
 
 
 _COUNTED: Mapping[str, str] = {
-    "n_success": N_("Jobs done a day"),
-    "n_error": N_("Jobs given up a day"),
-    "granted": N_("Credit a day"),
+    "n_success": N_("Jobs done per day"),
+    "n_error": N_("Jobs given up per day"),
+    "granted": N_("Credit per day"),
     "n_hosts": N_("Active computers"),
-    "n_unsent": N_("Tasks to do"),
+    "n_unsent": N_("Remaining tasks"),
     "n_in_progress": N_("Tasks in progress"),
 }
 _AT_THE_END = ("n_unsent", "n_in_progress")  # of a span; the others are means of its days
@@ -163,7 +163,7 @@ _AT_THE_END = ("n_unsent", "n_in_progress")  # of a span; the others are means o
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One drawing."""
+    """One chart."""
 
     title: str
     plot: CreditPlot | None  #: None: it was always 0
@@ -180,7 +180,7 @@ class AppProgress:
 
     @property
     def rows(self) -> list[tuple[str, list[float]]]:
-        """The figures: a date, and a value of each drawing (0 where there is none), the newest first."""
+        """Return the figures, newest first: a date, and a value for each chart (0 if there is none)."""
         drawn = next(measure.plot for measure in self.measures if measure.plot is not None)
         found = [
             (
@@ -196,7 +196,7 @@ class AppProgress:
 
 
 def progress(days: Sequence[AppDay], *, now: float) -> AppProgress | None:
-    """Draw the days of an app (in order); None when nothing has happened yet."""
+    """Draw the days of an app (in order); return None if there are no results yet."""
     if not days:
         return None
     end = max(day_of(now), days[-1].day) + 1
@@ -236,7 +236,7 @@ LINE_WIDTH, LINE_HEIGHT, MARGIN = 140.0, 30.0, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparkline:
-    """A line from left (oldest) to right, and what is written beside it."""
+    """A line from left (oldest) to right, and its labels."""
 
     points: str  #: of an SVG polyline; empty: nothing to draw
     last: float
@@ -245,12 +245,12 @@ class Sparkline:
 
 
 def course(samples: Sequence[FigureSample], name: str) -> list[tuple[float, float]]:
-    """Return a figure at each time."""
+    """Return a figure over time."""
     return [(sample.time, sample.figures[name]) for sample in samples if name in sample.figures]
 
 
 def rate_per_hour(samples: Sequence[FigureSample], name: str) -> list[tuple[float, float]]:
-    """Growth of a counter per hour between samples.  A counter that fell was begun anew: that step counts from 0."""
+    """Return the growth of a counter per hour between samples.  A counter that fell was restarted: that step counts from 0."""
     values = course(samples, name)
     rates: list[tuple[float, float]] = []
     for (before, low), (time, high) in itertools.pairwise(values):
@@ -260,7 +260,7 @@ def rate_per_hour(samples: Sequence[FigureSample], name: str) -> list[tuple[floa
 
 
 def sparkline(values: Sequence[tuple[float, float]]) -> Sparkline:
-    """Return the drawing of values at times; the line begins at 0 below."""
+    """Return the chart of values over time; the axis starts at 0."""
     if not values:
         return Sparkline(points="", last=0.0, least=0.0, most=0.0)
     numbers = [value for _, value in values]
@@ -277,13 +277,13 @@ def sparkline(values: Sequence[tuple[float, float]]) -> Sparkline:
 
 
 def thinned(samples: Sequence[FigureSample], at_most: int = 140) -> list[FigureSample]:
-    """Every so manieth sample, so that a line has no more points than it is wide; the newest is among them."""
+    """Return evenly thinned samples, so that a line has no more points than its width; the newest is kept."""
     step = max(1, -(-len(samples) // at_most))
     return list(samples)[::-1][::step][::-1]
 
 
 def drawings(samples: Sequence[FigureSample], names: Sequence[str]) -> Mapping[str, Sparkline]:
-    """Return a drawing for each figure; those that begin with ``n_`` as rates per hour."""
+    """Return a chart for each figure; those that start with ``n_`` as rates per hour."""
     chosen = thinned(samples)
     return {
         name: sparkline(rate_per_hour(chosen, name) if name.startswith("n_") else course(chosen, name))

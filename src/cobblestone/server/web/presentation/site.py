@@ -1,4 +1,4 @@
-"""The pages of a project: what all of them share, and who may see what.
+"""The pages of a project: shared parts, and who may see what.
 
 Who may see what.
 
@@ -61,7 +61,7 @@ _OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?|compute"
 
 
 def private() -> PageError:
-    """Return the error page for what an owner does not show."""
+    """Return the error page for data that its owner hides."""
     return PageError(
         403,
         _("Private"),
@@ -70,7 +70,7 @@ def private() -> PageError:
 
 
 def own_page(page: str, *, otherwise: str) -> str:
-    """Return a page of this project to go on to; anything else leads to ``otherwise``."""
+    """Return a page of this project to continue to; for anything else ``otherwise``."""
     return page if _OWN_PAGE.fullmatch(page) else otherwise
 
 
@@ -110,20 +110,20 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         )
 
     async def favicon(self, request: Request) -> Response:
-        """Lead browsers that ask at the usual place to the picture."""
+        """Redirect browsers that ask for the icon at the usual place."""
         return RedirectResponse(self.static_address("stones.svg"), 308)
 
     async def robots(self, request: Request) -> Response:
-        """Tell search engines what is not for them: what has no end, and what belongs to somebody."""
+        """Tell search engines what not to index: endless pages and private data."""
         lines = "".join(f"Disallow: {self.base}{path}\n" for path in _NOT_FOR_ROBOTS)
         return PlainTextResponse(f"User-agent: *\n{lines}")
 
     def visit(self, request: Request) -> ProjectVisit:
-        """Begin a visit."""
+        """Start a visit."""
         return ProjectVisit(self, request)
 
     def let_in(self, visit: ProjectVisit, user: User, page: str) -> Response:
-        """Go on to a page with a session, or to the second factor; who wants the account deleted is asked about that first."""
+        """Continue to a page with a session, or to the second factor; if deletion was requested, ask about that first."""
         if user.second_factor:
             response = visit.go_on("login_code.php", next=page)
             self.sessions.start_pending(response, user)
@@ -133,7 +133,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         return response
 
     async def standing(self, owner: CreditOwner, *, created: float) -> CreditStanding:
-        """Return the credit of an owner, who exists since ``created`` (Unix seconds): drawing, places, badges."""
+        """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""
         now = self.ctx.clock()
         days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
         return await self.ctx.store.aread(
@@ -160,28 +160,28 @@ class ProjectVisit(pages.Visit[User]):
         return self.site.ctx
 
     def need_confirmed_address(self, user: User) -> None:
-        """Refuse what the project keeps for people whose e-mail address is confirmed.  Raises PageError."""
+        """Require a confirmed e-mail address if the project does.  Raises PageError."""
         if self.ctx.settings.accounts.confirmed_email == "required" and not user.email_verified:
             raise PageError(
                 403,
                 _("Confirm your address first"),
                 _(
-                    "This project wants to know that mails reach you: open the link that it has sent to you. On the page"
-                    " Security of your account you can have another one sent."
+                    "This project requires a confirmed e-mail address: open the link that it sent to "
+                    "you. You can have another one sent on the Security page of your account."
                 ),
             )
 
 
 def is_owner(viewer: User | None, owner: User | None) -> bool:
-    """Whether the visitor looks at what is their own."""
+    """Return whether the visitor is the owner."""
     return viewer is not None and owner is not None and viewer.id == owner.id
 
 
 def sees_computers(viewer: User | None, owner: User | None) -> bool:
-    """Whether the visitor may see the owner's computers and lists of tasks."""
+    """Return whether the visitor may see the owner's computers and lists of tasks."""
     return owner is not None and (owner.show_hosts or is_owner(viewer, owner))
 
 
 def sees_computer(viewer: User | None, owner: User | None, host: Host) -> bool:
-    """Whether the visitor may see this computer: its owner may also hide a single one."""
+    """Return whether the visitor may see this computer, which its owner may also hide individually."""
     return sees_computers(viewer, owner) and (not host.hidden or is_owner(viewer, owner))

@@ -1,4 +1,4 @@
-"""The standing of an owner of credit: history, drawing of a month, places in the top lists, badges."""
+"""Credit of a volunteer, computer or team: history, chart of a month, ranks in the top lists, badges."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ MAX_REMEMBERED = 200
 
 
 class CreditHistories:
-    """Reads histories; those that took long are used again for a while."""
+    """Reads histories; slow ones are cached for a while."""
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
         self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[CreditDay]]] = OrderedDict()
 
     async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[CreditDay]:
-        """Return the last ``n_days`` days, today included, of an owner that exists since ``created`` (Unix seconds)."""
+        """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
         now = self._ctx.clock()
         key = (owner, n_days)
         good_until, days = self._remembered.get(key, (0.0, []))
@@ -84,7 +84,7 @@ def date_of(day: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditStanding:
-    """What the page of a volunteer, computer or team shows of its credit."""
+    """The credit shown on the page of a volunteer, computer or team."""
 
     plot: CreditPlot | None  #: None: there is nothing to show
     recent: RankPlace | None  #: None: without credit there is no place
@@ -94,7 +94,7 @@ class CreditStanding:
 
 
 def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) -> CreditStanding:
-    """Read places and badges."""
+    """Read ranks and badges."""
     kind = Owner(owner.kind)
     return CreditStanding(
         plot=plot,
@@ -106,7 +106,7 @@ def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) 
 
 
 def badge_title(badge: Badge) -> str:
-    """Say what a badge is for."""
+    """Return what a badge is for."""
     level = number(badge.level, 0 if badge.level == int(badge.level) else 1)
     match badge.kind:
         case BadgeKind.TOTAL:
@@ -118,7 +118,7 @@ def badge_title(badge: Badge) -> str:
 
 
 def milestone_title(reached: Reached) -> str:
-    """Say what was reached."""
+    """Return what was reached."""
     if reached.years:
         return ngettext("%(count)d year", "%(count)d years", reached.years) % {"count": reached.years}
     if reached.credit:

@@ -1,4 +1,4 @@
-"""The state of the project: counted at most every few seconds, shown on several pages and to status sites."""
+"""The state of the project: counted at most every few seconds, for several pages and status sites."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
 """What `DaemonState` holds, for translators."""
 
 DAEMONS = {
-    "transitioner": N_("Creates tasks, notices missed deadlines"),
+    "transitioner": N_("Creates tasks and handles missed deadlines"),
     "validator": N_("Compares results and grants credit"),
-    "assimilator": N_("Hands answers to the project"),
-    "file_deleter": N_("Removes files that nobody needs any more"),
+    "assimilator": N_("Passes answers on to the project"),
+    "file_deleter": N_("Deletes files that are no longer needed"),
     "purger": N_("Moves old jobs into the archive"),
     "statistics": N_("Keeps averages up to date"),
     "mailer": N_("Sends mails"),
-    "accounts": N_("Deletes accounts whose owners asked for it"),
+    "accounts": N_("Deletes accounts on request of their owners"),
     "top_lists": N_("Adds up credit by app"),
     "history": N_("Keeps credit and work by day"),
-    "badges": N_("Gives badges"),
+    "badges": N_("Awards badges"),
 }
 
 
@@ -52,11 +52,11 @@ class StatusPage:
         self._counts = CachedRead(ctx, lambda db: project_counts(db, now=ctx.clock()))
 
     async def counts(self) -> ProjectStateCounts:
-        """Return what waits, runs and was done."""
+        """Return the waiting, running and finished work."""
         return await self._counts.get()
 
     def daemons(self) -> list[DaemonStatus]:
-        """Return the parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
+        """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
         ctx, now = self._ctx, self._ctx.clock()
         found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
         known = {
@@ -70,15 +70,15 @@ class StatusPage:
         ]
 
     def backlog_seconds(self, counts: ProjectStateCounts) -> float:
-        """For how long the transitioner has not looked at the workunit that is due first."""
+        """Return how long the transitioner is late with the workunit that was due first."""
         return max(0.0, self._ctx.clock() - (counts.oldest_transition or self._ctx.clock()))
 
     def gflops(self, counts: ProjectStateCounts) -> float:
-        """Return the computing speed that the recent credit stands for."""
+        """Return the computing speed that corresponds to the recent credit."""
         return counts.credit_per_day / self._ctx.settings.credit.per_gflops_day
 
     async def xml(self) -> bytes:
-        """Return the state in the family's form."""
+        """Return the state in BOINC's format."""
         counts = await self.counts()
         return write_server_status(
             ServerStatus(

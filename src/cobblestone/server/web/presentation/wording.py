@@ -37,7 +37,7 @@ def _said(status: Status) -> Status:
 
 
 def task_status(result: Result, *, now: float) -> Status:
-    """Return what became of a task."""
+    """Return the state of a task."""
     return _said(_task_status(result, now))
 
 
@@ -69,7 +69,7 @@ _SUCCESSES = {
     ValidateState.INIT: Status(
         N_("Waiting for validation"),
         "wait",
-        N_("The task came back. It is checked as soon as enough results of its workunit are here."),
+        N_("The task was reported. It is checked as soon as enough results of its workunit have come in."),
     ),
     ValidateState.VALID: Status(N_("Valid"), "good", N_("The result passed the check.")),
     ValidateState.INVALID: Status(
@@ -95,8 +95,8 @@ _SUCCESSES = {
         N_("Too late"),
         "idle",
         N_(
-            "The result could not be compared with its workunit's answer: it came too late, or the comparison failed. That is"
-            " no fault of the computer."
+            "The result could not be compared with its workunit's answer: it came too late, or the "
+            "comparison failed. The computer is not at fault."
         ),
     ),
 }
@@ -115,7 +115,7 @@ _FAILURES = {
     Outcome.VALIDATE_ERROR: Status(
         N_("Invalid"),
         "bad",
-        N_("The output could not be read by the project's check, so it earns no credit."),
+        N_("The project's check could not read the output, so it earns no credit."),
     ),
     Outcome.CLIENT_DETACHED: Status(
         N_("Detached"),
@@ -136,7 +136,7 @@ def _failure(result: Result) -> Status:
 
 
 def workunit_status(workunit: Workunit) -> Status:
-    """Return what became of a workunit."""
+    """Return the state of a workunit."""
     if workunit.error_mask:
         cancelled = WorkunitError.CANCELLED in workunit.error_mask
         return Status(
@@ -152,27 +152,27 @@ def workunit_status(workunit: Workunit) -> Status:
 
 
 def workunit_errors(mask: WorkunitError) -> str:
-    """Why a workunit has no answer."""
+    """Return why a workunit has no answer."""
     return " ".join(_(text) for flag, text in _WORKUNIT_ERRORS.items() if flag in mask)
 
 
 _WORKUNIT_ERRORS = {
     WorkunitError.COULDNT_SEND_RESULT: N_("No computer could run it."),
     WorkunitError.TOO_MANY_ERROR_RESULTS: N_("It failed on too many computers."),
-    WorkunitError.TOO_MANY_SUCCESS_RESULTS: N_("Too many results came back without any agreement."),
-    WorkunitError.TOO_MANY_TOTAL_RESULTS: N_("Too many copies were made without an answer."),
+    WorkunitError.TOO_MANY_SUCCESS_RESULTS: N_("Too many results came back without agreement."),
+    WorkunitError.TOO_MANY_TOTAL_RESULTS: N_("Too many copies were created without an answer."),
     WorkunitError.CANCELLED: N_("The project cancelled it."),
     WorkunitError.NO_CANONICAL_RESULT: N_("Its answer was lost."),
 }
 
 
 def exit_status(status: int) -> str:
-    """Return an exit status with what it means, in the current language."""
+    """Return an exit status with its meaning, in the current language."""
     return translate_reason(exit_cause(status)) if status else "0"
 
 
 def exit_help(status: int) -> str:
-    """Return an exit status with what it means and what to do, in the current language."""
+    """Return an exit status with its meaning and a remedy, in the current language."""
     return translate_reason(exit_advice(status)) if status else "0"
 
 
@@ -197,7 +197,7 @@ _SHOWN = 160
 
 
 def word(name: str) -> str:
-    """Return a fixed name in the language of the page; one that is not known stays as it is."""
+    """Return a fixed name in the language of the page; unknown names are unchanged."""
     text = name.lower().replace("_", " ")
     text = _CALLED.get(text, text)
     return _(text) if text in _WORDS else text
@@ -205,7 +205,7 @@ def word(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangedValue:
-    """One value that an action changed; an empty text: it was not there, or is not any more."""
+    """One value changed by an action; an empty text: it did not exist before, or no longer does."""
 
     name: str
     before: str
@@ -224,7 +224,7 @@ def changes(before: str, after: str) -> list[ChangedValue]:
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the single values of nested ones, with dotted names."""
+    """Yield the leaf values of nested ones, with dotted names."""
     if isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
             yield from _leaves(f"{name}.{key}".lstrip("."), item)
