@@ -1,6 +1,6 @@
 """The endpoints of the JSON API, each declared once: for the server, the Python package and OpenAPI.
 
-What an endpoint does is said above the function of `cobblestone.server.api` that answers it.
+The docstrings of the handlers in `cobblestone.server.api` say what each endpoint does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLACE = re.compile(r"{(\w+)(:int)?}")
 
 
 class Endpoint(msgspec.Struct, Generic[R], frozen=True):
-    """One operation of the API: where it is, who may call it, what goes in and what comes out."""
+    """One operation of the API: its path, permission, input and output."""
 
     method: str
     path: str  #: below `/api/v1`, in Starlette's notation
@@ -37,7 +37,7 @@ class Endpoint(msgspec.Struct, Generic[R], frozen=True):
     status: int = 200
     idempotent: bool = False  #: takes ``Idempotency-Key``
     problems: Sequence[int] = ()
-    #: further statuses that it may answer with; 404 goes without saying where the path names something that must be there
+    #: further statuses that it may answer with; 404 is implied where the path names something that must exist
     signed: bool = False  #: the answer is signed with what the token's owner and the project know
 
     def path_of(self, *places: int | str) -> str:

@@ -64,7 +64,7 @@ class AppMethods:
         self.connection = connection
 
     def apps(self) -> list[App]:
-        """All apps."""
+        """Return all apps."""
         return self.connection.call(endpoints.LIST_APPS).apps
 
     def app(self, name: str) -> App:
@@ -72,7 +72,7 @@ class AppMethods:
         return self.connection.call(endpoints.GET_APP, name)
 
     def versions(self, app: str) -> list[Version]:
-        """All versions of an app, deprecated ones too."""
+        """Return all versions of an app, including deprecated ones."""
         return self.connection.call(endpoints.LIST_VERSIONS, app, deprecated=True).versions
 
     def plan_classes(self) -> list[PlanClass]:
@@ -241,15 +241,15 @@ class AppMethods:
         return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
     def change_app(self, name: str, changes: AppChanges) -> App:
-        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
+        """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
         return self.connection.call(endpoints.CHANGE_APP, name, body=changes)
 
     def propose_deadline(self, name: str) -> DeadlineProposal:
-        """Return how much time an app's jobs should get, by what its good results took.  Raises NotFoundError."""
+        """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
         return self.connection.call(endpoints.PROPOSE_DEADLINE, name)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
-        """Send a version no more, or again.  Raises NotFoundError."""
+        """Stop sending a version, or send it again.  Raises NotFoundError."""
         return self.connection.call(
             endpoints.CHANGE_VERSION, version_id, body=VersionChanges(deprecated=not undo)
         )

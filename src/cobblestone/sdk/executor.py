@@ -263,7 +263,7 @@ class JobExecutor(Executor):
             self._fail(error)
 
     def _end_stuck(self) -> None:
-        """End the futures of jobs that failed and that nobody at hand is left to try."""
+        """End the futures of jobs that failed and that no available volunteer can still try."""
         stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.batch.id).jobs
         self._cancel([job.workunit for job in stuck])
         for job in stuck:

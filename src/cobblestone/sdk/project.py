@@ -71,7 +71,7 @@ class Project(AppMethods):
         return Operation(self.connection)
 
     def status(self) -> ProjectStatus:
-        """How the project is doing."""
+        """Return the state of the project."""
         return self.connection.call(endpoints.GET_STATUS)
 
     # -- batches ---------------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """Return a batch that was submitted before.  Raises NotFoundError."""
+        """Return a batch that was submitted earlier.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.call(endpoints.GET_BATCH, batch_id))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
-        """Batches, the newest first."""
+        """Return batches, newest first."""
         return self.connection.call(endpoints.LIST_BATCHES, limit=limit).batches
 
     def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:

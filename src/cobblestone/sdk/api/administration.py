@@ -82,15 +82,15 @@ class Administration:
         return self._connection.call(endpoints.CREATE_TOKEN, body=body)
 
     def tokens(self) -> list[Token]:
-        """All tokens, the newest first."""
+        """Return all tokens, newest first."""
         return self._connection.call(endpoints.LIST_TOKENS).tokens
 
     def revoke_token(self, token_id: int) -> Token:
-        """Make a token useless.  Raises NotFoundError."""
+        """Revoke a token.  Raises NotFoundError."""
         return self._connection.call(endpoints.REVOKE_TOKEN, token_id)
 
     def create_user(self, email: str, name: str, *, password: str = "") -> CreatedUser:
-        """Make an account; without a password clients attach with its authenticator, which is shown only now."""
+        """Create an account; without a password, clients attach with its authenticator, which is shown only once."""
         return self._connection.call(
             endpoints.CREATE_USER, body=NewUser(email=email, name=name, password=password)
         )
@@ -103,7 +103,7 @@ class Administration:
         role: str | None = None,
         blocked: bool | None = None,
     ) -> list[User]:
-        """List accounts, the newest first; ``before``: only those with a smaller id, to go on from there."""
+        """Return accounts, newest first; ``before``: only those with a smaller id, for the next page."""
         return self._connection.call(
             endpoints.LIST_USERS, limit=limit, before=before, role=role, blocked=blocked
         ).users
@@ -113,15 +113,15 @@ class Administration:
         return self._connection.call(endpoints.GET_USER, user_id)
 
     def change_user(self, user_id: int, changes: UserChanges) -> UserDetails:
-        """Change what the owner of an account says and shows.  Raises NotFoundError."""
+        """Change the profile of an account.  Raises NotFoundError."""
         return self._connection.call(endpoints.CHANGE_USER, user_id, body=changes)
 
     def create_team(self, name: str, founder: int) -> Team:
-        """Make a team; its founder joins it.  Raises NotFoundError, ConflictError."""
+        """Create a team; its founder joins it.  Raises NotFoundError, ConflictError."""
         return self._connection.call(endpoints.CREATE_TEAM, body=NewTeam(name=name, founder=founder))
 
     def teams(self) -> list[Team]:
-        """All teams."""
+        """Return all teams."""
         return self._connection.call(endpoints.LIST_TEAMS).teams
 
     def join_team(self, team: str, user_id: int) -> Team:
@@ -135,43 +135,43 @@ class Administration:
         return self._connection.call(endpoints.JOIN_TEAM, fits[0].id, body=TeamMember(user=user_id))
 
     def add_news(self, title: str, text: str) -> News:
-        """Publish a piece of news: clients show it as a notice."""
+        """Publish a news item; clients show it as a notice."""
         return self._connection.call(endpoints.ADD_NEWS, body=NewNews(title=title, text=text))
 
     def news(self, *, limit: int = 100, before: int | None = None) -> list[News]:
-        """List news, the newest first; ``before``: only those with a smaller id."""
+        """Return news, newest first; ``before``: only those with a smaller id."""
         return self._connection.call(endpoints.LIST_NEWS, limit=limit, before=before).news
 
     def news_item(self, news_id: int) -> News:
-        """Read a piece of news.  Raises NotFoundError."""
+        """Return a news item.  Raises NotFoundError."""
         return self._connection.call(endpoints.GET_NEWS, news_id)
 
     def edit_news(self, news_id: int, *, title: str | None = None, text: str | None = None) -> News:
-        """Edit a piece of news; clients that have shown it do not show it again.  Raises NotFoundError."""
+        """Change a news item; clients that have shown it do not show it again.  Raises NotFoundError."""
         return self._connection.call(endpoints.EDIT_NEWS, news_id, body=NewsChanges(title=title, text=text))
 
     def withdraw_news(self, news_id: int) -> News:
-        """Take a piece of news off the pages and the feed.  Raises NotFoundError."""
+        """Remove a news item from the pages and the feed.  Raises NotFoundError."""
         return self._connection.call(endpoints.WITHDRAW_NEWS, news_id)
 
     def explain_credit(self, result: str) -> CreditExplanation:
-        """How the credit of a result (id or name) was computed.  Raises NotFoundError."""
+        """Return how the credit of a result (id or name) was computed.  Raises NotFoundError."""
         return self._connection.call(endpoints.EXPLAIN_CREDIT, result)
 
     def explain_host(self, host_id: int) -> HostExplanation:
-        """Return what a computer would get if it asked now, and why not more.  Raises NotFoundError."""
+        """Return what a computer would get if it asked for work now, and why not more.  Raises NotFoundError."""
         return self._connection.call(endpoints.EXPLAIN_HOST, host_id)
 
     def explain_workunit(self, workunit: str) -> WorkunitExplanation:
-        """Return what becomes of a workunit (id or name).  Raises NotFoundError."""
+        """Return the state of a workunit (id or name) and what it waits for.  Raises NotFoundError."""
         return self._connection.call(endpoints.EXPLAIN_WORKUNIT, workunit)
 
     def explain_result(self, result: str) -> ResultExplanation:
-        """Return what became of a result (id or name).  Raises NotFoundError."""
+        """Return what happened to a result (id or name).  Raises NotFoundError."""
         return self._connection.call(endpoints.EXPLAIN_RESULT, result)
 
     def audit_ledger(self) -> LedgerAudit:
-        """Compute every grant, total and average again from the ledger."""
+        """Recompute every grant, total and average from the ledger."""
         return self._connection.call(endpoints.AUDIT_LEDGER, timeout=AUDIT_SECONDS)
 
     def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
@@ -193,7 +193,7 @@ class Administration:
         return found
 
     def send_trickle(self, result: str, text: str) -> SentTrickle:
-        """Send a message to a running job.  Raises NotFoundError or ConflictError when it does not run."""
+        """Send a message to a running job.  Raises NotFoundError, or ConflictError if the job is not running."""
         return self._connection.call(endpoints.SEND_TRICKLE, body=NewTrickle(result=result, text=text))
 
     def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
@@ -236,15 +236,15 @@ class Operation:
         return self._connection.call(endpoints.GET_WORKUNIT, workunit)
 
     def change_workunit(self, workunit: str, changes: WorkunitChanges) -> WorkunitDetails:
-        """Change a workunit (id or name) for results that are not sent yet.  Raises ConflictError when it is finished."""
+        """Change a workunit (id or name) for results not sent yet.  Raises ConflictError if it is finished."""
         return self._connection.call(endpoints.CHANGE_WORKUNIT, workunit, body=changes)
 
     def cancel_workunit(self, workunit_id: int) -> Done:
-        """Stop a workunit.  Raises ConflictError when it is finished."""
+        """Cancel a workunit.  Raises ConflictError if it is finished."""
         return self._connection.call(endpoints.CANCEL_WORKUNIT, workunit_id)
 
     def retry_workunit(self, workunit_id: int) -> RetriedWorkunit:
-        """Try a workunit again.  Raises ConflictError when it has an answer."""
+        """Retry a workunit.  Raises ConflictError if it has an answer."""
         return self._connection.call(endpoints.RETRY_WORKUNIT, workunit_id)
 
     def hosts(
@@ -255,7 +255,7 @@ class Operation:
         user: int | None = None,
         blocked: bool | None = None,
     ) -> list[Host]:
-        """List computers, the newest first; ``before``: only those with a smaller id."""
+        """Return computers, newest first; ``before``: only those with a smaller id."""
         return self._connection.call(
             endpoints.LIST_HOSTS, limit=limit, before=before, user=user, blocked=blocked
         ).hosts
@@ -265,27 +265,27 @@ class Operation:
         return self._connection.call(endpoints.GET_HOST, host_id)
 
     def change_host(self, host_id: int, changes: HostChanges) -> HostDetails:
-        """Change what the owner of a computer chose for it."""
+        """Change the settings that the owner of a computer made for it."""
         return self._connection.call(endpoints.CHANGE_HOST, host_id, body=changes)
 
     def reset_host_errors(self, host_id: int) -> HostExplanation:
-        """Forget the bad results of a computer, and what it lacked: it was repaired."""
+        """Forget a computer's bad results and missing features after a repair."""
         return self._connection.call(endpoints.RESET_HOST_ERRORS, host_id)
 
     def block(self, noun: str, number: int, reason: str) -> Done:
-        """Give a ``host``, or the hosts of a ``user``, no more work; the volunteer reads the reason."""
+        """Send no more work to a ``host``, or to the hosts of a ``user``; the volunteer can read the reason."""
         return self._connection.call(_BLOCKING[noun], number, body=Reason(reason=reason))
 
     def unblock(self, noun: str, number: int) -> Done:
-        """Give a ``host``, or the hosts of a ``user``, work again."""
+        """Send work to a ``host``, or to the hosts of a ``user``, again."""
         return self._connection.call(_UNBLOCKING[noun], number)
 
     def set_role(self, user_id: int, role: str) -> Done:
-        """Make a user an ``operator``, or (empty) a volunteer again."""
+        """Make a user an ``operator``, or (empty) a plain volunteer again."""
         return self._connection.call(endpoints.SET_ROLE, user_id, body=RoleBody(role=role))
 
     def reset_password(self, user_id: int) -> NewPassword:
-        """Give a user a new password, which is shown only now."""
+        """Set a new password for a user; it is shown only once."""
         return self._connection.call(endpoints.RESET_PASSWORD, user_id)
 
     def delete_user(self, user_id: int) -> Done:
@@ -311,11 +311,11 @@ class Operation:
         return self._connection.call(endpoints.START_ROLLOUT, version_id, body=body)
 
     def hold_rollout(self, version_id: int) -> Rollout:
-        """Give a version to no more hosts."""
+        """Send a version to no more hosts."""
         return self._connection.call(endpoints.HOLD_ROLLOUT, version_id)
 
     def roll_back(self, version_id: int, *, abort_jobs: bool = False) -> RolledBack:
-        """Withdraw a version in favour of the one before it."""
+        """Withdraw a version in favour of the previous one."""
         return self._connection.call(
             endpoints.ROLL_BACK, version_id, body=RollBackBody(abort_jobs=abort_jobs)
         )
@@ -323,24 +323,24 @@ class Operation:
     def audit(
         self, *, limit: int = 50, before: int | None = None, target: str = "", actor: str = ""
     ) -> list[AuditEntry]:
-        """Who did what, the newest first."""
+        """Return the entries of the audit log, newest first."""
         found = self._connection.call(
             endpoints.LIST_AUDIT, limit=limit, before=before, target=target, actor=actor
         )
         return found.entries
 
     def search(self, text: str) -> list[Found]:
-        """Users, hosts, batches, workunits and results by id, or by the beginning of a name."""
+        """Find users, hosts, batches, workunits and results by id or by the start of a name."""
         return self._connection.call(endpoints.SEARCH, q=text).found
 
     def checks(self) -> list[Check]:
-        """Return the checks of the project's soundness."""
+        """Return the integrity checks of the project."""
         return self._connection.call(endpoints.LIST_CHECKS).checks
 
     def diagnose(self, name: str) -> Diagnosis:
-        """Carry out a check."""
+        """Run a check."""
         return self._connection.call(endpoints.DIAGNOSE, name, timeout=CHECK_SECONDS)
 
     def repair(self, name: str) -> Repair:
-        """Repair what a check found, as far as that is safe."""
+        """Repair what a check found, as far as it is safe."""
         return self._connection.call(endpoints.REPAIR, name, timeout=CHECK_SECONDS)

@@ -247,7 +247,7 @@ class Batch:
         return f"<Batch {self.id} {self.name!r} of {self.app}>"
 
     def status(self) -> BatchStatus:
-        """How far it is now."""
+        """Return the current progress."""
         return self._connection.call(endpoints.GET_BATCH, self.id)
 
     def jobs(self) -> Iterator[JobStatus]:
@@ -341,15 +341,15 @@ class Batch:
         return [path for result in self.results(timeout) for path in answers.save(result)]
 
     def cancel(self) -> BatchStatus:
-        """Cancel what is not done yet."""
+        """Cancel the unfinished jobs."""
         return self._connection.call(endpoints.CANCEL_BATCH, self.id)
 
     def retry(self) -> Batch:
-        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises ConflictError: there are none."""
+        """Submit the failed or cancelled jobs again, as a new batch.  Raises ConflictError if there are none."""
         return Batch(self._connection, self._connection.call(endpoints.RETRY_BATCH, self.id))
 
     def retire(self) -> BatchStatus:
-        """Say that the outputs are not needed any more: they are deleted."""
+        """Retire the batch: its outputs are deleted."""
         return self._connection.call(endpoints.RETIRE_BATCH, self.id)
 
 

@@ -329,9 +329,10 @@ class Connection:
         timeout: float = TIMEOUT_SECONDS,
         **query: object,
     ) -> R:
-        """Call an endpoint, again and again while the project does not answer or is busy, and return its reply.
+        """Call an endpoint and return its reply; the request is repeated while the project does not answer or is busy.
 
-        ``places`` fill the endpoint's path, in their order; what is None in ``query`` is left out.  ``timeout`` in seconds.
+        ``places`` fill the parameters of the path in order; ``query`` members that are None are left out.  ``timeout`` is
+        in seconds.
 
         Raises:
             RequestRefused: the project refused the request.
@@ -354,9 +355,9 @@ class Connection:
         name: str | None = None,
         sent: Callable[[int], None] = lambda nbytes: None,
     ) -> StoredFile:
-        """Upload a file; ``sent`` hears of every part that went, and of less than nothing where it goes again.
+        """Upload a file; ``sent`` is called with the size of each part, and with a negative number when it starts over.
 
-        ``sha256`` is that of its content; with a ``name``, a readable physical name is made of the two.
+        ``sha256`` is the hash of the content; with ``name``, the physical name contains that name and the hash.
         """
         total = 0
 
@@ -389,7 +390,7 @@ class Connection:
         return str(self._client.base_url)
 
     def save(self, endpoint: Endpoint[bytes], *places: int | str, target: Path) -> None:
-        """Call an endpoint that answers with a file, and write that to disk, under a temporary name until it is complete."""
+        """Download the file that an endpoint returns to disk, under a temporary name until it is complete."""
         self._save(PREFIX + endpoint.path_of(*places), target)
 
     def save_url(self, url: str, target: Path) -> None:

@@ -174,7 +174,7 @@ def _checked_content(folder: Path, file: FileToSign) -> bytes:
 
 
 def import_signatures(connection: Connection, signed: SignaturesFile) -> SigningReply:
-    """Give signatures to the project; with another key than the current one, the key changes."""
+    """Upload signatures to the project; with another key than the current one, the key changes."""
     current = next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
     if current is not None and same_key(current.public_key, signed.public_key):
         return connection.call(endpoints.IMPORT_SIGNATURES, body=Signatures(signatures=signed.signatures))

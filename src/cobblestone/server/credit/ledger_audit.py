@@ -280,13 +280,13 @@ class _Recomputation:
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
-            note = f"cannot be computed again: {error or type(error).__name__}"
+            note = f"cannot be recomputed: {error or type(error).__name__}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
-            note = f"{len(group)} entries stand there, and the facts give {len(entries)}"
+            note = f"{len(group)} entries exist, and the facts give {len(entries)}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
         for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1

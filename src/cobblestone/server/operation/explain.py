@@ -44,7 +44,7 @@ class HostExplanation:
 
 
 def told(why: Reason) -> Explanation:
-    """Return a reason as programs are told of it."""
+    """Return a reason in the form of the API."""
     return Explanation(code=why.code, text=why.text(), values=dict(why.values))
 
 

@@ -141,7 +141,7 @@ def _parameters(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) ->
 def _responses(endpoint: AnsweredEndpoint) -> Schema:
     content: Schema = {} if endpoint.reply is bytes else {"schema": _ref(endpoint.reply)}
     statuses = {422, 503, *endpoint.problems}
-    if PLACE.search(endpoint.path) and not endpoint.raw_body:  # a file that is stored need not be there
+    if PLACE.search(endpoint.path) and not endpoint.raw_body:  # an upload creates what the path names
         statuses.add(404)
     if endpoint.scope is not None:
         statuses |= {401, 403}

@@ -1,4 +1,4 @@
-"""What happens around each call of an endpoint of the JSON API.
+"""The handling around each call of an endpoint of the JSON API.
 
 A handler with :func:`answers` above it is all there is: the routes, the checks of token, parameters and body, and the
 OpenAPI document are made from the declared endpoint and the handler's docstring.  Bodies and replies are structs of
@@ -169,7 +169,7 @@ A = TypeVar("A", bound=Reply | bytes)
 
 
 class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
-    """An endpoint with the function that answers it.  Made by :func:`answers`."""
+    """An endpoint with the function that answers it.  Created by :func:`answers`."""
 
     handler: Callable[..., Awaitable[Reply | Response]]
     summary: str
@@ -237,7 +237,7 @@ def answers(
 
     The first line of its docstring is the summary, the rest the description.  Its first parameter is the
     :class:`Call`; ``body`` and ``query`` are those of the endpoint, and all others are the places of its path.
-    ``max_body`` is in bytes; ``quiet``: the audit log does not note it here, though it changes something.
+    ``max_body`` is in bytes; ``quiet``: it makes no entry in the audit log, though it changes something.
 
     Raises:
         TypeError: the handler takes or returns something else than the endpoint says.
@@ -290,7 +290,7 @@ def _sign(response: Response, request: Request, question: bytes, now: float) -> 
 
 
 def make_routes(ctx: ServerContext, endpoints: Sequence[AnsweredEndpoint]) -> list[Route]:
-    """One route per path; the method decides between its endpoints."""
+    """Return one route per path; the method selects the endpoint."""
     by_path: dict[str, dict[str, AnsweredEndpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
