@@ -47,6 +47,10 @@ TokenOption = Annotated[
         show_default=False,
     ),
 ]
+HostOption = Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")]
+PortOption = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids or the essential values.")]
 

@@ -12,7 +12,16 @@ import msgspec
 import typer
 from rich.console import Console
 
-from cobblestone.cli.options import Common, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import (
+    Common,
+    HostOption,
+    JsonOption,
+    PortOption,
+    ProjectOption,
+    QuietOption,
+    local_folder,
+    output,
+)
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
 
@@ -108,12 +117,8 @@ def run(
             "file_deleter, purger, statistics.",
         ),
     ] = "",
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
 ) -> None:
     """Run the project's server until Ctrl-C."""
     from cobblestone.cli.output import print_error

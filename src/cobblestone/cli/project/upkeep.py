@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
@@ -16,9 +16,12 @@ from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import Check, Diagnosis
+    from cobblestone.service import diagnosis
     from cobblestone.service.backup import BackupManifest, Contents, Report
     from cobblestone.service.folder import Kind, ServiceFolder, UpgradeState, WithDatabase
 
+C = TypeVar("C")
+P = ParamSpec("P")
 
 TargetArgument = Annotated[
     Path, typer.Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
@@ -30,6 +33,15 @@ KeysOption = Annotated[
 RestoredArgument = Annotated[
     Path | None,
     typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
+]
+RestoredDatabaseOption = Annotated[
+    str,
+    typer.Option(
+        metavar="postgresql://USER@HOST/DATABASE",
+        help="An empty database for a service that was on PostgreSQL. Without it: the one that the settings in the backup"
+        " name, if it is empty.",
+        show_default=False,
+    ),
 ]
 CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
 
@@ -61,15 +73,7 @@ def backup(
 def restore(
     source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone backup`.")],
     target: RestoredArgument = None,
-    database: Annotated[
-        str,
-        typer.Option(
-            metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty database for a project that was on PostgreSQL. Default: the one named in "
-            "the backup's settings, if it is empty.",
-            show_default=False,
-        ),
-    ] = "",
+    database: RestoredDatabaseOption = "",
     check: CheckOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -265,6 +269,9 @@ OnlyOption = Annotated[
 ]
 
 
+RepairOption = Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")]
+
+
 def register_doctor(root: typer.Typer) -> None:
     """Add the command."""
     root.command("doctor")(doctor)
@@ -339,6 +346,27 @@ def examine(
     )
     if unsound:
         raise typer.Exit(EXIT_UNSOUND)
+
+
+def examine_folder(
+    checks: Mapping[str, diagnosis.Check[C, P]],
+    service: C,
+    look: Callable[[diagnosis.Check[C, P]], diagnosis.Diagnosis],
+    wanted: Sequence[str] | None,
+    out: Output,
+    *,
+    repair: bool,
+    what: str,
+) -> None:
+    """Do the same for a service whose folder is open here; ``look`` carries a check out."""
+    examine(
+        [each.described() for each in checks.values()],
+        wanted or [],
+        lambda name: look(checks[name]).described(),
+        (lambda name: checks[name].mend(service)) if repair else None,
+        out,
+        what=what,
+    )
 
 
 def _show_check(check: Check, found: Diagnosis) -> None:

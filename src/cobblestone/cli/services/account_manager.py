@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, HostOption, JsonOption, PortOption, QuietOption, output
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
 
@@ -96,12 +96,8 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
     ] = False,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
 ) -> None:
     """Run the account manager until Ctrl-C."""
     from cobblestone.account_manager.core.context import ManagerContext

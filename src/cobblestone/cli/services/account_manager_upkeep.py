@@ -25,12 +25,14 @@ from cobblestone.cli.project.upkeep import (
     DryRunOption,
     KeysOption,
     OnlyOption,
+    RepairOption,
     RestoredArgument,
+    RestoredDatabaseOption,
     TargetArgument,
     ToOption,
     WaitOption,
     backup_and_show,
-    examine,
+    examine_folder,
     move_and_show,
     restore_and_show,
     upgrade_and_show,
@@ -66,15 +68,7 @@ def restore(
         Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
     ],
     target: RestoredArgument = None,
-    database: Annotated[
-        str,
-        typer.Option(
-            metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty database for a manager that was on PostgreSQL. Default: the one named in "
-            "the backup's settings.",
-            show_default=False,
-        ),
-    ] = "",
+    database: RestoredDatabaseOption = "",
     check: CheckOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -116,7 +110,7 @@ def upgrade(
 def doctor(
     folder: FolderArgument,
     check: OnlyOption = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
+    repair: RepairOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -129,13 +123,13 @@ def doctor(
 
     with operation.open_beside(folder) as (found, store):
         opened = Opened(found, store)
-
-        examine(
-            [each.described() for each in CHECKS.values()],
-            check or [],
-            lambda name: store.read(lambda db: CHECKS[name].look(opened, db)).described(),
-            (lambda name: CHECKS[name].mend(opened)) if repair else None,
+        examine_folder(
+            CHECKS,
+            opened,
+            lambda each: store.read(lambda db: each.look(opened, db)),
+            check,
             output(json, quiet),
+            repair=repair,
             what="account manager",
         )
 

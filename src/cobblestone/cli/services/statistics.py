@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, HostOption, JsonOption, PortOption, QuietOption, output
 from cobblestone.cli.output import when
 from cobblestone.cli.project.upkeep import (
     CheckOption,
     OnlyOption,
+    RepairOption,
     RestoredArgument,
     TargetArgument,
     backup_and_show,
-    examine,
+    examine_folder,
     restore_and_show,
 )
 from cobblestone.domain.errors import ConfigError
@@ -48,12 +49,8 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Only check that it could run: settings, secret, libraries.")
     ] = False,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on. Default: from the settings.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Default: from the settings.")
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
 ) -> None:
     """Collect the exports of all listed projects, and serve the pages, until Ctrl-C."""
     from cobblestone.cli.output import print_error
@@ -139,7 +136,7 @@ def restore(
 def doctor(
     folder: Folder,
     check: OnlyOption = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
+    repair: RepairOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -152,12 +149,13 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    examine(
-        [each.described() for each in CHECKS.values()],
-        check or [],
-        lambda name: CHECKS[name].look(site).described(),
-        (lambda name: CHECKS[name].mend(site)) if repair else None,
+    examine_folder(
+        CHECKS,
+        site,
+        lambda each: each.look(site),
+        check,
         output(json, quiet),
+        repair=repair,
         what="site",
     )
 
