@@ -156,11 +156,6 @@ _GUI_TASK = TASK.layout(
 )  # fmt: skip
 
 
-def flags(names: Iterable[str], values: object, indent: str = _IN) -> str:
-    """``<name/>`` for each attribute that is true."""
-    return "".join(f"{indent}<{name}/>\n" for name in names if getattr(values, name))
-
-
 def number(name: str, value: float, indent: str = _IN) -> str:
     """Return a number with six decimals."""
     return scalar(name, float(value), indent)

@@ -22,7 +22,6 @@ from cobblestone.wire.client.objects import (
     JOB,
     PROJECT,
     TASK,
-    flags,
     number,
     write_known_app,
     write_known_file_refs,
@@ -405,14 +404,14 @@ def _file(file: FileRecord) -> str:
     if file.keep:
         out.append(f"{_IN}<sticky/>\n")
     if known is not None:
-        out.append(flags(("executable",), known))
+        out += [f"{_IN}<executable/>\n"] if known.executable else []
         if known.file_signature:
             out.append(f"{_IN}<signature_required/>\n")
             out.append(f"{_IN}{write_hex_element('file_signature', known.file_signature)}")
         out += (scalar("download_url", url, _IN) for url in known.urls)
         out += [scalar("gzipped_url", known.gzipped_url, _IN)] if known.gzipped_url else []
     if wanted is not None:
-        out.append(flags(("gzip_when_done",), wanted))
+        out += [f"{_IN}<gzip_when_done/>\n"] if wanted.gzip_when_done else []
         out += (scalar("upload_url", url, _IN) for url in (wanted.upload_url, *wanted.other_upload_urls))
         out.append(f"{_IN}{write_hex_element('xml_signature', wanted.xml_signature)}")
     return f"{''.join(out)}</file>\n"

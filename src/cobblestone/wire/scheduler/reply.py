@@ -216,13 +216,13 @@ class SchedulerReply:
 
 _NAME = Text(MAX_NAME, write=lambda _, text: line_text(cut(text)))
 _TITLE, _EXACT = Text(write=title_text), Text(write=verbatim_text)
-_HASH, _ID = Text(64, write=verbatim_text), Whole(high=MAX_ID)
+_HASH, _ID = Text(64, write=verbatim_text), Whole(high=MAX_ID, element="userid")
 _DELAY = Number(high=HUGE_DELAY, most=MAX_DELAY)
 
 USER = FieldTable(
     UserBlock,
     {
-        "id": Whole(high=MAX_ID, element="userid"),
+        "id": _ID,
         "name": replace(_NAME, element="user_name"),
         "total_credit": Number(element="user_total_credit"),
         "expavg_credit": Number(element="user_expavg_credit"),
@@ -231,14 +231,14 @@ USER = FieldTable(
         "cross_project_id": _HASH,
         "external_cpid": _HASH,
         "cpid_time": Number(high=MAX_TIME, digits=0),
-        "team_id": Whole(high=MAX_ID, element="teamid"),
+        "team_id": replace(_ID, element="teamid"),
         "team_name": _NAME,
     },
 )
 HOST = FieldTable(
     HostBlock,
     {
-        "id": Whole(high=MAX_ID, element="hostid"),
+        "id": replace(_ID, element="hostid"),
         "total_credit": Number(element="host_total_credit"),
         "expavg_credit": Number(element="host_expavg_credit"),
         "venue": Text(64, element="host_venue", write=title_text),
