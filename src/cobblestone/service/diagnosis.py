@@ -47,7 +47,7 @@ class Check(Generic[C, P]):
             only_warns=self.only_warns,
         )
 
-    def look(self, *args: P.args, **options: P.kwargs) -> schema.Diagnosis:
+    def look(self, *args: P.args, **options: P.kwargs) -> operation.Diagnosis:
         """Run the check; return what it found."""
         began = time.perf_counter()
         found = self.find(*args, **options)
@@ -61,9 +61,48 @@ class Check(Generic[C, P]):
         return 0 if self.repair is None else self.repair(service)
 
 
-def _told(found: Finding) -> schema.Finding:
+def _told(found: Finding) -> operation.Finding:
     row = "" if found.id is None else str(found.id)
-    return schema.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
+    return operation.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
+
+
+class _WithStore(Protocol):
+    @property
+    def store(self) -> Store: ...
+
+
+def by_name(*checks: Check[C, P]) -> Mapping[str, Check[C, P]]:
+    """Return checks by their names, in this order."""
+    return {each.name: each for each in checks}
+
+
+def in_rows(find: Callable[[Database], Iterator[Finding]]) -> Callable[[object, Database], Iterator[Finding]]:
+    """Return a finder that looks at the rows of a service and at nothing else."""
+    return lambda service, db: find(db)
+
+
+def in_write(mend: Callable[[Transaction], int]) -> Callable[[_WithStore], int]:
+    """Return a repair that is one write to the database."""
+    return lambda service: service.store.write(mend)
+
+
+def missing_steps(location: Path | str, schema: Schema) -> Iterator[Finding]:
+    """Find steps to the schema of this program that a database has not taken."""
+    try:
+        plan, _ = upgrade_plan(location, schema)
+    except StoreError as error:
+        yield Finding("wrong_schema", "database", None, str(error))
+        return
+    for step in (*plan.steps, *plan.waiting):
+        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+
+
+def full_disk(root: Path, least: int) -> Iterator[Finding]:
+    """Find that less than ``least`` bytes are free on the disk of a folder."""
+    free = shutil.disk_usage(root).free
+    if free < least:
+        text = f"{free // 10**6} MB are free: less than {least // 10**6} MB"
+        yield Finding("disk_full", "disk", None, text)
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:
