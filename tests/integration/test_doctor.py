@@ -182,7 +182,7 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     (
         "next_step",
         sql("UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0"),
-        "nobody will look at it again",
+        "will not be checked again",
         True,
     ),
     (

@@ -90,7 +90,7 @@ def test_a_rule_is_read(text: str, rule: ComparisonRule):
         ("numerc:rtol=1", "did you mean numeric?"),
         ("bitwise:rtol=1", "takes no options, but got 'rtol=1'"),
         ("numeric:rtl=1e-6", "did you mean rtol=…?"),
-        ("numeric:1e-6", "'1e-6' is no option"),
+        ("numeric:1e-6", "'1e-6' is not an option"),
         ("numeric:rtol=small", "rtol must be a number such as 1e-6, not 'small'"),
         ("numeric:rtol=-1", "zero or positive"),
         ("numeric:atol=inf", "zero or positive"),

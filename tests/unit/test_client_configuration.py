@@ -280,7 +280,7 @@ def test_a_proxy_that_cannot_be_one_is_said_and_not_used(tmp_path: Path) -> None
 def test_a_proxy_s_name_is_checked(name: str) -> None:
     proxy, problem = read_proxy({"use_socks_proxy": 1, "socks_server_name": name, "socks_server_port": 1080})
     assert proxy is None
-    assert "no name or address" in problem
+    assert "not a name or address" in problem
 
 
 def test_names_that_are_no_hosts_are_left_out_of_those_reached_directly() -> None:

@@ -231,12 +231,12 @@ def test_a_healthy_workunit_has_no_complaints():
             ),
             "its canonical output may go",
         ),
-        (a_view(unsent(0), transition_time=None), "nobody will look at it again"),
+        (a_view(unsent(0), transition_time=None), "will not be checked again"),
         (
             a_view(
                 valid(0), in_progress(1), canonical_result_id=100, assimilate_state=DONE, transition_time=None
             ),
-            "nobody will look at it again",
+            "will not be checked again",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -163,7 +163,7 @@ def test_a_job_without_files_has_a_template_too():
         (("<open_name>in<", "<open_name>/etc/passwd<"), 16, "working directory"),
         (("<sticky/>", "<sticky>maybe</sticky>"), 6, "write <sticky/>, or 0 or 1"),
         (("<sticky/>", "<url>http://x</url>"), 4, "all three"),
-        (("<sticky/>", "<physical_name>a b</physical_name>"), 6, "is no file name"),
+        (("<sticky/>", "<physical_name>a b</physical_name>"), 6, "is not a file name"),
         (("<sticky/>", "<sticky/><sticky/>"), 6, "<sticky> stands twice"),
         (("<command_line>", "<command_line><b/>"), 23, "must hold a text"),
         (("<workunit>", "<job>"), 13, "not well-formed"),

@@ -84,9 +84,9 @@ def test_project_preferences_are_written_as_clients_read_them():
 
 @pytest.mark.parametrize("name", ["", "a b", "</x>", "A", "1a", "x" * 65])
 def test_a_name_that_is_no_element_is_refused(name: str):
-    with pytest.raises(LocalProtocolError, match="no name of a preference"):
+    with pytest.raises(LocalProtocolError, match="not a valid preference name"):
         write_project_preferences(project_specific={name: 1})
-    with pytest.raises(LocalProtocolError, match="no name of a preference"):
+    with pytest.raises(LocalProtocolError, match="not a valid preference name"):
         write_global_preferences({name: 1.0})
 
 

@@ -206,9 +206,9 @@ def test_an_upload_url_that_clients_would_take_for_a_download_is_refused():
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "x" * 256, "a%20", ".hidden", "a\n"])
 def test_a_file_name_that_clients_refuse_is_not_sent(name: str):
-    with pytest.raises(LocalProtocolError, match="no file name"):
+    with pytest.raises(LocalProtocolError, match="not a file name"):
         written(files=(FileInfo(name=name, urls=(), nbytes=1, md5_cksum=""),))
-    with pytest.raises(LocalProtocolError, match="no file name"):
+    with pytest.raises(LocalProtocolError, match="not a file name"):
         written(delete_files=(name,))
 
 

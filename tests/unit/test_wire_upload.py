@@ -99,10 +99,10 @@ def test_the_checksum_is_lower_case():
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"name": "../../etc/passwd"}, "no legal file name"),
-        ({"name": None}, "no legal file name"),
-        ({"name": ""}, "no legal file name"),
-        ({"name": "a\x00b"}, "no legal file name"),
+        ({"name": "../../etc/passwd"}, "not a legal file name"),
+        ({"name": None}, "not a legal file name"),
+        ({"name": ""}, "not a legal file name"),
+        ({"name": "a\x00b"}, "not a legal file name"),
         ({"nbytes": None}, "<nbytes> is missing"),
         ({"nbytes": "-1"}, "not a number of bytes"),
         ({"nbytes": "nan"}, "not a number of bytes"),

@@ -158,7 +158,7 @@ def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> Non
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise CobblestoneError(f"Waited {seconds:g} s in vain for {what}.")
+            raise CobblestoneError(f"Waited {seconds:g} s for {what}, without success.")
         time.sleep(0.1)
 
 

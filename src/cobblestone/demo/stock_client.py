@@ -121,7 +121,7 @@ class LoggedClient:
             if condition():
                 return
             time.sleep(0.25)
-        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
+        raise ClientError(f"Waited {seconds:g} s without success for: {what}.\n{self.log()[-4000:]}")
 
 
 class StockClient(LoggedClient):

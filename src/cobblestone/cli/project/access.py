@@ -178,7 +178,7 @@ def import_(
 def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Change the key of a project whose private key is in its folder: all files are signed again.
 
-    Clients accept the new key, since the old one vouches for it. With the private key elsewhere: `key create` there,
+    Clients accept the new key because the old one signs it. With the private key elsewhere: `key create` there,
     `key manifest --all` here, `key sign --key NEW --old-key OLD` there, `key import` here.
     """
     from cobblestone.cli.options import local_folder

@@ -124,8 +124,8 @@ def move(
 ) -> None:
     """Move a project's rows from SQLite to PostgreSQL.
 
-    Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
-    interrupted move goes on when it is called again.
+    Everything is copied and compared, then the new database is put into the settings. The SQLite file stays
+    unchanged. An interrupted move continues when the command is repeated.
     """
     from cobblestone.server.operation.backup import move_project
 
@@ -153,7 +153,7 @@ def pyodide(
 ) -> None:
     """Install Pyodide, which runs Python with compiled packages in visitors' browsers.
 
-    Its files are held against hashes that are part of this package. A running server has them at once.
+    Its files are checked against hashes in this package. A running server serves them at once.
     """
     from cobblestone.domain.pyodide import VERSION
     from cobblestone.ops.files import write_durably

@@ -476,7 +476,10 @@ def _wrong_of_result(result: Result, view: WorkunitView) -> Iterator[tuple[str, 
     if result.workunit_id != view.workunit.id:
         yield "wrong_workunit", f"belongs to workunit {result.workunit_id}, not {view.workunit.id}"
     if state not in _STATES:
-        yield "no_state", f"{result.server_state.name} with outcome {result.outcome.name} is no state"
+        yield (
+            "no_state",
+            f"{result.server_state.name} with outcome {result.outcome.name} is not a valid state",
+        )
     elif result.validate_state not in _VALIDATE_STATES_OF.get(state, {ValidateState.INIT}):
         yield "no_validate_state", f"{state.name} with validate state {result.validate_state.name}"
     if is_unsent(result) and result.sent_time is not None:
@@ -525,7 +528,7 @@ def _wrong_of_workunit(view: WorkunitView) -> Iterator[tuple[str, str]]:
             yield "input_released_early", "its input files may go, but a result may still need them"
     somebody_acts = workunit.need_validate or workunit.assimilate_state is AssimilateState.READY
     if workunit.transition_time is None and not somebody_acts and not is_settled(view):
-        yield "no_next_check", "is not finished, but nobody will look at it again"
+        yield "no_next_check", "is not finished, but will not be checked again"
 
 
 def _wrong_of_canonical(view: WorkunitView) -> Iterator[tuple[str, str]]:

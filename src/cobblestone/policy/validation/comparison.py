@@ -189,7 +189,7 @@ class Numeric(ReadsOutputs):
             if name not in options or not equals:
                 close = get_close_matches(name, options, n=1)
                 hint = f"did you mean {close[0]}=…?" if close else f"use {self.syntax}"
-                raise ConfigError(f"numeric comparison: {part!r} is no option; {hint}")
+                raise ConfigError(f"numeric comparison: {part!r} is not an option; {hint}")
             options[name] = _truth(value) if name == "nan_equal" else _bound(name, value)
         return options
 
@@ -251,7 +251,7 @@ class PythonFunction(ReadsOutputs):
         text, *others = text.removeprefix("function=").split(",")
         if others:
             name = others[0].partition("=")[0].strip()
-            raise ConfigError(f"python comparison: {name!r} is no option; there is only the function")
+            raise ConfigError(f"python comparison: {name!r} is not an option; there is only the function")
         if _FUNCTION.fullmatch(text) is None or ".." in text:
             raise ConfigError(
                 f"python comparison: {text!r} must name a file in the project's folder and a function, "

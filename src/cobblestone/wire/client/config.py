@@ -63,7 +63,10 @@ def read_proxy(settings: Settings) -> tuple[Proxy | None, str]:
             settings.get(f"{prefix}_server_port"),
         )
         if not _HOST.fullmatch(host):
-            return None, f"<{prefix}_server_name> is {host[:60]!r}, which is no name or address of a computer"
+            return (
+                None,
+                f"<{prefix}_server_name> is {host[:60]!r}, which is not a name or address of a computer",
+            )
         if not isinstance(port, int) or not 0 < port < 65536:
             return None, f"<{prefix}_server_port> is {port!r}; it must be a number from 1 to 65535"
         names = str(settings.get("no_proxy", "")).split(",")[:MAX_DIRECT]

@@ -248,7 +248,7 @@ def canonical_master_url(text: str) -> str:
         parts = urlsplit("")
     legal = all("!" <= character <= "~" and character not in "<>\"'\\" for character in url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not legal or len(url) > MAX_URL:
-        raise RemoteProtocolError(f"{text[:80]!r} is no address of a project: expected https://host/path/")
+        raise RemoteProtocolError(f"{text[:80]!r} is not a project address: expected https://host/path/")
     path = parts.path if parts.path.endswith("/") else f"{parts.path}/"
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"
 

@@ -230,13 +230,15 @@ def _elements(values: Mapping[str, float | bool | str]) -> str:
 
 def _check_venue(venue: str) -> None:
     if venue not in VENUES:
-        raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
+        raise LocalProtocolError(f"{venue!r} is not a venue: use one of {', '.join(VENUES)}")
 
 
 def _check_names(values: Mapping[str, float | bool | str]) -> None:
     for name in values:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
-            raise LocalProtocolError(f"{name!r} is no name of a preference: use small letters, digits and _")
+            raise LocalProtocolError(
+                f"{name!r} is not a valid preference name: use small letters, digits and _"
+            )
 
 
 MAX_APPS = 200

@@ -76,7 +76,7 @@ class Fields:
         try:
             number = float(text)
         except ValueError:
-            raise RecordRefused(f"{name} is no number: {text[:40]!r}") from None
+            raise RecordRefused(f"{name} is not a number: {text[:40]!r}") from None
         if not 0 <= number <= most:  # nor NaN
             raise RecordRefused(f"{name} cannot be: {text[:40]!r}")
         return number
@@ -210,7 +210,7 @@ class TotalsRead:
 def parse_tables(text: str) -> TotalsRead:
     """Read ``tables.xml``, which need not be well-formed.  Raises RemoteProtocolError."""
     if "<tables>" not in text:
-        raise RemoteProtocolError("it is no tables.xml")
+        raise RemoteProtocolError("it is not tables.xml")
     fields = Fields(text)
     return TotalsRead(
         update_time=fields.number("update_time", LATEST),

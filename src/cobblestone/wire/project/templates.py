@@ -323,7 +323,9 @@ class _Template:
     def file_name(self, element: Element) -> str:
         name = self.text(element)
         if not legal_file_name(name):
-            raise self.error(element, f"{name!r} is no file name: use up to 255 letters, digits and - _ . ~")
+            raise self.error(
+                element, f"{name!r} is not a file name: use up to 255 letters, digits and - _ . ~"
+            )
         return name
 
     def md5(self, element: Element) -> str:

@@ -122,7 +122,7 @@ class UploadHeaderParser:
         # Not `reader.text`, which mends: a name that is not legal as it came is refused.
         name = reader.fields.get("get_file_size" if query else "name", "").strip(WHITE_SPACE)
         if not legal_file_name(name):
-            raise RemoteProtocolError(f"{name[:80]!r} is no legal file name", reply_hint="Bad file name.")
+            raise RemoteProtocolError(f"{name[:80]!r} is not a legal file name", reply_hint="Bad file name.")
         version = client_version(reader)
         if query:
             return FileSizeQuery(name=name, client_version=version)

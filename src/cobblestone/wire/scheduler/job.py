@@ -288,7 +288,7 @@ def checked_file_name(name: str) -> str:
     """Return the name itself; raise LocalProtocolError if clients would refuse it."""
     if not legal_file_name(name):
         raise LocalProtocolError(
-            f"{name!r} is no file name that clients accept: use up to 255 letters, digits and - _ . ~"
+            f"{name!r} is not a file name that clients accept: use up to 255 letters, digits and - _ . ~"
         )
     return name
 
@@ -297,5 +297,5 @@ def write_hex_element(element: str, text: str) -> str:
     """Return a key or signature: the client copies it unchanged, so nothing else may be in it."""
     text = text.strip()
     if not _HEX_TEXT.fullmatch(text):
-        raise LocalProtocolError(f"the text for <{element}> is no key or signature in the family's form")
+        raise LocalProtocolError(f"the text for <{element}> is not a key or signature in BOINC's form")
     return f"<{element}>\n{text}\n</{element}>\n"

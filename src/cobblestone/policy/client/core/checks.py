@@ -73,7 +73,7 @@ BOUNDS: dict[type, dict[str, tuple[float, float]]] = {
 def require_possible(state: CoreState, event: ev.Event) -> None:
     """Look at an event.  Raises :class:`IllegalTransition` if it cannot have happened, and says why."""
     if not math.isfinite(event.now):
-        raise IllegalTransition(f"{event.now} is no time")
+        raise IllegalTransition(f"{event.now} is not a valid time")
     check = _CHECKS.get(type(event))
     if check is not None:
         check(state, event)
@@ -282,7 +282,7 @@ def _valid_times(s: CoreState) -> Iterator[str]:
     """Check that all times are times."""
     times: Iterable[float] = (s.now, s.clock, s.next_schedule, s.next_fetch, s.look_again, s.alarm)
     if any(map(isnan, times)):
-        yield f"a time is no number: {times}"
+        yield f"a time is not a number: {times}"
     for project in s.projects:
         if isnan(project.not_before) or any(map(isnan, (end for _, end in project.backoffs.values()))):
-            yield f"a wait of {project.description.id!r} is no number"
+            yield f"a wait of {project.description.id!r} is not a number"

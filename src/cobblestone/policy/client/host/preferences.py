@@ -284,7 +284,9 @@ def _cpu_by_preferences(
     patience = 60 * preferences.suspend_if_no_recent_input
     if patience > 0 and idle is not None and idle > patience:
         why = reason(
-            "no_recent_input", "Nobody has used the computer for {minutes} minutes.", minutes=round(idle / 60)
+            "no_recent_input",
+            "The computer has not been used for {minutes} minutes.",
+            minutes=round(idle / 60),
         )
         return _suspended(SuspendReason.NO_RECENT_INPUT, why)
     if situation.exclusive_app:

@@ -94,7 +94,7 @@ def _out_of_reach(
         return [f"None of the {survey.tried} computers in contact in the last 7 days takes these jobs.{why}"]
     text = (
         f"Each job needs agreeing answers of {missing.needed} {_who(missing, missing.needed)}, and"
-        f" {missing.found or 'nobody'} could give one (of those in contact in the last 7 days): the jobs cannot be"
+        f" {missing.found or 'none'} could give one (of those in contact in the last 7 days): the jobs cannot be"
         f" done before more join at {address}. Or ask for fewer: cobblestone app update {app.name} --quorum"
         f" {max(missing.found, 1)}, and submit again.{why}"
     )
