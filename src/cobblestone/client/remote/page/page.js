@@ -190,7 +190,7 @@ async function refresh() {
     }
     setTimeout(refresh, 2000);
   } catch {
-    // The connection is gone: a new one begins anew.
+    // The connection is gone: a new one starts from scratch.
   }
 }
 

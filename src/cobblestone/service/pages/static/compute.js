@@ -186,7 +186,7 @@ class Task {
     if (this.job.pyodide) this.watch = setInterval(() => this.look(), LOOK_MS);
   }
 
-  /** Measure the time of a program whose instructions nobody counts. */
+  /** Measure the time of a program without an instruction count. */
   measure() {
     const now = performance.now();
     if (!this.compute.pausedFor) this.seconds += Math.min(now - this.looked, LONGEST_LOOK_MS) / 1000;
