@@ -1,13 +1,7 @@
 """The state file of a BOINC client with its account and statistics files: complete reading and writing.
 
-Read the state file of a client of the family, with its account and statistics files.
-
 A client goes on from it where another one stopped, and a simulation takes the computer and its projects from it.  For the
-latter the extra elements of BOINC's emulator are read too (`ProjectHints`).
-
-Write the state file of a client of the family, with what lies beside it: what `client_state_file` reads.
-
-Order and form are those of client 7.20.5.
+latter the extra elements of BOINC's emulator are read too (`ProjectHints`).  Order and form are those of client 7.20.5.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ _REPLY = FieldTable(
         "messages": Inside(),
         "project_name": Text(MAX_NAME, write=title_text, optional=True),
         "project_is_down": Mark(),
-        # Not while it is down:
+        # The rest is not sent while it is down.
         "send_time_stats_log": Number(digits=0, optional=True),
         "send_full_workload": Mark(),
         "symstore": Text(write=verbatim_text, optional=True),
@@ -280,13 +280,16 @@ _REPLY = FieldTable(
     },
 )
 
-_WRITTEN_USER = USER.layout(*list(USER.kinds)[:-2], indent="")
+_WRITTEN_USER = USER.layout(*(name for name in USER.kinds if not name.startswith("team_")), indent="")
 _TEAM = USER.layout("team_id", "team_name", indent="")
 _HOST_ID = HOST.layout("id", indent="")
-_WRITTEN_HOST = HOST.layout(*list(HOST.kinds)[1:], indent="")
+_WRITTEN_HOST = HOST.layout(*(name for name in HOST.kinds if name != "id"), indent="")
 _WRITTEN_GUI_URL = GUI_URL.layout(tag="gui_url", indent=_IN * 2, outside=_IN)
 _WRITTEN_FEED = _FEED.layout(tag="rss_feed", indent="")
-_WRITTEN_DOWN = _REPLY.layout(*list(_REPLY.kinds)[:8], tag="scheduler_reply", indent="")
+_WRITTEN_DOWN = _REPLY.layout(
+    "scheduler_version", "dont_use_dcf", "master_url", "ended", "request_delay", "messages", "project_name", "project_is_down",
+    tag="scheduler_reply", indent="",
+)  # fmt: skip
 _WRITTEN_REPLY = _REPLY.layout(tag="scheduler_reply", indent="")
 
 
