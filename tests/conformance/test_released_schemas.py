@@ -50,7 +50,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ProjectFolder,
     folder = ProjectFolder(tmp_path / "project")
     folder.root.mkdir()
     folder.make()
-    location = loaded(*request.param, folder, request)
+    version, kind = request.param
+    location = loaded(version, kind, folder, request)
     url = "" if isinstance(location, Path) else location
     settings = settings_template(project={"url": "http://127.0.0.1:8080/"}, database={"url": url})
     (folder.root / "cobblestone.toml").write_text(settings)

@@ -207,13 +207,13 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
         )
         consents.announce_user(tx, ada, now=now)
         process = processes.ProcessRow(
-            key="1", host="alpha", pid=1, roles="web", version="0.1.0", started=now, beat_time=now
+            key="1", host="alpha", pid=1, roles=("web",), version="0.1.0", started=now, beat_time=now
         )
         processes.note_process(tx, process, forget_before=0.0)
         mails.post(tx, recipient="ada@example.org", subject="Hello", body="It works.", now=now)
         audit.remember_reply(tx, "key", "digest", "{}", now=now)
         audit.record(tx, ACTOR, "changed", "app search", now=now)
-        messages.send_trickle_down(tx, hosts[0].id, result_name="", text="<x/>", now=now)
+        messages.send_trickle_down(tx, HostId(hosts[0].id), result_name="", text="<x/>", now=now)
         figures.add_sample(tx, {"users": 3.0}, now=now, keep_since=0.0)
 
     world.write(said)

@@ -77,7 +77,7 @@ class Loop:
             self._pending.clear()
             readings = self._hooks.readings()
             if readings and any(event.decisive for event in events):
-                events.insert(0, JobProgressed(self.clock(), readings))
+                events.insert(0, JobProgressed(self.clock(), tuple(readings)))
             refused: list[Refusal] = []
             self._held_back += self._decisions.tell(*events, refused=refused)
             for event, error in refused:

@@ -128,7 +128,6 @@ class ServiceFolder:
             pid=os.getpid(),
             version=__version__,
             schema=self.schema.head,
-            known=self.schema.known(),
         )
         self.upgrade_database(settings, program)
         return Store(self.location(settings), readers=settings.database.readers, program=program)

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cobblestone.api_schema.operation import Diagnosis
 from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.dispatch.rollout import RolloutState
@@ -21,7 +22,6 @@ from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service import diagnosis
 from cobblestone.service.diagnosis import (
-    Diagnosis,
     by_name,
     in_rows,
     in_write,

@@ -1001,7 +1001,7 @@ INSERT INTO public.result_text VALUES
 	(25, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, and was out for 0.0 s only.","sentence":"The result claims {claimed} s of elapsed time, and was out for {possible} s only.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(26, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, and was out for 0.0 s only.","sentence":"The result claims {claimed} s of elapsed time, and was out for {possible} s only.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO public.server_process VALUES
-	('1', 'alpha', 1, 'w e b', '0.1.0', 1801911600, 1801911600, 0, '[]');
+	('1', 'alpha', 1, 'web', '0.1.0', 1801911600, 1801911600, 0, '[]');
 INSERT INTO public.team VALUES
 	(1, 'Team', 'team', 1, 1801911600, 'We.', '', '', 1, 2.314814814814815, 0.2182322586483641, 1801998000);
 INSERT INTO public.team_message VALUES

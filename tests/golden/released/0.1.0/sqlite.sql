@@ -656,7 +656,7 @@ CREATE TABLE server_process (
     ended INTEGER DEFAULT 0 NOT NULL,
     daemons TEXT DEFAULT '[]' NOT NULL
 ) STRICT;
-INSERT INTO "server_process" VALUES('1','alpha',1,'w e b','0.1.0',1801911600.0,1801911600.0,0,'[]');
+INSERT INTO "server_process" VALUES('1','alpha',1,'web','0.1.0',1801911600.0,1801911600.0,0,'[]');
 CREATE TABLE team (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,

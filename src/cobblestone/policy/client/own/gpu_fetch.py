@@ -22,7 +22,7 @@ from cobblestone.policy.client.recent.state import (
     gpu_available,
     note_reasons,
 )
-from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
+from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, Requests, plan_device_fetch
 
 
 def fetch_for_gpus(
@@ -52,7 +52,7 @@ def fetch_for_gpus(
         ),
     )  # fmt: skip
 
-    def in_time(i: int, requests: Mapping[str, ResourceRequest]) -> dict[str, ResourceRequest]:
+    def in_time(i: int, requests: Requests) -> dict[str, ResourceRequest]:
         return _in_time(state, packing, i, as_told(requests, outlook), told=memory.dcf[i])
 
     first = more.project
