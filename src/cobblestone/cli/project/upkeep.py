@@ -351,7 +351,7 @@ def examine(
 def examine_folder(
     checks: Mapping[str, diagnosis.Check[C, P]],
     service: C,
-    look: Callable[[diagnosis.Check[C, P]], diagnosis.Diagnosis],
+    look: Callable[[diagnosis.Check[C, P]], Diagnosis],
     wanted: Sequence[str] | None,
     out: Output,
     *,
@@ -362,7 +362,7 @@ def examine_folder(
     examine(
         [each.described() for each in checks.values()],
         wanted or [],
-        lambda name: look(checks[name]).described(),
+        lambda name: look(checks[name]),
         (lambda name: checks[name].mend(service)) if repair else None,
         out,
         what=what,
