@@ -148,7 +148,7 @@ class SchedulerRequest:
 
     @property
     def wants_work(self) -> bool:
-        """Whether the client asks for jobs for any of its processors."""
+        """Return whether the client asks for jobs for any of its processors."""
         if self.dont_send_work:
             return False
         return (
