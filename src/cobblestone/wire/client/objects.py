@@ -1,4 +1,4 @@
-"""A client's records in the family's form, for its state file, GUI RPC and account files: tables and writers.
+"""A client's records in BOINC's form, for its state file, GUI RPC and account files: tables and writers.
 
 Order and number formats are those of client 7.20.5, whose answers are recorded under tests/golden/gui_rpc.
 """

@@ -143,7 +143,7 @@ class ResultBlock:
 
 
 def safe_file_name(name: str) -> bool:
-    """Whether a name stays within its folder; projects use more characters than our own server does."""
+    """Return whether a name stays within its folder; projects use more characters than our own server does."""
     return _SAFE_NAME.fullmatch(name) is not None and ".." not in name
 
 
@@ -299,7 +299,7 @@ _WRITTEN_RESULT = RESULT.layout(tag="result")
 
 
 def is_output(node: Node) -> bool:
-    """Whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
+    """Return whether a ``<file_info>`` is of a file to upload; the family tells by the address too."""
     if node.has("generated_locally") or node.has("upload_when_present") or node.has("upload_url"):
         return True
     return any("file_upload_handler" in url.text for url in node.all("url"))

@@ -82,7 +82,7 @@ class ReportedResult:
 
     @property
     def successful(self) -> bool:
-        """Whether the client says that the program ended well and all outputs are on the server.
+        """Return whether the client says that the program ended well and all outputs are on the server.
 
         Neither exit status 0 alone nor exit status 0 with state 5 is enough (seen with client 7.20.5).
         """
