@@ -250,7 +250,7 @@ def answers(
             name: getattr(hints[name], "__supertype__", hints[name])  # HostId is an int
             for name in list(inspect.signature(handler).parameters)[1:]
         }
-        wanted: dict[str, type | None] = {
+        wanted: dict[str, type[Any] | None] = {
             **{name: int if kind else str for name, kind in PLACE.findall(endpoint.path)},
             "body": endpoint.body,
             "query": endpoint.query,
