@@ -137,5 +137,5 @@ def test_no_text_is_a_reason_to_fail(text: str, venue: str):
 
 
 def test_a_venue_that_no_client_knows_is_refused():
-    with pytest.raises(LocalProtocolError, match="no venue"):
+    with pytest.raises(LocalProtocolError, match="not a venue"):
         write_project_preferences(venues={"beach": ProjectPreferences()})

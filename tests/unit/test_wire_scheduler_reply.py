@@ -214,7 +214,7 @@ def test_a_file_name_that_clients_refuse_is_not_sent(name: str):
 
 @pytest.mark.parametrize("text", ["not hex", "ab\n.</code_sign_key><hostid>1</hostid>", "ab", "."])
 def test_only_a_key_can_stand_where_a_key_is_meant(text: str):
-    with pytest.raises(LocalProtocolError, match="no key or signature"):
+    with pytest.raises(LocalProtocolError, match="not a key or signature"):
         written(code_sign_key=text)
 
 

@@ -257,9 +257,7 @@ class RunningTask:
         except OSError as error:
             self.around.emit(
                 Notice(
-                    self.spec.name,
-                    f"The checkpoint could not be recorded in the slot: {error}.",
-                    important=True,
+                    self.spec.name, f"The checkpoint could not be saved in the slot: {error}.", important=True
                 )
             )
         self.around.emit(Checkpointed(self.spec.name, cpu_time, self.elapsed, self.fraction_done))
