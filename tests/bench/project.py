@@ -29,7 +29,6 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, files
-from cobblestone.store.catalog import apps as keys
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import batches
@@ -257,7 +256,7 @@ def _add_app(ctx: ServerContext, *, quorum: int) -> tuple[str, App]:
     store, folder = ctx.store, ctx.folder
     key = generate_key()
     key_text = encode_public_key(key.public_key())
-    store.write(lambda tx: keys.set_current_key(tx, key_text, successor_signatures={}, now=now))
+    store.write(lambda tx: apps.set_current_key(tx, key_text, successor_signatures={}, now=now))
     staged = stage_bytes(folder.staging, b"#!/bin/sh\n")
     stored = files.add_file(
         store, folder.download, staged, files.app_file_name("prog.sh", staged.sha256), now=now

@@ -10,7 +10,6 @@ from cobblestone.policy.credit.history import Badge, BadgeKind
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Store
 from cobblestone.store.operation import ranking
-from cobblestone.store.operation import ranking as badges
 from cobblestone.store.operation.ranking import Order
 
 
@@ -83,20 +82,20 @@ def test_the_cutoff_is_the_credit_of_the_last_one_of_the_best(store: Store) -> N
 
 def test_badges_keep_their_numbers_and_dates_and_go_when_the_project_gives_them_no_more(store: Store) -> None:
     small, large = Badge(BadgeKind.TOTAL, 100), Badge(BadgeKind.TOTAL, 0.5)
-    ids = store.write(lambda tx: badges.badge_ids(tx, [small, large]))
+    ids = store.write(lambda tx: ranking.badge_ids(tx, [small, large]))
     store.write(
-        lambda tx: badges.give_badges(tx, Owner.USER, {7: (frozenset({small}), frozenset())}, ids, now=5.0)
+        lambda tx: ranking.give_badges(tx, Owner.USER, {7: (frozenset({small}), frozenset())}, ids, now=5.0)
     )
     store.write(
-        lambda tx: badges.give_badges(tx, Owner.USER, {7: (frozenset({small}), frozenset())}, ids, now=9.0)
+        lambda tx: ranking.give_badges(tx, Owner.USER, {7: (frozenset({small}), frozenset())}, ids, now=9.0)
     )
-    found = store.read(lambda db: badges.badges_of(db, Owner.USER, [7, 8]))
+    found = store.read(lambda db: ranking.badges_of(db, Owner.USER, [7, 8]))
     assert {id_: [(item.badge, item.since) for item in items] for id_, items in found.items()} == {
         7: [(small, 5.0)]
     }
-    assert store.read(lambda db: badges.badges_of(db, Owner.TEAM, [7])) == {}
-    assert store.write(lambda tx: badges.badge_ids(tx, [small, large])) == ids
-    again = store.write(lambda tx: badges.badge_ids(tx, [large]))
+    assert store.read(lambda db: ranking.badges_of(db, Owner.TEAM, [7])) == {}
+    assert store.write(lambda tx: ranking.badge_ids(tx, [small, large])) == ids
+    again = store.write(lambda tx: ranking.badge_ids(tx, [large]))
     assert again == {large: ids[large]}
-    assert store.read(lambda db: badges.badges_of(db, Owner.USER, [7])) == {}
-    assert store.write(lambda tx: badges.badge_ids(tx, [small]))[small] not in ids.values()
+    assert store.read(lambda db: ranking.badges_of(db, Owner.USER, [7])) == {}
+    assert store.write(lambda tx: ranking.badge_ids(tx, [small]))[small] not in ids.values()

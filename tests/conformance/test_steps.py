@@ -27,11 +27,9 @@ from cobblestone.domain.work import (
 )
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle import application, states
-from cobblestone.policy.lifecycle import states as fx
 from cobblestone.policy.lifecycle.states import Cause, Effect, Transition, WorkunitView
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.work import dispatch, lifecycle
-from cobblestone.store.work import lifecycle as view_changes
 from cobblestone.store.work.rows import result_text
 from cobblestone.store.work.steps import is_in, matching, step
 
@@ -43,27 +41,27 @@ RESULT_STATES = sorted(
     {state for state, _ in states.RESULT_TRANSITIONS} | set(states.RESULT_TRANSITIONS.values())
 )
 RESULT_EFFECTS: list[Callable[[ResultId], Effect]] = [
-    lambda id_: fx.TimeOutResult(result_id=id_),
-    lambda id_: fx.DropResult(result_id=id_),
-    lambda id_: fx.MarkTooLate(result_id=id_),
-    lambda id_: fx.SkipValidation(result_id=id_),
-    lambda id_: fx.MarkValid(result_id=id_),
-    lambda id_: fx.MarkInvalid(result_id=id_),
-    lambda id_: fx.MarkInconclusive(result_id=id_),
-    lambda id_: fx.MarkUnusable(result_id=id_),
-    lambda id_: fx.PostponeValidation(result_id=id_),
-    lambda id_: fx.DeleteOutputs(result_id=id_),
-    lambda id_: fx.SetCanonical(result_id=id_),
+    lambda id_: states.TimeOutResult(result_id=id_),
+    lambda id_: states.DropResult(result_id=id_),
+    lambda id_: states.MarkTooLate(result_id=id_),
+    lambda id_: states.SkipValidation(result_id=id_),
+    lambda id_: states.MarkValid(result_id=id_),
+    lambda id_: states.MarkInvalid(result_id=id_),
+    lambda id_: states.MarkInconclusive(result_id=id_),
+    lambda id_: states.MarkUnusable(result_id=id_),
+    lambda id_: states.PostponeValidation(result_id=id_),
+    lambda id_: states.DeleteOutputs(result_id=id_),
+    lambda id_: states.SetCanonical(result_id=id_),
 ]
 WORKUNIT_EFFECTS: list[Effect] = [
-    fx.CreateResult(number=7, priority=3),
-    fx.RequestValidation(),
-    fx.ClearNeedValidate(),
-    fx.FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
-    fx.ReadyToAssimilate(),
-    fx.DeleteInputs(),
-    fx.ReleaseCommitment(),
-    fx.RaiseTarget(target_nresults=5),
+    states.CreateResult(number=7, priority=3),
+    states.RequestValidation(),
+    states.ClearNeedValidate(),
+    states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
+    states.ReadyToAssimilate(),
+    states.DeleteInputs(),
+    states.ReleaseCommitment(),
+    states.RaiseTarget(target_nresults=5),
 ]
 
 
@@ -146,7 +144,7 @@ def test_every_effect_changes_what_the_reference_changes(store: Store):
     done = {type(effect) for (_, effect), after in zip(chosen, expected, strict=True) if after}
     assert {type(effect) for _, effect in chosen} == done
     assert len(before) - len(possible) > CASES / 4
-    store.write(lambda tx: view_changes.save_changes(tx, possible, now=NOW))
+    store.write(lambda tx: lifecycle.save_changes(tx, possible, now=NOW))
     for old, after, found in zip(before, expected, all_views(store), strict=True):
         assert without_ids_of_new(found, old) == (after or old)
 
@@ -158,8 +156,8 @@ def test_an_impossible_effect_undoes_the_whole_write(store: Store):
     over = next(
         (view, each) for view in before for each in view.results if each.server_state is ServerState.OVER
     )
-    fits = Transition(effects=(fx.RequestValidation(),), next_check=NOW + 9)
-    wanted = [(before[0], fits), (over[0], Transition(effects=(fx.TimeOutResult(result_id=over[1].id),)))]
+    fits = Transition(effects=(states.RequestValidation(),), next_check=NOW + 9)
+    wanted = [(before[0], fits), (over[0], Transition(effects=(states.TimeOutResult(result_id=over[1].id),)))]
     with pytest.raises(IllegalTransition, match=f"result {over[1].id} .* cannot become 'deadline passed'"):
         store.write(lambda tx: lifecycle.apply_transitions(tx, wanted, now=NOW))
     assert all_views(store) == before

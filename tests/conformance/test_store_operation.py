@@ -16,7 +16,6 @@ from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.operation import audit, interventions, invariants
-from cobblestone.store.operation import audit as replies
 from cobblestone.store.operation import figures as operation
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.work import batches
@@ -109,14 +108,12 @@ def test_the_audit_log_is_read_by_target_and_actor_and_hides_secrets(store: Stor
 
 
 def test_replies_are_kept_until_they_expire(store: Store):
-    store.write(lambda tx: replies.remember_reply(tx, "key", "digest", "reply", now=0.0))
-    assert store.read(lambda db: replies.recall_reply(db, "key", "digest")) == "reply"
+    store.write(lambda tx: audit.remember_reply(tx, "key", "digest", "reply", now=0.0))
+    assert store.read(lambda db: audit.recall_reply(db, "key", "digest")) == "reply"
     with pytest.raises(Conflict, match="another body"):
-        store.read(lambda db: replies.recall_reply(db, "key", "other"))
-    store.write(
-        lambda tx: replies.remember_reply(tx, "new", "digest", "r", now=replies.KEEP_REPLIES_SECONDS + 1)
-    )
-    assert store.read(lambda db: replies.recall_reply(db, "key", "digest")) is None
+        store.read(lambda db: audit.recall_reply(db, "key", "other"))
+    store.write(lambda tx: audit.remember_reply(tx, "new", "digest", "r", now=audit.KEEP_REPLIES_SECONDS + 1))
+    assert store.read(lambda db: audit.recall_reply(db, "key", "digest")) is None
 
 
 def test_things_are_found_blocked_and_tried_again(filled: Store):

@@ -39,7 +39,6 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, files
-from cobblestone.store.catalog import apps as keys
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.work import batches
@@ -110,7 +109,7 @@ class World:
         self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
         self.key: rsa.RSAPrivateKey = some_key()
         self.write(
-            lambda tx: keys.set_current_key(
+            lambda tx: apps.set_current_key(
                 tx, encode_public_key(self.key.public_key()), successor_signatures={}, now=self.now
             )
         )

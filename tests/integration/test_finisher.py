@@ -11,7 +11,6 @@ from tests.helpers.project_world import World, failed, succeeded
 
 from cobblestone.domain.work import InputFile, Outcome, ValidateState
 from cobblestone.server.daemons import transitioner
-from cobblestone.server.daemons import transitioner as finisher
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.store.operation.invariants import assimilated_once, credited_once, workunit_states
 
@@ -122,7 +121,7 @@ def test_what_cannot_be_finished_is_left_to_the_daemons(world: World, monkeypatc
     host = world.host(world.user("ada"))
     host.rpc(ask=1e6)
     host.rpc(reports=[host.finish(name, b"answer") for name in host.held])
-    monkeypatch.setattr(finisher, "judge_and_grant", fail)
+    monkeypatch.setattr(transitioner, "judge_and_grant", fail)
     assert world.run(Transitioner(world.ctx, finishes=True).step()) == 1
     assert world.query("SELECT need_validate, assimilate_state FROM workunit") == [(1, 0)]
     world.settle()

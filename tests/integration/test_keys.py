@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.helpers.project_world import World
 
 from cobblestone.store.catalog import apps
-from cobblestone.store.catalog import apps as keys
 from cobblestone.wire.project.signatures import (
     decode_public_key,
     encode_public_key,
@@ -21,7 +20,7 @@ def rotate(world: World, *, with_signature: bool) -> str:
     old, new = world.key, generate_key()
     text = encode_public_key(new.public_key())
     signatures = {1: sign_key_handover(old, text)} if with_signature else {}
-    world.write(lambda tx: keys.set_current_key(tx, text, successor_signatures=signatures, now=world.now))
+    world.write(lambda tx: apps.set_current_key(tx, text, successor_signatures=signatures, now=world.now))
     for version in world.ctx.store.read(apps.list_versions):
         world.write(
             lambda tx, version=version: apps.set_signatures(

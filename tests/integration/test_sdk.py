@@ -549,18 +549,18 @@ def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: Wo
 
 
 def test_an_interrupted_rotation_is_finished(project: Project, world: World, monkeypatch):
-    from cobblestone.sdk.api import signing as key_rotation
+    from cobblestone.sdk.api import signing
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     root, keys = world.ctx.folder.root, world.ctx.folder.keys
     with monkeypatch.context() as patch:
-        patch.setattr(key_rotation, "_put_in_place", killed)
+        patch.setattr(signing, "_put_in_place", killed)
         with pytest.raises(KeyboardInterrupt):
-            key_rotation.rotate_key(project.connection, root)
+            signing.rotate_key(project.connection, root)
     fresh = (keys / "code_sign_private.new").read_text()
-    key_rotation.rotate_key(project.connection, root)
+    signing.rotate_key(project.connection, root)
     assert (keys / "code_sign_private").read_text() == fresh
     assert not (keys / "code_sign_private.new").exists()
     with monkeypatch.context() as patch:
@@ -571,8 +571,8 @@ def test_an_interrupted_rotation_is_finished(project: Project, world: World, mon
 
         patch.setattr(project.connection, "call", killed_in_between)
         with pytest.raises(KeyboardInterrupt):
-            key_rotation.rotate_key(project.connection, root)
-    key_rotation.rotate_key(project.connection, root)
+            signing.rotate_key(project.connection, root)
+    signing.rotate_key(project.connection, root)
     assert world.value("SELECT COUNT(*) FROM code_sign_key") == 3
 
 

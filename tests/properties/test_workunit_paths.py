@@ -27,7 +27,6 @@ from cobblestone.policy.lifecycle.application import advance
 from cobblestone.policy.lifecycle.states import Cause, WorkunitView, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming
 from cobblestone.simulator.population import workunit_paths
-from cobblestone.simulator.population import workunit_paths as marked
 from cobblestone.simulator.population.workunit_paths import (
     CHECK,
     DEADLINE,
@@ -167,7 +166,7 @@ def test_the_remembered_way_is_the_one_that_the_rules_go(
 
 def test_a_full_memory_is_emptied_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workunit_paths, "MOST_STANDS", 1)
-    monkeypatch.setattr(marked, "MOST_WAYS", 1)
+    monkeypatch.setattr(workunit_paths, "MOST_WAYS", 1)
     paths = WorkunitPaths()
     limits = JobLimits(delay_bound=DAY)
     stand = paths.first(Workunit(id=WorkunitId(1), name="w", app_id=AppId(1), limits=limits))

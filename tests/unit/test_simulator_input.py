@@ -12,7 +12,6 @@ import typer
 from typer.testing import CliRunner
 
 from cobblestone.cli.lab import simulating, sweeps
-from cobblestone.cli.lab import sweeps as simulate
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate as run_one
@@ -252,7 +251,7 @@ def test_the_c_library_generator_gives_its_well_known_numbers() -> None:
 
 def _program() -> typer.Typer:
     app = typer.Typer()
-    simulate.register_simulate(app)
+    sweeps.register_simulate(app)
     sweeps.register_paper(app)
     return app
 

@@ -14,9 +14,6 @@ from cobblestone.credit_lab.rows import Flags, Floats, Integers, ReplayRules, Ro
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import HOST_VERSION_RULE, LARGEST_SAMPLE, VERSION_RULE
 from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, rac, scales
-from cobblestone.policy.credit import claims as combine
-from cobblestone.policy.credit import credit_new as designed
-from cobblestone.policy.credit import scales as pfc
 from cobblestone.policy.credit.claims import AppStatistics, HostVersionStatistics
 from cobblestone.policy.credit.early_systems import BenchmarkSystem, CountedSystem
 from cobblestone.policy.credit.registry import credit_system
@@ -172,7 +169,7 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
         code, combination = rows.COUNTED, _COMBINATIONS[system.combination]
     if code is None:
         raise ConfigError(f"credit system {name!r} has no fast replay; replay it with the policy")
-    host_rule = designed.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
+    host_rule = credit_new.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
     return ReplayRules(
         system=code,
         combination=combination,
@@ -189,10 +186,10 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
         max_operations=claims.MAX_OPERATIONS,
         max_credit=claims.MAX_CREDIT,
         default_estimate=claims.DEFAULT_ESTIMATE,
-        failed_benchmark=pfc.FAILED_BENCHMARK,
-        typical_speed=pfc.TYPICAL_CPU_SPEED,
-        smallest_ratio=pfc.SMALLEST_RATIO,
-        largest_ratio=pfc.LARGEST_RATIO,
+        failed_benchmark=scales.FAILED_BENCHMARK,
+        typical_speed=scales.TYPICAL_CPU_SPEED,
+        smallest_ratio=scales.SMALLEST_RATIO,
+        largest_ratio=scales.LARGEST_RATIO,
         largest_sample=LARGEST_SAMPLE,
         host_threshold=host_rule.threshold,
         host_weight=host_rule.weight,
@@ -200,14 +197,14 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
         version_threshold=VERSION_RULE.threshold,
         version_weight=VERSION_RULE.weight,
         version_limit=VERSION_RULE.limit,
-        min_host_samples=pfc.MIN_HOST_SAMPLES,
-        min_version_samples=pfc.MIN_VERSION_SAMPLES,
-        max_host_scale=pfc.MAX_HOST_SCALE,
-        cheat_multiple=designed.CHEAT_MULTIPLE,
+        min_host_samples=scales.MIN_HOST_SAMPLES,
+        min_version_samples=scales.MIN_VERSION_SAMPLES,
+        max_host_scale=scales.MAX_HOST_SCALE,
+        cheat_multiple=credit_new.CHEAT_MULTIPLE,
         gpu_only_scale=scales.GPU_ONLY_SCALE,
-        peg_width=combine.PEG_WIDTH,
-        infinitesimal=combine.INFINITESIMAL,
-        far_apart=combine.FAR_APART,
+        peg_width=claims.PEG_WIDTH,
+        infinitesimal=claims.INFINITESIMAL,
+        far_apart=claims.FAR_APART,
         min_counted_jobs=early_systems.MIN_COUNTED_JOBS,
         max_scale=early_systems.MAX_SCALE,
         host_scale_check=options.host_scale_check,

@@ -13,7 +13,6 @@ from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.core.projects_web import check_address
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.store import accounts, granted, ledger, projects
-from cobblestone.account_manager.store import accounts as tokens
 from cobblestone.account_manager.store.accounts import OperatorScope, OperatorToken
 from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.account_manager.store.schema import MANAGER
@@ -230,7 +229,9 @@ def create_token(
     secret = new_secret()
     scopes = set(OperatorScope) if operates else {OperatorScope.READ}
     expire_time = None if days is None else now + days * SECONDS_PER_DAY
-    return tokens.create_token(tx, secret, name=name, scopes=scopes, now=now, expire_time=expire_time), secret
+    return accounts.create_token(
+        tx, secret, name=name, scopes=scopes, now=now, expire_time=expire_time
+    ), secret
 
 
 async def new_password(store: Store, email: str) -> str:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.wasm import binary
-from cobblestone.sdk.wasm import binary as op
 from cobblestone.sdk.wasm.binary import Bytes, FunctionType, UnknownConstructError
 from cobblestone.sdk.wasm.one_nan import with_one_nan
 
@@ -140,7 +139,7 @@ def _startup(sections: dict[int, bytes]) -> int:
             if reader.byte() not in (0x41, 0x23):  # a number, a global
                 raise UnknownConstructError("it computes where its data belong")
             reader.skip_number()
-            if reader.byte() != op.END:
+            if reader.byte() != binary.END:
                 raise UnknownConstructError("it computes where its data belong")
         size = reader.number()
         reader.take(size)
@@ -170,11 +169,11 @@ class _Function:
         """Return the function's new locals and code."""
         around = self._around
         self._emit(0x23, around.fuel, 0x21, self._count)
-        self._out += bytes([op.BLOCK]) + around.block_type(self._results)
+        self._out += bytes([binary.BLOCK]) + around.block_type(self._results)
         self._walk()
-        self._out.append(op.END)
+        self._out.append(binary.END)
         self._save()
-        self._out.append(op.END)
+        self._out.append(binary.END)
         groups = [*self._groups, *((1, kind) for kind, _ in self._locals)]
         head = b"".join(binary.unsigned(count) + bytes([kind]) for count, kind in groups)
         return binary.unsigned(len(groups)) + head + bytes(self._out)
@@ -188,20 +187,20 @@ class _Function:
             start = reader.at
             code = reader.byte()
             number = reader.skip_immediates(code)
-            if code in (op.BLOCK, op.LOOP, op.IF):
+            if code in (binary.BLOCK, binary.LOOP, binary.IF):
                 depth += 1
             if dead:
-                if code in (op.BLOCK, op.LOOP, op.IF):
+                if code in (binary.BLOCK, binary.LOOP, binary.IF):
                     dead += 1
                     continue
-                if code not in (op.ELSE, op.END):
+                if code not in (binary.ELSE, binary.END):
                     continue
-                dead -= code == op.END or dead == 1
+                dead -= code == binary.END or dead == 1
                 if dead:
-                    depth -= code == op.END
+                    depth -= code == binary.END
                     continue
             self._count_instruction(code, start)
-            if code == op.END:
+            if code == binary.END:
                 depth -= 1
                 if depth < 0:
                     self._copy_to(start)
@@ -209,11 +208,11 @@ class _Function:
                         raise ValueError("code after the end of a function")
                     return
             self._after(code, number, start)
-            dead = 1 if code in op.ENDS_CODE else 0
+            dead = 1 if code in binary.ENDS_CODE else 0
 
     def _count_instruction(self, code: int, start: int) -> None:
         """Add the instructions executed so far to the count, where control may branch."""
-        self._pending += code not in op.FREE
+        self._pending += code not in binary.FREE
         if code in _JUMPS:
             self._copy_to(start)
             if self._pending:
@@ -221,16 +220,16 @@ class _Function:
                 self._out += binary.signed(self._pending) + b"\x7c"
                 self._emit(0x21, self._count)
                 self._pending = 0
-            if code in op.CALLS or code in op.LEAVES:
+            if code in binary.CALLS or code in binary.LEAVES:
                 self._save()
 
     def _after(self, code: int, number: int, start: int) -> None:
         """Emit the code after an instruction, or in its place."""
         around = self._around
-        if code in op.CALLS:
+        if code in binary.CALLS:
             self._copy_to(self._reader.at)
             self._emit(0x23, around.fuel, 0x21, self._count)
-        elif code == op.LOOP:
+        elif code == binary.LOOP:
             self._copy_to(self._reader.at)
             self._emit(0x20, self._count, 0x23, around.next_call)
             self._out += b"\x55\x04\x40"  # greater: if
@@ -238,11 +237,11 @@ class _Function:
             self._out += (
                 b"\x41\0\x11" + binary.unsigned(around.host_type) + binary.unsigned(around.table) + b"\x0b"
             )
-        elif code == op.MEMORY_GROW:
+        elif code == binary.MEMORY_GROW:
             self._copy_to(start)
             self._grow()
             self._copied = self._reader.at
-        elif code == op.BULK_PREFIX and number in op.SIZED:
+        elif code == binary.BULK_PREFIX and number in binary.SIZED:
             self._copy_to(start)
             self._count_size()
 
@@ -272,7 +271,7 @@ class _Function:
         self._emit(0x20, pages)
         self._out += b"\x41" + binary.signed(_FEW_PAGES) + b"\x4d\x72\x04\x40"  # not more, unsigned; or: if
         self._add(pages)
-        self._out.append(op.END)
+        self._out.append(binary.END)
         self._emit(0x20, got)
 
     def _save(self) -> None:
@@ -294,4 +293,8 @@ class _Function:
         return self._locals.setdefault((kind, use), self._nlocals + len(self._locals))
 
 
-_JUMPS = frozenset({op.LOOP, op.IF, op.BR_IF, op.END, op.ELSE}) | op.ENDS_CODE | op.CALLS
+_JUMPS = (
+    frozenset({binary.LOOP, binary.IF, binary.BR_IF, binary.END, binary.ELSE})
+    | binary.ENDS_CODE
+    | binary.CALLS
+)

@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from cobblestone.sdk.wasm import binary
-from cobblestone.sdk.wasm import binary as op
 from cobblestone.sdk.wasm.binary import Bytes, FunctionType
 
 _MARK = binary.write_section(0, b"\x13cobblestone:one_nan")
@@ -119,7 +118,7 @@ def with_one_nan(module: bytes) -> bytes:
 
 def _rewritten(body: bytes, kind: FunctionType, module: _Module) -> bytes:
     """Return the locals and the code of a function."""
-    if not op.ARITHMETIC_BYTES.search(body):
+    if not binary.ARITHMETIC_BYTES.search(body):
         return body
     reader = Bytes(body)
     groups = [(reader.number(), reader.byte()) for _ in range(reader.number())]
@@ -194,23 +193,23 @@ class _Walk:
             number = reader.skip_immediates(code)
             if self._unreached:
                 self._go_past(code)
-            elif (simple := op.STACK_EFFECTS.get(code)) is not None:
+            elif (simple := binary.STACK_EFFECTS.get(code)) is not None:
                 self._simple(code, *simple)
-            elif code == op.VECTOR_PREFIX:
+            elif code == binary.VECTOR_PREFIX:
                 self._vector(number)
-            elif code == op.BULK_PREFIX:
-                takes, gives = op.BULK_STACK_EFFECTS[number]
-                self._see(takes, unless=number < op.BULK_CONVERSIONS)
+            elif code == binary.BULK_PREFIX:
+                takes, gives = binary.BULK_STACK_EFFECTS[number]
+                self._see(takes, unless=number < binary.BULK_CONVERSIONS)
                 self._push(_PLAIN, gives)
             else:
                 self._other(code, Bytes(reader.data, start + 1))
 
     def _go_past(self, code: int) -> None:
-        if code in (op.BLOCK, op.LOOP, op.IF):
+        if code in (binary.BLOCK, binary.LOOP, binary.IF):
             self._unreached += 1
-        elif code == op.ELSE and self._unreached == 1:
+        elif code == binary.ELSE and self._unreached == 1:
             self._else()
-        elif code == op.END:
+        elif code == binary.END:
             self._unreached -= 1
             if not self._unreached:
                 self._end()
@@ -260,81 +259,81 @@ class _Walk:
 
     def _simple(self, code: int, takes: int, gives: int) -> None:
         """Process an instruction whose immediates do not matter."""
-        if code in op.IGNORES_FORM:
+        if code in binary.IGNORES_FORM:
             self._see(takes, unless=True)
-            shape = "f64" if code in op.F64_RESULTS else "f32" if code in op.F32_RESULTS else ""
+            shape = "f64" if code in binary.F64_RESULTS else "f32" if code in binary.F32_RESULTS else ""
             self._push(self._made(shape) if shape else _PLAIN)
-        elif code in op.SIGNS:
+        elif code in binary.SIGNS:
             if takes == 2:
                 self._see(1)  # whose sign it takes: that of a NaN shows in a number
             self._push(self._sign(code, self._stack.pop()))
         else:
             self._see(takes)
-            self._push(_GIVEN if code in op.GIVES_BITS else _PLAIN, gives)
+            self._push(_GIVEN if code in binary.GIVES_BITS else _PLAIN, gives)
 
     def _sign(self, code: int, value: _Value) -> _Value:
-        if code in op.ABSOLUTE and value.origin is _Origin.MADE:
+        if code in binary.ABSOLUTE and value.origin is _Origin.MADE:
             return self._made(value.shape)  # the form is positive
         return self._build(value)
 
     def _vector(self, number: int) -> None:
-        takes, gives = op.vector_stack_effect(number)
-        shape = op.VECTOR_RESULTS.get(number, "")
-        same = op.VECTOR_READS.get(number)
+        takes, gives = binary.vector_stack_effect(number)
+        shape = binary.VECTOR_RESULTS.get(number, "")
+        same = binary.VECTOR_READS.get(number)
         taken = self._stack[-takes:] if takes else []
         self._see(takes, unless=same is not None and all(each.shape in (same, "") for each in taken))
         self._push(_Value(_Origin.BUILT, shape, (self._reader.at,)) if shape else _GIVEN, gives)
 
     def _other(self, code: int, operand: Bytes) -> None:
-        if code in (op.BLOCK, op.LOOP, op.IF):
+        if code in (binary.BLOCK, binary.LOOP, binary.IF):
             self._open(code, operand)
-        elif code == op.ELSE:
+        elif code == binary.ELSE:
             self._see(self._blocks[-1].nresults)
             self._else()
-        elif code == op.END:
+        elif code == binary.END:
             self._see(self._blocks[-1].nresults)
             self._end()
-        elif code in (op.SELECT, op.SELECT_TYPED):
+        elif code in (binary.SELECT, binary.SELECT_TYPED):
             self._select()
-        elif code in (op.LOCAL_GET, op.LOCAL_SET, op.LOCAL_TEE):
+        elif code in (binary.LOCAL_GET, binary.LOCAL_SET, binary.LOCAL_TEE):
             self._variable(code, operand.number())
-        elif code in (op.F32_CONST, op.F64_CONST):
-            self._push(_constant(operand.take(4 if code == op.F32_CONST else 8)))
+        elif code in (binary.F32_CONST, binary.F64_CONST):
+            self._push(_constant(operand.take(4 if code == binary.F32_CONST else 8)))
         else:
             self._leave(code, operand)
 
     def _leave(self, code: int, operand: Bytes) -> None:
         """Process a jump or call."""
-        if code in (op.CALL_INDIRECT, op.RETURN_CALL_INDIRECT, op.BR_IF, op.BR_TABLE):
+        if code in (binary.CALL_INDIRECT, binary.RETURN_CALL_INDIRECT, binary.BR_IF, binary.BR_TABLE):
             self._see(1)
-        if code in (op.BR, op.BR_IF, op.BR_TABLE):
-            if code == op.BR_TABLE:
+        if code in (binary.BR, binary.BR_IF, binary.BR_TABLE):
+            if code == binary.BR_TABLE:
                 operand.number()
             block = self._blocks[-1 - operand.number()]
             count = block.nparameters if block.is_loop else block.nresults
             self._see(count)
             self._push(_GIVEN, count)
-        elif code == op.RETURN:
+        elif code == binary.RETURN:
             self._see(self._blocks[0].nresults)
-        elif code != op.UNREACHABLE:
+        elif code != binary.UNREACHABLE:
             number = operand.number()
-            direct = code in (op.CALL, op.RETURN_CALL)
+            direct = code in (binary.CALL, binary.RETURN_CALL)
             parameters, results = self._module.types[self._module.functions[number] if direct else number]
             self._see(len(parameters))
             self._push(_GIVEN, len(results))
-        self._unreached = int(code in op.ENDS_CODE)
+        self._unreached = int(code in binary.ENDS_CODE)
 
     def _open(self, code: int, operand: Bytes) -> None:
-        self._see(code == op.IF)
+        self._see(code == binary.IF)
         first = operand.data[operand.at]
-        if first == op.NO_VALUE:
+        if first == binary.NO_VALUE:
             nparameters, nresults = 0, 0
         elif 0x40 < first < 0x80:
             nparameters, nresults = 0, 1
         else:
             nparameters, nresults = map(len, self._module.types[operand.number()])
         self._see(nparameters)
-        self._blocks.append(_Block(len(self._stack), nparameters, nresults, code == op.LOOP))
+        self._blocks.append(_Block(len(self._stack), nparameters, nresults, code == binary.LOOP))
         self._push(_GIVEN, nparameters)
 
     def _else(self) -> None:
@@ -360,7 +359,7 @@ class _Walk:
     def _variable(self, code: int, local: int) -> None:
         about = self._locals
         shape = _SCALARS.get(about.types[local])
-        if code == op.LOCAL_GET:
+        if code == binary.LOCAL_GET:
             self._push(self._read(local, shape) if shape else _GIVEN)
             return
         value = self._stack.pop()
@@ -368,7 +367,7 @@ class _Walk:
             value = self._settle(value)
         if shape and value.origin is not _Origin.PLAIN:
             about.learn(about.made if value.origin is _Origin.MADE else about.given, local)
-        if code == op.LOCAL_TEE:
+        if code == binary.LOCAL_TEE:
             self._push(value)
 
     def _read(self, local: int, shape: str) -> _Value:

@@ -20,7 +20,6 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts
-from cobblestone.store.people import hosts as computers
 
 
 def _host_or_missing(db: Database, host_id: int) -> Host:
@@ -97,7 +96,7 @@ async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> 
         venue = host.venue if body.venue is None else body.venue
         hidden = host.hidden if body.hidden is None else body.hidden
         call.before.append({"label": host.label, "venue": host.venue, "hidden": host.hidden})
-        computers.set_computer(tx, host.id, label=label, venue=venue, hidden=hidden)
+        hosts.set_computer(tx, host.id, label=label, venue=venue, hidden=hidden)
         return _details(tx, replace(host, label=label, venue=venue, hidden=hidden), call.now)
 
     return await call.write(change)

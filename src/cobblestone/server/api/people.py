@@ -31,7 +31,6 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
-from cobblestone.store.people import users as people
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.people.users import NewsItem
 from cobblestone.wire.project.account import (
@@ -179,7 +178,7 @@ def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
 
 
 def _user_or_missing(db: Database, user_id: int) -> User:
-    user = people.user_by_id(db, UserId(user_id))
+    user = users.user_by_id(db, UserId(user_id))
     if user is None or user.erased:
         raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
     return user
@@ -192,7 +191,7 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
 
     def create(tx: Transaction) -> schema.Team:
         founder = _user_or_missing(tx, body.founder).id
-        return _team(people.create_team(tx, body.name, founder, now=call.now))
+        return _team(users.create_team(tx, body.name, founder, now=call.now))
 
     return await call.write_once(create, schema.Team)
 
@@ -200,7 +199,7 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
 @answers(endpoints.LIST_TEAMS)
 async def list_teams(call: Call) -> schema.TeamList:
     """List teams."""
-    found = await call.ctx.store.aread(lambda db: people.list_teams(db, limit=1000))
+    found = await call.ctx.store.aread(lambda db: users.list_teams(db, limit=1000))
     return schema.TeamList(teams=[_team(team) for team in found])
 
 
@@ -209,10 +208,10 @@ async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> sch
     """Add a user to a team."""
 
     def join(tx: Transaction) -> schema.Team:
-        team = people.team_by_id(tx, team_id)
+        team = users.team_by_id(tx, team_id)
         if team is None:
             raise NotFound(f"There is no team {team_id}. See: cobblestone team list")
-        people.join_team(tx, _user_or_missing(tx, body.user).id, team_id)
+        users.join_team(tx, _user_or_missing(tx, body.user).id, team_id)
         return _team(team)
 
     return await call.write(join)

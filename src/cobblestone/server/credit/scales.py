@@ -33,7 +33,6 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.service.context import CachedRead
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics
-from cobblestone.store.credit import credit_statistics as stored_scales
 from cobblestone.store.credit.credit_statistics import StoredScale
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.scales import (
@@ -83,7 +82,7 @@ class ScaleExport:
     def _read(self, db: Database) -> ProjectScales:
         now = self._ctx.clock()
         settings = self._ctx.settings
-        found = stored_scales.scales_in_use(db)
+        found = credit_statistics.scales_in_use(db)
         is_gpu = uses_gpu(self._ctx)
         with_cpu = {version.app_id for version in found if not is_gpu(version.plan_class)}
         return ProjectScales(
@@ -144,7 +143,7 @@ def plan_scales(db: Database, is_gpu: Callable[[str], bool], published: Mapping[
     changes: list[ScaleChange] = []
     smallest: dict[AppId, float] = {}
     n_other = 0
-    for app_id, group in groupby(stored_scales.scales_in_use(db), key=lambda version: version.app_id):
+    for app_id, group in groupby(credit_statistics.scales_in_use(db), key=lambda version: version.app_id):
         versions = list(group)
         records = [
             VersionRecord(
@@ -182,7 +181,7 @@ async def apply_scales(ctx: ServerContext, published: Mapping[str, float], *, dr
 
     def write(tx: Transaction) -> ScalePlan:
         plan = plan_scales(tx, is_gpu, published)
-        stored_scales.set_scales(tx, plan.new_scales(), min_avg_pfc=plan.min_avg_pfc)
+        credit_statistics.set_scales(tx, plan.new_scales(), min_avg_pfc=plan.min_avg_pfc)
         return plan
 
     return await ctx.store.awrite(write)

@@ -35,7 +35,6 @@ from cobblestone.store.credit.app_credit import (
 )
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import ranking
-from cobblestone.store.operation import ranking as badges
 from cobblestone.store.people import account_changes, consents, credentials, hosts, mails, users
 from cobblestone.store.work import archive, job_results
 
@@ -115,14 +114,14 @@ class BadgeKeeper:
         ctx = self._ctx
         if not self._waiting:
             self._waiting = list(Owner)
-            self._ids = await ctx.store.awrite(partial(badges.badge_ids, badges=self._rules.badges))
+            self._ids = await ctx.store.awrite(partial(ranking.badge_ids, badges=self._rules.badges))
         owner = self._waiting[0]
         if not self._after:
             self._cutoffs = await ctx.store.aread(partial(self._read_cutoffs, owner=owner))
         changes, last = await ctx.store.aread(partial(self._look, owner=owner))
         if changes:
             await ctx.store.awrite(
-                partial(badges.give_badges, owner=owner, changes=changes, ids=self._ids, now=ctx.clock())
+                partial(ranking.give_badges, owner=owner, changes=changes, ids=self._ids, now=ctx.clock())
             )
         self._after = last
         if not last:
@@ -136,7 +135,7 @@ class BadgeKeeper:
     def _look(self, db: Database, *, owner: Owner) -> tuple[Changes, int]:
         """Return the changes for the next ones, and the number of the last of them; 0: there are no more."""
         rows = ranking.credit_after(db, owner, self._after, limit=BADGE_CHUNK)
-        present = badges.badges_of(db, owner, [row[0] for row in rows])
+        present = ranking.badges_of(db, owner, [row[0] for row in rows])
         changes: Changes = {}
         for owner_id, total, recent in rows:
             due = earned(total=total, recent=recent, rules=self._rules, rank_cutoffs=self._cutoffs)

@@ -32,7 +32,6 @@ from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import lifecycle, uploads
-from cobblestone.store.work import lifecycle as view_changes
 
 log = structlog.get_logger(__name__)
 
@@ -194,7 +193,7 @@ class Transitioner:
         after = finisher.finish([apply_transition(view, each, now, new_ids) for view, each in decided])
         before = (view for view, _ in decided)
         changes = zip(before, after, strict=True)
-        view_changes.save_changes(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
+        lifecycle.save_changes(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:
         late: list[tuple[tuple[HostId, AppVersionId], float]] = []

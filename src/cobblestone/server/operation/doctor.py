@@ -31,7 +31,6 @@ from cobblestone.service.diagnosis import (
 )
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, files
-from cobblestone.store.catalog import apps as keys
 from cobblestone.store.credit import history
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit, invariants
@@ -124,7 +123,7 @@ def _recount_batches(ctx: ServerContext) -> int:
 
 def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for owner, owner_id, kept, granted in history.unlike_ledger(db):
-        text = f"itsdays have {kept:g} credit, and the ledger {granted:g}"
+        text = f"its days hold {kept:g} credit, and the ledger {granted:g}"
         yield Finding("history_differs", str(owner), owner_id, text)
 
 
@@ -218,7 +217,7 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     if len(ctx.secret) < 16:
         yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
     yield from readable_by_others(folder.root, _secrets(ctx))
-    current = keys.current_key(db)
+    current = apps.current_key(db)
     if current is None:
         yield Finding("no_key", "code signing key", None, "the project has none")
         return
@@ -249,7 +248,7 @@ def _restrict_keys(ctx: ServerContext) -> int:
 
 
 def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    current = keys.current_key(db)
+    current = apps.current_key(db)
     if current is None:
         return
     key = decode_public_key(current.public_key)

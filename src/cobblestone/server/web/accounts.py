@@ -37,7 +37,6 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import account_changes, consents, hosts, users
-from cobblestone.store.people import users as sessions
 from cobblestone.wire.project.account import (
     AccountCreation,
     WebRpcError,
@@ -154,7 +153,7 @@ class AccountPages:
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.ctx.store.awrite(lambda tx: sessions.end_session(tx, key, expire_time=end))
+        await visit.ctx.store.awrite(lambda tx: users.end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response

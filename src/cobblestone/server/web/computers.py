@@ -32,7 +32,6 @@ from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts, users
-from cobblestone.store.people import hosts as computers
 from cobblestone.wire.text.writer import one_line, printable
 
 MAX_LABEL = 60
@@ -156,7 +155,7 @@ class HostPages:
                     return visit.go(f"show_host_detail.php?hostid={new}&done=saved")
                 case "remove":
                     await visit.ctx.store.awrite(
-                        lambda tx: computers.remove_computer(tx, host.id, now=visit.ctx.clock())
+                        lambda tx: hosts.remove_computer(tx, host.id, now=visit.ctx.clock())
                     )
                     return visit.go("hosts_user.php?done=saved")
                 case _:
@@ -174,13 +173,13 @@ class HostPages:
             problem = _("The name may have at most %(most)d characters.") % {"most": MAX_LABEL}
             return await self._form(visit, user, host, problem=problem)
         await visit.ctx.store.awrite(
-            lambda tx: computers.set_computer(tx, host.id, label=label, venue=venue, hidden="hidden" in form)
+            lambda tx: hosts.set_computer(tx, host.id, label=label, venue=venue, hidden="hidden" in form)
         )
         return visit.go(f"show_host_detail.php?hostid={host.id}&done=saved")
 
     async def _form(self, visit: ProjectVisit, user: User, host: Host, *, problem: str = "") -> Response:
         others = await visit.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user.id, limit=MAX_SIMILAR))
-        busy = await visit.ctx.store.aread(lambda db: computers.has_work(db, host.id))
+        busy = await visit.ctx.store.aread(lambda db: hosts.has_work(db, host.id))
         if host.id not in {item.id for item in others} and len(others) < MAX_SIMILAR:
             raise PageError(
                 404, _("Not found"), _("This computer was removed. It comes back at its next contact.")

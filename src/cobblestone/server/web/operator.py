@@ -33,7 +33,6 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation import audit, figures, interventions, page_queries
-from cobblestone.store.operation import figures as failures
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_hosts
 from cobblestone.store.operation.page_queries import TaskOwner
@@ -266,7 +265,7 @@ class ProjectOperatorPages:
                 raise PageError(404, _("Not found"), _("There is no such version."))
             return {
                 "label": version_label(db, number),
-                "failures": failures.version_failures(db, AppVersionId(number)),
+                "failures": figures.version_failures(db, AppVersionId(number)),
                 "n_looked_at": figures.RATE_WINDOW,
             }
 
@@ -334,8 +333,8 @@ def _batch(db: Database, number: int) -> dict[str, Any]:
         "batch": found,
         "app": apps.app_by_id(db, found.app_id),
         "closing": interventions.count_cancelled_open(db, number),
-        "errors": failures.job_errors(db, found.id),
-        "failures": failures.batch_failures(db, found.id),
+        "errors": figures.job_errors(db, found.id),
+        "failures": figures.batch_failures(db, found.id),
         "jobs": batches.list_jobs(db, BatchId(number), limit=100),
         "running": batches.count_running(db, number),
     }

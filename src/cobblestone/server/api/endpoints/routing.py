@@ -38,7 +38,6 @@ from cobblestone.service.http.api import (
 )
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit
-from cobblestone.store.operation import audit as replies
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import credentials
 from cobblestone.store.people.credentials import ApiToken
@@ -130,12 +129,12 @@ class Call:
                 reply = operation(tx)
                 self._note(tx, reply)
                 return reply
-            earlier = replies.recall_reply(tx, self.request_key, self.digest)
+            earlier = audit.recall_reply(tx, self.request_key, self.digest)
             if earlier is not None:
                 return msgspec.json.decode(earlier, type=kind)
             reply = operation(tx)
             self._note(tx, reply)
-            replies.remember_reply(
+            audit.remember_reply(
                 tx, self.request_key, self.digest, msgspec.json.encode(reply).decode(), now=self.now
             )
             return reply

@@ -39,7 +39,6 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.files.code_signing import private_key_of, sign_version
 from cobblestone.server.operation import rollout
 from cobblestone.store.catalog import apps, files
-from cobblestone.store.catalog import apps as keys
 from cobblestone.store.catalog.files import fan_out
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
@@ -253,7 +252,7 @@ class _VersionAdder:
             for file in each.files
         }
         signed = sign_version(
-            version, current=keys.current_key(tx), private_key=self._private_key, known=known
+            version, current=apps.current_key(tx), private_key=self._private_key, known=known
         )
         return apps.add_version(tx, signed, now=self._now)
 

@@ -10,7 +10,6 @@ from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.files.code_signing import check_signatures
 from cobblestone.server.scheduler.reply import download_url
 from cobblestone.store.catalog import apps
-from cobblestone.store.catalog import apps as keys
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
 
@@ -28,7 +27,7 @@ async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
     """List the files to be signed."""
 
     def load(db: Database) -> schema.Manifest:
-        current = keys.current_key(db)
+        current = apps.current_key(db)
         names = {app.id: app.name for app in apps.list_apps(db)}
         found = _files_in_use(apps.list_versions(db))
         return schema.Manifest(
@@ -70,7 +69,7 @@ async def import_signatures(call: Call, body: schema.Signatures) -> schema.Signi
     given = {name: text.strip() for name, text in body.signatures.items()}
 
     def store(tx: Transaction) -> schema.SigningReply:
-        current = keys.current_key(tx)
+        current = apps.current_key(tx)
         if current is None:
             raise NotFound("The project has no public key yet, so nothing can be checked.")
         check_signatures(_known(tx, given), current.public_key)
@@ -83,11 +82,11 @@ async def import_signatures(call: Call, body: schema.Signatures) -> schema.Signi
 @answers(endpoints.LIST_KEYS)
 async def list_keys(call: Call) -> schema.KeyList:
     """List public code-signing keys."""
-    found = await call.ctx.store.aread(keys.list_keys)
+    found = await call.ctx.store.aread(apps.list_keys)
     return schema.KeyList(keys=[_key_reply(key) for key in found])
 
 
-def _key_reply(key: keys.CodeSignKey) -> schema.Key:
+def _key_reply(key: apps.CodeSignKey) -> schema.Key:
     return schema.Key(
         id=key.id,
         public_key=key.public_key,
@@ -108,7 +107,7 @@ async def change_key(call: Call, body: schema.NewKey) -> schema.SigningReply:
     given = {name: signature.strip() for name, signature in body.signatures.items()}
 
     def store(tx: Transaction) -> schema.SigningReply:
-        older = {key.id: key for key in keys.list_keys(tx)}
+        older = {key.id: key for key in apps.list_keys(tx)}
         handovers = {int(number): sign for number, sign in body.successor_signatures.items()}
         for key_id, signature in handovers.items():
             if key_id not in older:
@@ -118,7 +117,7 @@ async def change_key(call: Call, body: schema.NewKey) -> schema.SigningReply:
                     f"The signature for key {key_id} was not made with that key over the new key's text."
                 )
         check_signatures(_known(tx, given), text)
-        keys.set_current_key(tx, text, successor_signatures=handovers, now=call.now)
+        apps.set_current_key(tx, text, successor_signatures=handovers, now=call.now)
         unsigned = {
             name: given.get(name, "") for name in _files_in_use(apps.list_versions(tx, deprecated=True))
         }

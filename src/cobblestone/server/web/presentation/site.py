@@ -24,7 +24,6 @@ from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation import wording
-from cobblestone.server.web.presentation import wording as operator_wording
 from cobblestone.server.web.presentation.plots import DAYS_NEEDED, credit_plot
 from cobblestone.server.web.presentation.standing import (
     CreditHistories,
@@ -91,7 +90,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
             filters={
                 "exit_status": wording.exit_status,
                 "exit_help": wording.exit_help,
-                "word": operator_wording.word,
+                "word": wording.word,
                 "badge_title": badge_title,
                 "milestone": milestone_title,
                 "workunit_errors": wording.workunit_errors,
@@ -105,7 +104,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
                 "own_texts": ctx.texts.present,
                 "task_status": self._task_status,
                 "workunit_status": wording.workunit_status,
-                "changes": operator_wording.changes,
+                "changes": wording.changes,
             },
         )
 
