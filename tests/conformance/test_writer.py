@@ -193,7 +193,7 @@ def test_what_is_wrong_with_an_address_is_said(postgres: PostgresServer, tmp_pat
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch):
     import sys
 
-    monkeypatch.delitem(sys.modules, "cobblestone.store.engine.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "cobblestone.store.engine.postgres_engine", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=re.escape(how_to_install("postgres"))):
         Store("postgresql://host/x")

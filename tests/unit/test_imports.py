@@ -32,6 +32,7 @@ OPTIONAL_MODULES = {
     for name in (
         "engine.postgres",
         "engine.postgres_connection",
+        "engine.postgres_engine",
         "engine.postgres_process_group",
         "maintenance.postgres",
     )

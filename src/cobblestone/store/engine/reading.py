@@ -35,7 +35,7 @@ def engine_for(location: Path | str) -> Engine:
 
         return SqliteEngine(Path(location))
     try:
-        from cobblestone.store.engine.postgres import PostgresEngine
+        from cobblestone.store.engine.postgres_engine import PostgresEngine
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"PostgreSQL's driver is not installed. Install it with: {how_to_install('postgres')}"
