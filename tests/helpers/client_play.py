@@ -30,18 +30,18 @@ from cobblestone.policy.client.core.events import (
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import NEVER
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     HostDevices,
     JobDescription,
     Permission,
     ProjectDescription,
     Reading,
-    ResourceRequest,
     SchedulingPreferences,
 )
 
 HOUR = 3600.0
 DAY = 86400.0
-Requests = Mapping[str, ResourceRequest]
+Requests = Mapping[str, FetchRequest]
 Server = Callable[[Requests, float], Sequence[JobDescription] | None]
 
 

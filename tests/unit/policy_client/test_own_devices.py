@@ -22,12 +22,12 @@ from cobblestone.policy.client.core.events import (
 )
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     Gpu,
     HostDevices,
     JobDescription,
     Permission,
     ProjectDescription,
-    ResourceRequest,
     SchedulingPreferences,
 )
 from cobblestone.policy.client.own.gpu_fetch import gpu_request_in_time
@@ -250,7 +250,7 @@ def test_a_gpu_request_is_for_what_is_known_to_fit() -> None:
 
     def asked(seconds: float, held: list[ClientJob], *, idle: float = 0.0) -> float | None:
         found = gpu_request_in_time(
-            ResourceRequest(seconds, 1.0), held, instances=1.0, idle=idle, available=0.8, told=0.5
+            FetchRequest(seconds, 1.0), held, instances=1.0, idle=idle, available=0.8, told=0.5
         )
         return None if found is None else found.seconds
 

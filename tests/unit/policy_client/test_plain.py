@@ -27,6 +27,7 @@ from cobblestone.policy.client.core.events import (
 )
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     Gpu,
     GpuExclusion,
     HostDevices,
@@ -36,7 +37,6 @@ from cobblestone.policy.client.core.values import (
     ProjectDescription,
     QueuedWork,
     Reading,
-    ResourceRequest,
     SchedulingPreferences,
 )
 
@@ -124,7 +124,7 @@ def test_a_text_is_no_list_of_its_letters_and_a_reading_may_be_short() -> None:
 def test_instructions_can_be_written_as_json() -> None:
     contact = ContactProject(
         project="p",
-        requests={"": ResourceRequest(10.0, 1.0)},
+        requests={"": FetchRequest(10.0, 1.0)},
         report=("j",),
         workload=(QueuedWork("k", 5.0, math.inf),),
         why=(why("fetch.chosen", project="p", seconds=10.0),),

@@ -28,6 +28,7 @@ from cobblestone.policy.client.core.events import (
     TimePassed,
 )
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     Gpu,
     GpuExclusion,
     HostDevices,
@@ -35,7 +36,6 @@ from cobblestone.policy.client.core.values import (
     Permission,
     ProjectDescription,
     Reading,
-    ResourceRequest,
     SchedulingPreferences,
 )
 from cobblestone.policy.client.estimates import VersionHistory
@@ -975,7 +975,7 @@ def test_jobs_that_an_exclusion_keeps_waiting_bring_no_flood_of_others(policy: s
 
     def both_apps(requests: Requests, now: float) -> list[JobDescription]:
         nonlocal made
-        request = requests.get("NVIDIA", ResourceRequest(0.0))
+        request = requests.get("NVIDIA", FetchRequest(0.0))
         sent: list[JobDescription] = []
         while len(sent) < max(request.seconds / HOUR, request.instances):
             made += 1

@@ -10,7 +10,7 @@ from cobblestone.client.records.decisions import job_place
 from cobblestone.client.records.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.policy.client.core.events import ContactProject
-from cobblestone.policy.client.core.values import CPU, ResourceRequest
+from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.wire.client.records import (
     ClientJobState,
     FileAnswer,
@@ -35,7 +35,7 @@ from cobblestone.wire.scheduler.request import (
     SchedulerRequest,
 )
 
-NOTHING = ResourceRequest(0.0)
+NOTHING = FetchRequest(0.0)
 LEAST_REQUEST = 1.0
 """Seconds; the first contact of a new host asks for so much, to be given something to start with."""
 
@@ -118,7 +118,7 @@ def _part(share: float, shares: Sequence[float]) -> float:
     return share / total if total > 0 else 1.0
 
 
-def _coproc(coproc: CoprocRequest, requests: Mapping[str, ResourceRequest]) -> CoprocRequest:
+def _coproc(coproc: CoprocRequest, requests: Mapping[str, FetchRequest]) -> CoprocRequest:
     wanted = requests.get(coproc.type, NOTHING)
     return replace(
         coproc, req_secs=wanted.seconds, req_instances=wanted.instances, estimated_delay=wanted.delay

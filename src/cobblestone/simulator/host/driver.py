@@ -59,7 +59,7 @@ from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import ProjectModel, Scenario
 
 if TYPE_CHECKING:
-    from cobblestone.policy.client.core.values import QueuedWork, ResourceRequest
+    from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
 
 
 class Server(Protocol):
@@ -80,7 +80,7 @@ class Server(Protocol):
     ) -> tuple[list[SimTask], bool]: ...
     def answer_devices(
         self,
-        requests: Mapping[str, ResourceRequest],
+        requests: Mapping[str, FetchRequest],
         *,
         now: float,
         dcf: float,

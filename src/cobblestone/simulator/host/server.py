@@ -21,7 +21,7 @@ from cobblestone.simulator.world.distributions import normal_by_inversion
 from cobblestone.simulator.world.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 
 if TYPE_CHECKING:
-    from cobblestone.policy.client.core.values import QueuedWork, ResourceRequest
+    from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
 
 
 #: Runs up to this length are sorted by insertion, which is stable.
@@ -208,7 +208,7 @@ class ProjectServer:
 
     def answer_devices(
         self,
-        requests: Mapping[str, ResourceRequest],
+        requests: Mapping[str, FetchRequest],
         *,
         now: float,
         dcf: float,

@@ -30,7 +30,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.values import HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
-from cobblestone.policy.client.core.values import QueuedWork, ResourceRequest
+from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.host.books import Books, SimTask
@@ -95,11 +95,11 @@ class HostDoor:
                 if t.remaining > 0.0
             ]
             known = Workload(jobs, ncpus=self._host.ncpus)
-        return self._give(ResourceRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
+        return self._give(FetchRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
 
     def answer_devices(
         self,
-        requests: Mapping[str, ResourceRequest],
+        requests: Mapping[str, FetchRequest],
         *,
         now: float,
         dcf: float,
@@ -118,7 +118,7 @@ class HostDoor:
         return tasks
 
     def _give(
-        self, request: ResourceRequest, delay: float, known: Workload | None, stretch: float, now: float
+        self, request: FetchRequest, delay: float, known: Workload | None, stretch: float, now: float
     ) -> tuple[list[SimTask], bool]:
         if not self._served:
             return [], False

@@ -32,7 +32,7 @@ from cobblestone.policy.client.core.state import (
     PendingContact,
     Phase,
 )
-from cobblestone.policy.client.core.values import QueuedWork, ResourceRequest
+from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
 
 _BY_PHASE = {
     Phase.QUITTING: "wait.quitting",
@@ -265,7 +265,7 @@ class DecisionRound:
         if plan.project is not None and s.projects[plan.project].not_before <= now:
             self._contact_project(plan.project, plan.requests, why("contact.work"))
 
-    def _contact_project(self, i: int, planned: Mapping[str, ResourceRequest], reason: Why) -> None:
+    def _contact_project(self, i: int, planned: Mapping[str, FetchRequest], reason: Why) -> None:
         s = self.state
         s.plan = NOTHING
         s.last_contact = s.now
@@ -283,7 +283,7 @@ class DecisionRound:
         self.out.append(self.contact_instruction(i, requests, report, reason))
 
     def contact_instruction(
-        self, i: int, requests: Mapping[str, ResourceRequest], report: tuple[str, ...], *reasons: Why
+        self, i: int, requests: Mapping[str, FetchRequest], report: tuple[str, ...], *reasons: Why
     ) -> ContactProject:
         """Return the instruction to contact a project."""
         s = self.state

@@ -29,6 +29,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     HostDevices,
     HostTimes,
     JobDescription,
@@ -36,7 +37,6 @@ from cobblestone.policy.client.core.values import (
     ProjectDescription,
     QueuedWork,
     Reading,
-    ResourceRequest,
     SchedulingPreferences,
 )
 
@@ -300,8 +300,8 @@ class ContactProject(Instruction):
     """Contact the project's scheduler; `ReplyReceived` or `ContactFailed` has to follow."""
 
     project: str
-    requests: Mapping[str, ResourceRequest] = field(
-        default_factory=dict[str, ResourceRequest]
+    requests: Mapping[str, FetchRequest] = field(
+        default_factory=dict[str, FetchRequest]
     )  #: by device type; empty = no work
     report: tuple[str, ...] = ()  #: jobs to report
     workload: tuple[QueuedWork, ...] | None = None  #: for servers that check deadlines; None = not told

@@ -16,7 +16,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.state import ClientJob, CoreState, PlannedFetch
-from cobblestone.policy.client.core.values import ResourceRequest
+from cobblestone.policy.client.core.values import FetchRequest
 
 
 @value()
@@ -88,9 +88,7 @@ class Policy(Protocol):
         """Note that a task was taken off the processor."""
         ...
 
-    def replied(
-        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
-    ) -> None:
+    def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Set the waits before the next contact: one succeeded and brought these jobs."""
         ...
 
@@ -131,7 +129,7 @@ class Policy(Protocol):
         """Return whom to ask for work; sets ``state.next_fetch``."""
         ...
 
-    def requests(self, project: int, planned: Mapping[str, ResourceRequest]) -> Mapping[str, ResourceRequest]:
+    def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
         """Return the requests as they go out."""
         ...
 

@@ -18,12 +18,12 @@ from cobblestone.policy.client.core.events import from_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.values import (
     AvailabilityEstimate,
+    FetchRequest,
     HostDevices,
     HostTimes,
     JobDescription,
     Permission,
     ProjectDescription,
-    ResourceRequest,
     SchedulingPreferences,
 )
 
@@ -222,9 +222,9 @@ class PlannedFetch:
     """The project to ask and for what (``project`` None: no project), and why."""
 
     project: int | None = None
-    requests: Mapping[str, ResourceRequest] = field(default_factory=dict[str, ResourceRequest])
-    others: Mapping[int, Mapping[str, ResourceRequest]] = field(
-        default_factory=dict[int, Mapping[str, ResourceRequest]]
+    requests: Mapping[str, FetchRequest] = field(default_factory=dict[str, FetchRequest])
+    others: Mapping[int, Mapping[str, FetchRequest]] = field(
+        default_factory=dict[int, Mapping[str, FetchRequest]]
     )
     """What further projects would be asked for, should they be contacted for another reason."""
     why: tuple[Why, ...] = ()
@@ -238,7 +238,7 @@ class PendingContact:
     """A contact under way."""
 
     project: str
-    requests: Mapping[str, ResourceRequest]
+    requests: Mapping[str, FetchRequest]
     report: tuple[str, ...]
     asked: str = ""  #: who wanted it
 

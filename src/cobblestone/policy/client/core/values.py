@@ -154,7 +154,7 @@ class Permission:
     network_ends: float | None = None
 
 
-class ResourceRequest(NamedTuple):
+class FetchRequest(NamedTuple):
     """A request to a project for one device type."""
 
     seconds: float  #: instance-seconds of work

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cobblestone.policy.client.core.reasons import named
 from cobblestone.policy.client.core.state import ClientJob, CoreState, PlannedFetch
-from cobblestone.policy.client.core.values import CPU, ResourceRequest
+from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.estimates import DCF_MIN
 from cobblestone.policy.client.own.cautious_fetch import PART_OF_BOUND
 from cobblestone.policy.client.own.memory import OwnMemory
@@ -52,7 +52,7 @@ def fetch_for_gpus(
         ),
     )  # fmt: skip
 
-    def in_time(i: int, requests: Requests) -> dict[str, ResourceRequest]:
+    def in_time(i: int, requests: Requests) -> dict[str, FetchRequest]:
         return _in_time(state, packing, i, as_told(requests, outlook), told=memory.dcf[i])
 
     first = more.project
@@ -70,10 +70,10 @@ def fetch_for_gpus(
 
 
 def _in_time(
-    state: CoreState, packing: Packing, i: int, requests: Mapping[str, ResourceRequest], *, told: float
-) -> dict[str, ResourceRequest]:
+    state: CoreState, packing: Packing, i: int, requests: Mapping[str, FetchRequest], *, told: float
+) -> dict[str, FetchRequest]:
     """Return a project's requests for GPU work, no larger than what can be in time."""
-    found: dict[str, ResourceRequest] = {}
+    found: dict[str, FetchRequest] = {}
     devices = packing.outlook.devices
     for kind, request in requests.items():
         fitting = gpu_request_in_time(
@@ -90,14 +90,14 @@ def _in_time(
 
 
 def gpu_request_in_time(
-    request: ResourceRequest,
+    request: FetchRequest,
     jobs: Sequence[ClientJob],
     *,
     instances: float,
     idle: float,
     available: float,
     told: float,
-) -> ResourceRequest | None:
+) -> FetchRequest | None:
     """Return a request for GPU work that brings no more than can be done well before its deadline, None for nothing.
 
     ``jobs``: those of the project for this type of GPU, of which it may use so many ``instances``; if there are none, what

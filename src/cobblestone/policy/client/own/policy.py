@@ -31,7 +31,7 @@ from cobblestone.policy.client.core.state import (
     Phase,
     PlannedFetch,
 )
-from cobblestone.policy.client.core.values import CPU, ResourceRequest
+from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.own.cautious_fetch import fetch_before_deadlines, wait_for_reports
 from cobblestone.policy.client.own.gpu_fetch import fetch_for_gpus
 from cobblestone.policy.client.own.history import PROBE_SECONDS
@@ -200,9 +200,7 @@ class OwnPolicy(PublishedPolicy):
         self._learning.after_job(job, elapsed, readings, claim)
         self._look_out(job.project)
 
-    def replied(
-        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
-    ) -> None:
+    def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Back off from the project; from device types for which there was nothing if it has work for GPUs, too."""
         kinds = {CPU, *requests, *self.state.projects[project].description.supplies}
         if not kinds.intersection(gpu.name for gpu in self.state.devices.gpus):

@@ -24,7 +24,7 @@ from cobblestone.policy.client.core.state import (
     CoreState,
     PlannedFetch,
 )
-from cobblestone.policy.client.core.values import CPU, ResourceRequest, rpc_backoff_2007
+from cobblestone.policy.client.core.values import CPU, FetchRequest, rpc_backoff_2007
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.published import work_fetch
 from cobblestone.policy.client.published.debts import (
@@ -215,9 +215,7 @@ class PublishedPolicy:
         """Close its account for now."""
         self.debts.preempted(job)
 
-    def replied(
-        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
-    ) -> None:
+    def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Wait before the next contact if there was no work."""
         if requests and not jobs:
             self.unreachable(project)
@@ -422,8 +420,8 @@ class PublishedPolicy:
         state.next_fetch = now + wait if literal else max(now + wait, state.next_contact(now))
         if plan is work_fetch.NOBODY:
             return NOTHING
-        others = {i: {CPU: ResourceRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
-        requests = {CPU: ResourceRequest(plan.seconds)} if plan.seconds > 0.0 else {}
+        others = {i: {CPU: FetchRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
+        requests = {CPU: FetchRequest(plan.seconds)} if plan.seconds > 0.0 else {}
         return PlannedFetch(
             plan.project, requests, others, named(plan.reasons, [p.description.id for p in state.projects])
         )
@@ -472,7 +470,7 @@ class PublishedPolicy:
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
-    def requests(self, project: int, planned: Mapping[str, ResourceRequest]) -> Mapping[str, ResourceRequest]:
+    def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
         """Return the requests as planned."""
         return planned
 

@@ -12,7 +12,7 @@ from cobblestone.policy.client.core.events import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
-from cobblestone.policy.client.core.values import ResourceRequest, rpc_backoff
+from cobblestone.policy.client.core.values import FetchRequest, rpc_backoff
 from cobblestone.policy.client.estimates import VersionHistory, remaining_elapsed, update_dcf
 from cobblestone.policy.client.published.run_list import stands_recent
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
@@ -159,9 +159,7 @@ class Recent:
     def preempted(self, job: ClientJob) -> None:
         """Nothing to do."""
 
-    def replied(
-        self, project: int, requests: Mapping[str, ResourceRequest], jobs: Sequence[ClientJob]
-    ) -> None:
+    def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Back off from device types for which there was nothing."""
         back_off_types(self.state, project, requests, jobs, rng=self.rng)
 
@@ -345,7 +343,7 @@ class Recent:
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
-    def requests(self, project: int, planned: Mapping[str, ResourceRequest]) -> Mapping[str, ResourceRequest]:
+    def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
         """Return the requests as planned."""
         return planned
 

@@ -20,7 +20,7 @@ from cobblestone.policy.client.core.state import (
     Phase,
     PlannedFetch,
 )
-from cobblestone.policy.client.core.values import ResourceRequest, next_type_backoff, type_backoff_delay
+from cobblestone.policy.client.core.values import FetchRequest, next_type_backoff, type_backoff_delay
 from cobblestone.policy.client.recent.concurrency import ProjectLimits
 from cobblestone.policy.client.recent.picks import QueueProject
 from cobblestone.policy.client.recent.rec import Devices, GpuType, gpu_relative_speed
@@ -230,11 +230,10 @@ def fetch_project(
     )
 
 
-def as_told(requests: Requests, outlook: RoundRobinOutlook) -> dict[str, ResourceRequest]:
+def as_told(requests: Requests, outlook: RoundRobinOutlook) -> dict[str, FetchRequest]:
     """Return requests with the seconds until a job sent now could start."""
     return {
-        kind: ResourceRequest(r.seconds, r.instances, outlook.devices[kind].busy)
-        for kind, r in requests.items()
+        kind: FetchRequest(r.seconds, r.instances, outlook.devices[kind].busy) for kind, r in requests.items()
     }
 
 
