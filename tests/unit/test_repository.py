@@ -50,7 +50,6 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}~*-])/(?:work|root|home/[a-z][\w-]*|Users/
 #: Recorded bytes and data of others are kept as they are.
 RECORDED = ("tests/golden/", "tests/helpers/captures/")
 
-MAX_LINES = 500
 VAGUE_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 
@@ -144,17 +143,6 @@ def test_a_path_of_one_machine_is_told_from_an_address(text: str, found: bool) -
 def test_there_is_no_lock_file_with_index_addresses() -> None:
     names = {path.name for path in tracked_files()}
     assert names.isdisjoint({"uv.lock", "poetry.lock", "Pipfile.lock", "pdm.lock"})
-
-
-def test_modules_are_short_or_say_why_not() -> None:
-    long: list[str] = []
-    for path in modules("src/", "tools/"):
-        if "/migrations/versions/" in name_of(path):  # history, never changed
-            continue
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if len(lines) > MAX_LINES and not any(line.startswith("# length:") for line in lines[:20]):
-            long.append(f"{name_of(path)}: {len(lines)} lines")
-    assert long == []
 
 
 def test_packages_and_modules_are_named_after_things_of_the_field() -> None:

@@ -1,5 +1,6 @@
 """Processing of one scheduler request into its reply, inside one write of the store."""
 
+# length: one request from its first step to its last, in the order in which they happen.
 from __future__ import annotations
 
 import random
