@@ -287,7 +287,7 @@ def test_lost_work_is_wasted_and_errors_count() -> None:
 @pytest.mark.parametrize("slack", [2, 3])
 def test_asking_only_for_jobs_that_will_be_in_time_wastes_next_to_nothing(slack: int) -> None:
     scenario = replace(cells.slack(slack), duration=40 * DAY)
-    cautious = run(scenario, PolicyChoice(2, 3, 2, 2)).metrics
+    cautious = run(scenario, PolicyChoice.parse("own")).metrics
     assert cautious.waste < 0.02 < run(scenario).metrics.waste
     assert cautious.idleness < 0.01
 

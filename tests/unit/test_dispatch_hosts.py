@@ -199,7 +199,7 @@ def test_a_client_with_a_key_that_cannot_be_replaced_gets_no_work_and_is_told_wh
     exchange = exchange_key(OLD, current=NEW, retired=retired)
     assert (exchange.key, exchange.may_send_work) == ("", False)
     assert exchange.reason is not None
-    assert "Remove the project" in exchange.reason.text()
+    assert "remove the project" in exchange.reason.text()
 
 
 def test_a_project_that_lost_its_key_sends_no_work_to_clients_that_have_one():

@@ -44,7 +44,7 @@ def test_a_job_with_one_input_is_called_after_it(tmp_path: Path):
     [
         ("", "line 1"),
         ("a,,b\n", "line 1"),
-        ("a,a\n", "'a' stands twice"),
+        ("a,a\n", "'a' occurs twice"),
         ("a,b\n1,2\n1\n", "line 3: 1 values"),
         ("priority\nhigh\n", "line 2: priority 'high'"),
     ],

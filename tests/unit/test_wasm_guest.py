@@ -175,7 +175,7 @@ def test_compiled_packages_are_named(tmp_path: Path):
 def test_only_python_is_portable(tmp_path: Path):
     with pytest.raises(JobError, match="but the command begins with sh"):
         portable_command(["sh", "job.sh"], [], None)
-    with pytest.raises(JobError, match=r"uses program\.py, which is not sent along"):
+    with pytest.raises(JobError, match=r"uses program\.py, which is not included"):
         portable_command(["python3", "program.py"], [], None)
 
 
