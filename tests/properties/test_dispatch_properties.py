@@ -27,11 +27,12 @@ from tests.helpers.dispatch_world import (
 )
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppVersion, PlanClass
+from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
 from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch import limits as quota
-from cobblestone.policy.dispatch.budget import DispatchPreferences, usable_capacity
+from cobblestone.policy.dispatch.budget import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue, DispatchDecision, availability
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.explain import messages

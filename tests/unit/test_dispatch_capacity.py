@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.helpers.dispatch_world import description
 
+from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.policy.dispatch.budget import Capacity, DispatchPreferences, usable_capacity, usable_disk
+from cobblestone.policy.dispatch.budget import Capacity, usable_capacity, usable_disk
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ProjectPreferences
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobblestone.domain.computing import PREFERENCES
 from cobblestone.wire.project.preferences import (
-    COMPUTING_FIELDS,
     DEFAULT_COMPUTING,
     VENUES,
     ComputingSet,
@@ -23,7 +23,7 @@ from cobblestone.wire.project.preferences import (
 values = st.fixed_dictionaries(
     {
         item.name: st.booleans() if item.is_switch else st.integers(int(item.low), int(item.high)).map(float)
-        for item in COMPUTING_FIELDS
+        for item in PREFERENCES
     }
 )
 project_sets = st.builds(

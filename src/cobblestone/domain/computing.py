@@ -85,6 +85,75 @@ class ComputingPreferences:
 
 
 @value(kw_only=True)
+class DispatchPreferences:
+    """The computing preferences by which a project's server decides; absent numbers are 0, which means "no limit"."""
+
+    disk_max_used_gb: float = 0.0
+    disk_max_used_pct: float = 0.0
+    disk_min_free_gb: float = 0.0
+    work_buf_min_days: float = 0.0
+    ram_max_used_busy_pct: float = 0.0
+    ram_max_used_idle_pct: float = 0.0
+    max_ncpus_pct: float = 0.0
+
+
+Number = float | bool
+
+
+@value()
+class Preference:
+    """A number or switch that volunteers choose on a page, with its default there and its bounds."""
+
+    name: str
+    default: Number
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return isinstance(self.default, bool)
+
+
+def _preference(name: str, low: float = 0.0, high: float = 1.0, default: Number | None = None) -> Preference:
+    """Return a preference with the default of a client, unless a page has its own."""
+    return Preference(name, getattr(ComputingPreferences(), name) if default is None else default, low, high)
+
+
+PREFERENCES: tuple[Preference, ...] = (
+    _preference("run_on_batteries"),
+    _preference("run_if_user_active"),
+    _preference("run_gpu_if_user_active"),
+    _preference("idle_time_to_run", 0.0, 10_000.0),
+    _preference("suspend_if_no_recent_input", 0.0, 10_000.0),  # 0: never
+    _preference("suspend_cpu_usage", 0.0, 100.0),  # 0: never
+    Preference("start_hour", 0.0, 0.0, 24.0),  # equal to end_hour: always
+    Preference("end_hour", 0.0, 0.0, 24.0),
+    _preference("max_ncpus_pct", 1.0, 100.0, default=100.0),
+    _preference("cpu_usage_limit", 1.0, 100.0),
+    _preference("cpu_scheduling_period_minutes", 1.0, 10_000.0),
+    _preference("disk_interval", 0.0, 100_000.0),
+    _preference("leave_apps_in_memory"),
+    _preference("work_buf_min_days", 0.0, 10.0),
+    _preference("work_buf_additional_days", 0.0, 10.0),
+    _preference("disk_max_used_gb", 0.0, 1e6),  # 0: no limit
+    _preference("disk_min_free_gb", 0.0, 1e6, default=1.0),
+    _preference("disk_max_used_pct", 0.0, 100.0),
+    _preference("ram_max_used_busy_pct", 1.0, 100.0),
+    _preference("ram_max_used_idle_pct", 1.0, 100.0),
+    _preference("vm_max_used_pct", 1.0, 100.0),
+    _preference("max_bytes_sec_up", 0.0, 1e12),  # 0: no limit
+    _preference("max_bytes_sec_down", 0.0, 1e12),
+    _preference("daily_xfer_limit_mb", 0.0, 1e9),
+    _preference("daily_xfer_period_days", 0.0, 10_000.0),
+    Preference("net_start_hour", 0.0, 0.0, 24.0),
+    Preference("net_end_hour", 0.0, 0.0, 24.0),
+    _preference("network_wifi_only"),
+)
+"""What volunteers choose on pages, in the order of the family's element; units as in `ComputingPreferences`."""
+
+
+@value(kw_only=True)
 class ExcludedGpu:
     """``exclude_gpu``: devices that a project, or one app of it, may not use."""
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from cobblestone.domain.computing import PREFERENCES, Number
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import float_sum, value
 
@@ -346,16 +347,13 @@ def retry_seconds(failures: int) -> float:
     return min(600.0 * 2.0 ** min(max(failures, 1) - 1, 20), DAY)
 
 
-_ALWAYS: Mapping[str, float | bool] = {
-    "work_buf_min_days": 0.1,
-    "work_buf_additional_days": 0.5,
-    "cpu_scheduling_period_minutes": 60.0,
-    "ram_max_used_idle_pct": 90.0,
-    "disk_max_used_pct": 90.0,
-    "disk_min_free_gb": 1.0,
-    "run_if_user_active": True,
-}
-PRESETS: Mapping[str, Mapping[str, float | bool]] = {
+_SHARED = (
+    "work_buf_min_days", "work_buf_additional_days", "cpu_scheduling_period_minutes", "ram_max_used_idle_pct",
+    "disk_max_used_pct", "disk_min_free_gb", "run_if_user_active",
+)  # fmt: skip
+_DEFAULTS = {each.name: each.default for each in PREFERENCES}
+_ALWAYS: Mapping[str, Number] = {name: _DEFAULTS[name] for name in _SHARED}
+PRESETS: Mapping[str, Mapping[str, Number]] = {
     "standard": {
         **_ALWAYS,
         "max_ncpus_pct": 50.0,

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
+from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import AppId, AppVersionId, changed, value
@@ -29,19 +30,6 @@ GIGABYTE = 1e9
 UNKNOWN_RAM = 1e9  #: bytes, of a host that does not tell
 MAX_CLAIMED_NCPUS = 1_000_000
 DEFAULT_MIN_FREE = 1e9  #: bytes of disk that stay free when preferences do not say
-
-
-@value(kw_only=True)
-class DispatchPreferences:
-    """The values of the global preferences that the server looks at."""
-
-    disk_max_used_gb: float = 0.0
-    disk_max_used_pct: float = 0.0
-    disk_min_free_gb: float = 0.0
-    work_buf_min_days: float = 0.0
-    ram_max_used_busy_pct: float = 0.0
-    ram_max_used_idle_pct: float = 0.0
-    max_ncpus_pct: float = 0.0
 
 
 @value(kw_only=True)

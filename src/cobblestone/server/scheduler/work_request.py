@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
+from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import AppVersionId, HostId, changed
-from cobblestone.policy.dispatch.budget import DispatchPreferences, usable_capacity
+from cobblestone.policy.dispatch.budget import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Catalogue, availability
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits
@@ -21,7 +22,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire.project.preferences import GlobalPreferences, read_project_preferences
+from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.scheduler.request import SchedulerRequest
 
 
@@ -125,21 +126,6 @@ def faults_of_the_day(
     return own_version_faults(brought, catalogue, platforms=message.platforms[1:])
 
 
-def computing_preferences(preferences: GlobalPreferences | None) -> DispatchPreferences:
-    """Return the volunteer's limits that the dispatch rule uses."""
-    if preferences is None:
-        return DispatchPreferences()
-    return DispatchPreferences(
-        disk_max_used_gb=preferences.disk_max_used_gb,
-        disk_max_used_pct=preferences.disk_max_used_pct,
-        disk_min_free_gb=preferences.disk_min_free_gb,
-        work_buf_min_days=preferences.work_buf_min_days,
-        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
-        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
-        max_ncpus_pct=preferences.max_ncpus_pct,
-    )
-
-
 STICKY_PRESENT = 1
 
 
@@ -153,7 +139,7 @@ def with_capacity(
     """Return the description with the resources that the volunteer's preferences leave to the client."""
     computing = message.working_global_preferences or message.global_preferences
     capacity = usable_capacity(
-        description, computing_preferences(computing), preferences=preferences, limits=limits
+        description, computing or DispatchPreferences(), preferences=preferences, limits=limits
     )
     return changed(
         description,

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
+from cobblestone.domain.computing import PREFERENCES, Number, Preference
 from cobblestone.domain.people import User
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -21,15 +22,12 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, users
 from cobblestone.wire.project.preferences import (
-    COMPUTING_FIELDS,
     DEFAULT_COMPUTING,
     MAX_APPS,
     MAX_LIMIT,
     MAX_SHARE,
     VENUES,
     ComputingSet,
-    Field,
-    Number,
     ProjectSet,
     read_computing,
     read_project,
@@ -104,7 +102,7 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("network_wifi_only", N_("Use the network only over Wi-Fi"), N_("on phones and tablets")),
     ),
 }  # fmt: skip
-_FIELDS = {item.name: item for item in COMPUTING_FIELDS}
+_FIELDS = {item.name: item for item in PREFERENCES}
 
 
 class PreferencePages:
@@ -133,7 +131,7 @@ class PreferencePages:
                 return visit.go_on("prefs_computing.php", venue=venue, done="saved")
             typed, problems = form, _computing_problems(form)
             if not problems:
-                values = {item.name: _value(item, form) for item in COMPUTING_FIELDS}
+                values = {item.name: _value(item, form) for item in PREFERENCES}
 
                 def change(now: dict[str, ComputingSet]) -> dict[str, ComputingSet]:
                     old = now.get(venue, ComputingSet({}))
@@ -246,7 +244,7 @@ def _as_typed(item: ComputingSet) -> dict[str, str]:
     return typed
 
 
-def _value(item: Field, form: Mapping[str, str]) -> Number:
+def _value(item: Preference, form: Mapping[str, str]) -> Number:
     if item.is_switch:
         return item.name in form
     return parse_number(form[item.name]) or 0.0
@@ -254,7 +252,7 @@ def _value(item: Field, form: Mapping[str, str]) -> Number:
 
 def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    for item in COMPUTING_FIELDS:
+    for item in PREFERENCES:
         if not item.is_switch:
             problem = number_problem(form.get(item.name, ""), item.low, item.high)
             if problem:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from cobblestone.domain.computing import PREFERENCES, DispatchPreferences, Number
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.values import AppId, value
@@ -30,19 +31,12 @@ from cobblestone.wire.text.writer import escape, scalar
 
 
 @value(kw_only=True)
-class GlobalPreferences:
-    """A ``<global_preferences>`` element; missing numbers are 0, which means "no limit" in BOINC."""
+class GlobalPreferences(DispatchPreferences):
+    """A ``<global_preferences>`` element: the numbers that a server reads, and the whole text, which it passes on."""
 
     text: str = ""  #: the whole element, verbatim
     mod_time: float = 0.0  #: Unix seconds
-    work_buf_min_days: float = 0.0
     work_buf_additional_days: float = 0.0
-    max_ncpus_pct: float = 0.0
-    disk_max_used_gb: float = 0.0
-    disk_max_used_pct: float = 0.0
-    disk_min_free_gb: float = 0.0
-    ram_max_used_busy_pct: float = 0.0
-    ram_max_used_idle_pct: float = 0.0
     global_prefs_source_email_hash: str = ""
 
 
@@ -244,59 +238,13 @@ def _check_names(values: Mapping[str, float | bool | str]) -> None:
 MAX_APPS = 200
 MAX_KEPT = 40
 
-Number = float | bool
 T = TypeVar("T")
 
 _VENUE = re.compile(r'<venue\s+name="([a-z]{1,20})"\s*>(.*?)</venue>', re.DOTALL)
 _LEAF = re.compile(r"<([a-z_][a-z0-9_]{0,63})>([^<>]*)</\1>|<([a-z_][a-z0-9_]{0,63})\s*/>")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One number or switch of the computing preferences."""
-
-    name: str
-    default: Number
-    low: float = 0.0
-    high: float = 1.0
-
-    @property
-    def is_switch(self) -> bool:
-        """Return whether it is on or off."""
-        return isinstance(self.default, bool)
-
-
-COMPUTING_FIELDS: tuple[Field, ...] = (
-    Field("run_on_batteries", False),
-    Field("run_if_user_active", True),
-    Field("run_gpu_if_user_active", False),
-    Field("idle_time_to_run", 3.0, 0.0, 10_000.0),  # minutes
-    Field("suspend_if_no_recent_input", 0.0, 0.0, 10_000.0),  # minutes; 0: never
-    Field("suspend_cpu_usage", 25.0, 0.0, 100.0),  # per cent; 0: never
-    Field("start_hour", 0.0, 0.0, 24.0),  # equal to end_hour: always
-    Field("end_hour", 0.0, 0.0, 24.0),
-    Field("max_ncpus_pct", 100.0, 1.0, 100.0),
-    Field("cpu_usage_limit", 100.0, 1.0, 100.0),
-    Field("cpu_scheduling_period_minutes", 60.0, 1.0, 10_000.0),
-    Field("disk_interval", 60.0, 0.0, 100_000.0),  # seconds between checkpoints
-    Field("leave_apps_in_memory", False),
-    Field("work_buf_min_days", 0.1, 0.0, 10.0),
-    Field("work_buf_additional_days", 0.5, 0.0, 10.0),
-    Field("disk_max_used_gb", 0.0, 0.0, 1e6),  # 0: no limit
-    Field("disk_min_free_gb", 1.0, 0.0, 1e6),
-    Field("disk_max_used_pct", 90.0, 0.0, 100.0),
-    Field("ram_max_used_busy_pct", 50.0, 1.0, 100.0),
-    Field("ram_max_used_idle_pct", 90.0, 1.0, 100.0),
-    Field("vm_max_used_pct", 75.0, 1.0, 100.0),
-    Field("max_bytes_sec_up", 0.0, 0.0, 1e12),  # 0: no limit
-    Field("max_bytes_sec_down", 0.0, 0.0, 1e12),
-    Field("daily_xfer_limit_mb", 0.0, 0.0, 1e9),
-    Field("daily_xfer_period_days", 0.0, 0.0, 10_000.0),
-    Field("net_start_hour", 0.0, 0.0, 24.0),
-    Field("net_end_hour", 0.0, 0.0, 24.0),
-    Field("network_wifi_only", False),
-)
-_BY_NAME = {item.name: item for item in COMPUTING_FIELDS}
+_BY_NAME = {item.name: item for item in PREFERENCES}
 _NOT_KEPT = frozenset(
     ("mod_time", "source_project", "source_scheduler", "modified", "global_prefs_source_email_hash")
 )
@@ -327,7 +275,7 @@ class ProjectSet:
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-DEFAULT_COMPUTING = ComputingSet({item.name: item.default for item in COMPUTING_FIELDS})
+DEFAULT_COMPUTING = ComputingSet({item.name: item.default for item in PREFERENCES})
 MAX_SHARE = 1e6
 MAX_LIMIT = 1_000_000
 
@@ -444,7 +392,7 @@ def _write_sets(sets: Mapping[str, T], write: Callable[[T], str]) -> str:
 
 
 def _computing_text(item: ComputingSet) -> str:
-    values = "".join(scalar(known.name, item.values[known.name]) for known in COMPUTING_FIELDS)
+    values = "".join(scalar(known.name, item.values[known.name]) for known in PREFERENCES)
     return values + _kept_text(item.kept)
 
 
