@@ -275,7 +275,7 @@ class ManagerContacts:
         key = decode_public_key(account.signing_key)
         if not verify_bytes(key, wanted.url.encode(), wanted.url_signature):
             self._journal.alert(
-                f"The account manager wants {wanted.url}, but has not signed that address: it was refused"
+                f"The account manager wants {wanted.url}, but has not signed its address: it was refused"
             )
             return None
         content = self._ports.contacts.attach(wanted.url, wanted.authenticator, by_manager=True)

@@ -348,7 +348,7 @@ class JsonInterface:
                 names = ", ".join(sorted({*QUESTIONS, *COMMANDS}))
                 raise ConfigError(f"There is no command {name!r}; there are {names}.")
             if not may_control:
-                raise ConfigError("This token only allows looking.")
+                raise ConfigError("This token only allows reading.")
             return _reply(number, await COMMANDS[name](self._controls, given))
         except msgspec.DecodeError as error:
             return _refusal(number, f"This is not a JSON object: {error}")

@@ -210,7 +210,7 @@ async function act(what, given) {
   try {
     await ask(what, given);
   } catch (error) {
-    if (/only allows looking/.test(error.message)) mayControl = false;
+    if (/only allows reading/.test(error.message)) mayControl = false;
     byId("summary").textContent = error.message;
   }
 }
