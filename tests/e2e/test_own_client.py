@@ -77,9 +77,9 @@ def test_a_job_that_fails_says_why(live: Callable[..., LiveProject], own: Callab
     client = own()
     client.cli("attach", project.url, "--key", project.account("alice"))
     project.wait_for_report(client)
-    text = project.value(
-        "SELECT t.stderr FROM result_text t JOIN result r ON r.id = t.result_id WHERE r.received_time > 0"
-    )
+    reported = "FROM result_text t JOIN result r ON r.id = t.result_id WHERE r.received_time > 0"
+    text = project.value(f"SELECT t.stderr {reported}")
+    assert text is not None, (project.value(f"SELECT t.report {reported}"), client.log())
     assert "no such constant: pi" in zlib.decompress(text).decode()
     assert project.value("SELECT exit_status FROM result WHERE received_time > 0") == 3
 
