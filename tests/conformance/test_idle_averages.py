@@ -45,7 +45,7 @@ def test_only_averages_that_count_and_were_not_touched_for_a_day_are_found(store
 
 
 def test_rows_are_looked_at_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(app_credit, "PAGE", 2)
+    monkeypatch.setattr(app_credit, "IDLE_PAGE", 2)
     add_teams(store, (10.0, 7), (0.0, 7), (10.0, 7), (10.0, 7), (10.0, 0))
     found: list[Key] = []
     after: Key | None = (0,)

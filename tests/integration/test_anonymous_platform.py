@@ -67,7 +67,7 @@ def test_a_client_hears_once_a_day_what_its_app_info_lacks(world: World):
     host.rpc()
     said = " | ".join(text for text in host.messages() if "app_info.xml" in text)
     assert "names the application dmo, which this project does not have. It has: demo, second." in said
-    assert "says nothing about second" in said
+    assert "does not list second" in said
     assert "has version 50 of demo, and the project has 200, with the files demo.sh." in said
     assert "has demo for the platform windows_x86_64, and this client runs x86_64-pc-linux-gnu." in said
     world.now += 600

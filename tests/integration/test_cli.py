@@ -109,7 +109,7 @@ def test_a_taken_port_is_avoided_and_said(cli: Cli, monkeypatch):
         taken.listen()
         port = taken.getsockname()[1]
         monkeypatch.setattr("cobblestone.server.operation.create_project.DEFAULT_PORT", port)
-        assert f"Port {port} is taken" in cli("project create sky").err
+        assert f"Port {port} is in use" in cli("project create sky").err
         assert "listens on port" in cli(f"project create other --port {port}").err
 
 
@@ -462,7 +462,7 @@ def test_accounts_computers_workunits_and_news_are_listed_shown_and_edited(cli: 
     assert "waiting" in cli("workunit list -p sky --status waiting").out
     changed = cli("workunit edit 2 --priority 5 --delay-bound 7200 --max-error-results 1 -p sky").out
     assert "priority 5" in changed
-    assert "2 h until" in changed
+    assert "2 h to the deadline" in changed
     assert cli("workunit show 2 -p sky --json").json["max_error_results"] == 1
     assert "No computers" in cli("host list -p sky").out
 

@@ -334,7 +334,7 @@ def test_an_export_that_fails_leaves_the_last_one(world: World, monkeypatch: pyt
 
 def test_without_room_on_the_disk_nothing_is_exported(make_world: Callable[..., World]):
     world = make_world(server={"min_free_disk_bytes": 10**15})
-    with pytest.raises(StoreError, match=r"MB are free on the disk.*The last export stays"):
+    with pytest.raises(StoreError, match=r"MB are free on the disk.*The last export is kept"):
         export(world)
     assert not (world.ctx.folder.exports / "current").exists()
 

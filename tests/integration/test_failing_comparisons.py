@@ -40,7 +40,7 @@ WAYS = {
     "ValueError": lambda: int("1" * 5000),
     "OverflowError": lambda: int(float("inf")),
     "RecursionError": deeper,
-    "ran out of the memory": lambda: bytearray(10**12),
+    "exceeded the memory limit": lambda: bytearray(10**12),
     "SystemExit": lambda: raises(SystemExit(3)),
     "KeyboardInterrupt": lambda: raises(KeyboardInterrupt()),
     "process died": lambda: os._exit(9),

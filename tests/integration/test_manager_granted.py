@@ -300,7 +300,7 @@ def test_what_an_unvouched_project_grants_is_worth_no_more_than_a_claim(deceived
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (b'{"totals": []}', "asked about 1 and answered about 0"),
+        (b'{"totals": []}', "asked about 1 items and answered about 0"),
         (b'{"totals": ["many"]}', "cannot be read"),
         (b"<html>", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),

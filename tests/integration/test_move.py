@@ -133,7 +133,7 @@ def refused(make: Callable[[], object], text: str) -> None:
 def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServer, tmp_path: Path):
     other = postgres.empty_database()
     upgrade(other, PROJECT)
-    refused(lambda: move_service(ProjectFolder(project), other, progress=silent), "is in use already")
+    refused(lambda: move_service(ProjectFolder(project), other, progress=silent), "is already in use")
     strange = postgres.empty_database()
     postgres.execute("CREATE TABLE mine (id int)", database=strange.split("/")[3].split("?")[0])
     refused(

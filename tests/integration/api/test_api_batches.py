@@ -373,7 +373,7 @@ def test_a_quorum_that_the_people_at_hand_cannot_reach_is_said_when_jobs_are_sub
     assert api.get("/batches/1")["notes"] == []
     world.now += 8 * 86400
     (note,) = api.get("/batches/1")["notes"]
-    assert "and nobody could give one" in note
+    assert "and none could give one" in note
 
 
 def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiClient, world: World):
@@ -381,7 +381,7 @@ def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiC
         world.host(world.user(name)).rpc(ask=0)
     api.add_app(limits={"rsc_memory_bound": 1e15}, rules={"min_quorum": 2, "target_nresults": 2})
     (note,) = submit(api, api.job())["notes"]
-    assert "and nobody could give one" in note
+    assert "and none could give one" in note
     assert note.endswith("cobblestone explain workunit period_1_0")
     reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
     assert reasons["not_taken"].startswith("2 computers do not: they have less memory for the client")

@@ -162,7 +162,7 @@ class StorageBucket:
                 found.update(piece)
         if n != nbytes or found.hexdigest() != md5:
             raise StoreError(
-                f"The file storage has not sent {place.name}as it was stored: {n} bytes of {nbytes}, or other ones."
+                f"The file storage has not sent {place.name} as it was stored: {n} bytes of {nbytes}, or other ones."
             )
 
     async def _run(self, call: Callable[[], T]) -> T:

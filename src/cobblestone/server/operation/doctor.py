@@ -123,7 +123,7 @@ def _recount_batches(ctx: ServerContext) -> int:
 
 def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for owner, owner_id, kept, granted in history.unlike_ledger(db):
-        text = f"its days hold {kept:g} credit, and the ledger {granted:g}"
+        text = f"its days have {kept:g} credit, and the ledger {granted:g}"
         yield Finding("history_differs", str(owner), owner_id, text)
 
 
