@@ -26,6 +26,8 @@ KILLS := tests/e2e/test_client_killed.py tests/e2e/test_kill.py tests/e2e/test_o
 TWO := -n 2 --dist worksteal
 # These wait for clients most of the time, so several run side by side.
 E2E := -n 4 --dist worksteal tests/e2e
+# A test that failed beside others is tried once more alone; both attempts are printed, and one that fails twice fails.
+AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-root nightly bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
@@ -79,10 +81,14 @@ static: pyright ruff-check ruff-format lint-imports unused
 quick:
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK)
 quick-and-slow:
-	$(GIVING_WAY) $(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW)
+	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/most $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW) \
+		|| $(BIN)/pytest -o cache_dir=.pytest_cache/most $(PYTEST_ARGS) $(AGAIN) $(QUICK) $(SLOW)
 clients-at-work:
 	@echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E)  # its output comes at its end"
-	@output=$$(mktemp); $(BIN)/pytest $(PYTEST_ARGS) $(E2E) >$$output 2>&1; status=$$?; cat $$output; rm $$output; exit $$status
+	@output=$$(mktemp); status=0; \
+	{ $(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(E2E) \
+		|| $(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(AGAIN) tests/e2e; } >$$output 2>&1 || status=1; \
+	cat $$output; rm $$output; exit $$status
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:
