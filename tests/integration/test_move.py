@@ -141,7 +141,8 @@ def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServe
         r"not empty: it has 1 tables \(mine\)",
     )
     refused(
-        lambda: move_service(ProjectFolder(project), "mysql://x/y", progress=silent), "is not a PostgreSQL database"
+        lambda: move_service(ProjectFolder(project), "mysql://x/y", progress=silent),
+        "is not a PostgreSQL database",
     )
     half = postgres.empty_database()
     copy_to_postgres._prepare(tmp_path / "another.sqlite", half, PROJECT)
