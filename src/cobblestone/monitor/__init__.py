@@ -1,1 +1,4 @@
-"""The terminal display of a client; needs the extra ``tui``."""
+"""The terminal display of a client; needs the extra ``tui``.
+
+It knows the client's remote access; not the daemon.
+"""

@@ -1,1 +1,4 @@
-"""Decisions: functions on domain values.  Pure: time and randomness are arguments."""
+"""Decisions: functions on domain values.  Pure: time and randomness are arguments.
+
+It knows domain; no clock, file, socket, database or library.
+"""

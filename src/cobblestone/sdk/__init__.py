@@ -1,4 +1,7 @@
-"""Submit jobs to a project and collect their results, over HTTP.  Exports the names of :mod:`cobblestone`, and some more."""
+"""Submit jobs to a project and collect their results, over HTTP.  Exports the names of :mod:`cobblestone`, and some more.
+
+It knows the API's vocabulary; it meets the server over the network only.
+"""
 
 from __future__ import annotations
 

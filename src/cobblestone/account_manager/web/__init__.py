@@ -1,4 +1,7 @@
-"""Pages of an account manager for people."""
+"""Pages of an account manager for people.
+
+It knows the core and the store, and the pages of every service; not the RPC of clients.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The credit unit, recent averages, BOINC's credit systems, and the grants for a workunit."""
+"""The credit unit, recent averages, BOINC's credit systems, and the grants for a workunit.
+
+It knows domain; the server, the lab and audits ask it.
+"""

@@ -1,1 +1,4 @@
-"""Agreement of outputs, the canonical result, adaptive replication."""
+"""Agreement of outputs, the canonical result, adaptive replication.
+
+It knows domain and the bytes of outputs; it opens no file.
+"""

@@ -1,4 +1,7 @@
-"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs."""
+"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs.
+
+It knows operation and the rooms below it; no page.
+"""
 
 from __future__ import annotations
 
