@@ -104,14 +104,12 @@ def open_project(
             store.close()
 
 
-def _contributions(
-    ctx: ServerContext,
-) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
+def _contributions(ctx: ServerContext) -> Iterator[tuple[StorageKeeper | TransferCounter, float]]:
     """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
-        yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
+        yield StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
-        yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+        yield TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[DaemonTask]:
@@ -140,25 +138,20 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
         step = in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
         yield DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
     if Role.STATISTICS in roles:
-        for name, daemon, seconds in (
-            ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
-            ("trickles", TrickleCredit(ctx), SWEEP_SECONDS),
-            ("scales", ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
-            ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), SWEEP_SECONDS),
-            ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
-            ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
-            ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
-            ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+        for daemon, seconds in (
+            (StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
+            (TrickleCredit(ctx), SWEEP_SECONDS),
+            (ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            (Mailer(ctx, ctx.settings.mail, ctx.folder.root), SWEEP_SECONDS),
+            (AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            (AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+            (HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
+            (BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
             *_contributions(ctx),
-            (
-                "exporter",
-                Exporter(ctx),
-                min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
-            ),
+            (Exporter(ctx), min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5)),
         ):
-            yield DaemonTask(
-                name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds
-            )
+            step = in_turn(ctx.processes, Role.STATISTICS, daemon.step)
+            yield DaemonTask(name=daemon.name, step=step, sweep_seconds=seconds)
     if Role.WEB in roles:
         if ctx.archive.parts is not None:
             follower = ArchiveFollower(ctx)
