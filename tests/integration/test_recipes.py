@@ -140,7 +140,7 @@ def test_the_message_is_read_and_written(tmp_path: Path, monkeypatch: pytest.Mon
     written = module.write_greeting(said)
     assert written.splitlines()[1] == b"    <text>a &lt; b &amp; c</text>"
     assert module.parse_greeting(written) == said
-    assert module.parse_greeting(b"<greeting><text>hello</text></greeting>").wait_seconds == -1.0
+    assert module.parse_greeting(b"<greeting><text>hello</text></greeting>").wait_seconds == 3600.0
     with pytest.raises(RemoteProtocolError, match="does not end"):
         module.parse_greeting(written[:-5])
 
