@@ -115,6 +115,17 @@ MUTATIONS = (
         _BROWSERS + "test_a_browser_hears_that_pyodide_runs_a_program_and_gets_its_files_from_the_project"),
     Mutation("service/http/api.py", "if scope not in token.scopes:", "if False:",
         _BROWSERS + "test_a_token_of_a_browser_opens_nothing_else_and_others_open_no_jobs"),
+    # The API
+    Mutation("store/people/credentials.py", "return self.revoke_time is None and (", "return (",
+        "integration/api/test_api_access.py::test_a_revoked_token_is_refused_at_once"),
+    Mutation("store/people/credentials.py", "or now < self.expire_time)", "or True)",
+        "integration/api/test_api_access.py::test_an_expired_token_is_refused_and_says_so"),
+    Mutation("service/http/api.py", "if scope not in token.scopes:", "if False:",
+        "integration/api/test_api_access.py::test_nothing_works_without_the_scope"),
+    Mutation("service/http/api.py", "if scope not in token.scopes:", "if False:",
+        "integration/test_web_account.py::test_a_volunteers_token_reads_own_data_and_nothing_else"),
+    Mutation("service/http/monitoring.py", ' and "x-forwarded-for" not in request.headers', "",
+        "integration/test_monitoring.py::test_metrics_are_for_this_machine_or_a_token"),
     # Exports and statistics sites
     Mutation("server/files/exports.py", 'if _FILE.fullmatch(name) else ""', "",
         "integration/test_export.py::test_nothing_but_files_of_the_current_export_has_an_address"),
@@ -125,6 +136,8 @@ MUTATIONS = (
     Mutation("statistics/web/site.py", '("=", "+", "-", "@", "\\t")', '("=", "\\t")',
         "integration/test_statistics_pages.py::test_a_name_is_no_formula_in_a_spreadsheet"),
     # What must always hold
+    Mutation("policy/dispatch/reports.py", "if result.host_id != host_id and context.host_owner != user_id:", "if False:",
+        "integration/test_scheduler.py::test_a_result_of_somebody_else_cannot_be_reported"),
     Mutation("store/work/dispatch.py", "[assignment for assignment, n in zip(wanted, changed, strict=True) if n == 1]",
         "list(wanted)",
         "integration/test_scheduler.py::test_a_result_is_handed_to_one_host_only"),
