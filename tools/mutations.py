@@ -169,7 +169,7 @@ def run_tests(tree: Path, tests: Iterable[str]) -> int:
             *(f"tests/{each}" for each in tests),
         ],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(tree / "src")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,
@@ -202,9 +202,7 @@ def main() -> int:
         for name in COPIED:
             place = ROOT / name
             if place.is_dir():
-                shutil.copytree(
-                    place, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-                )
+                shutil.copytree(place, tree / name, symlinks=True)
             else:
                 shutil.copyfile(place, tree / name)
         if status := run_tests(tree, sorted({each.test for each in chosen})):
