@@ -7,7 +7,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.core.context import FEED
 from cobblestone.account_manager.core.members import Members
-from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.store import ledger, projects
 from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, own_page
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import NAMES
@@ -43,11 +43,15 @@ class JoiningPages:
 
     async def index(self, visit: ManagerVisit) -> Response:
         """Show what this is, and which projects it knows."""
-        counted, news = await visit.ctx.store.aread(
-            lambda db: (ledger.sum_of(db, "all"), users.list_news(db, limit=SHOWN_NEWS))
+        counted, news, keywords = await visit.ctx.store.aread(
+            lambda db: (
+                ledger.sum_of(db, "all"),
+                users.list_news(db, limit=SHOWN_NEWS),
+                projects.keywords(db),
+            )
         )
         known = [each for each in visit.ctx.projects.projects if not each.stopped]
-        return visit.show("index.html", projects=known, counted=counted, news=news)
+        return visit.show("index.html", projects=known, counted=counted, news=news, keywords=keywords)
 
     async def join(self, visit: ManagerVisit) -> Response:
         """Show the form for a new account."""
