@@ -35,7 +35,6 @@ ProjectOption = Annotated[
         metavar="DIR|URL",
         help="The project: its folder or address. Default: COBBLESTONE_PROJECT, the current folder, "
         "its parent, or a subfolder.",
-        show_default=False,
     ),
 ]
 TokenOption = Annotated[
@@ -44,7 +43,6 @@ TokenOption = Annotated[
         "--token",
         metavar="TOKEN",
         help="Token for a project given by its address. Default: COBBLESTONE_TOKEN.",
-        show_default=False,
     ),
 ]
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")]
@@ -97,12 +95,7 @@ class PageOptions:
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50
     before: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="ID",
-            help="Continue below this one, the last of the previous page.",
-            show_default=False,
-        ),
+        typer.Option(min=1, metavar="ID", help="Continue below this one, the last of the previous page."),
     ] = None
 
 

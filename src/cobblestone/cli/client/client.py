@@ -22,12 +22,10 @@ HostOption = Annotated[
         "--host",
         metavar="TOKEN@HOST:PORT",
         help="Another computer's client; give several to see them together.",
-        show_default=False,
     ),
 ]
 CertificateOption = Annotated[
-    Path | None,
-    typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.", show_default=False),
+    Path | None, typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.")
 ]
 
 
@@ -256,17 +254,12 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
 def attach(
     url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
     asked: ClientAddress = ClientAddress(),
-    key: Annotated[str, typer.Option(help="Account key at the project.", show_default=False)] = "",
-    email: Annotated[
-        str, typer.Option(help="E-mail address of your account at the project.", show_default=False)
-    ] = "",
+    key: Annotated[str, typer.Option(help="Account key at the project.")] = "",
+    email: Annotated[str, typer.Option(help="E-mail address of your account at the project.")] = "",
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
-        ),
+        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
-    name: Annotated[str, typer.Option(help="Create a new account with this name.", show_default=False)] = "",
+    name: Annotated[str, typer.Option(help="Create a new account with this name.")] = "",
     agreed: Annotated[
         bool,
         typer.Option("--agreed", help="Confirm that you have read and accept the project's terms of use."),
@@ -335,16 +328,10 @@ def manager(
     asked: ClientAddress = ClientAddress(),
     url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; leave out to detach.")] = "",
     login: Annotated[
-        str,
-        typer.Option(
-            help="Name or e-mail address of your account at the account manager.", show_default=False
-        ),
+        str, typer.Option(help="Name or e-mail address of your account at the account manager.")
     ] = "",
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
-        ),
+        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
 ) -> None:
     """Attach to an account manager, which chooses the projects, or detach from it."""

@@ -84,8 +84,7 @@ def unit(
         str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
     into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="DIR", help="Where to write the file.", show_default=False),
+        Path | None, typer.Option("--into", metavar="DIR", help="Where to write the file.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -41,10 +41,7 @@ def register_key(root: typer.Typer) -> None:
 @key_commands.command("create")
 def create_key(
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="For the private key; the public key goes to FILE.pub.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FILE", help="For the private key; the public key goes to FILE.pub.")
     ],
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -94,7 +91,7 @@ def show(
 
 @key_commands.command("manifest")
 def manifest(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     all_: Annotated[
         bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
     ] = False,
@@ -120,15 +117,11 @@ def manifest(
 
 @key_commands.command("sign")
 def sign(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.", show_default=False)
-    ],
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.")],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.")],
     old_key: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--old-key", metavar="FILE", help="Older private keys, when the key changes.", show_default=False
-        ),
+        typer.Option("--old-key", metavar="FILE", help="Older private keys, when the key changes."),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -152,9 +145,7 @@ def sign(
 
 @key_commands.command("import")
 def import_(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The signed manifest folder.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The signed manifest folder.")],
     common: Common,
 ) -> None:
     """Import the signatures of a signed manifest; with a new key, the project's key changes."""
@@ -218,10 +209,8 @@ class TokenScope(StrEnum):
 
 DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Validity in days. Default: 365.")]
 ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.", show_default=False)
-]
-TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.")]
+TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.")]
 
 
 def chosen_days(days: float | None, *, forever: bool) -> float | None:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
 
-ResultArgument = Annotated[
-    str, typer.Argument(metavar="RESULT", help="ID or name of a result.", show_default=False)
-]
+ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
 
 
 def register_credit(root: typer.Typer) -> None:
@@ -107,10 +105,8 @@ def _audit(audit: LedgerAudit) -> list[str]:
 @commands.command("correct", context_settings={"ignore_unknown_options": True})
 def correct(
     result: ResultArgument,
-    amount: Annotated[
-        float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.", show_default=False)
-    ],
-    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.", show_default=False)],
+    amount: Annotated[float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.")],
+    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.")],
     common: Common,
 ) -> None:
     """Correct the credit of a result with a new entry in the ledger."""
@@ -135,9 +131,7 @@ def systems(
 
 @commands.command("replay")
 def replay(
-    log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.", show_default=False)
-    ],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.")],
     system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "creditnew-deployed",
     unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
     host_scale_check: Annotated[
@@ -151,10 +145,7 @@ def replay(
     ] = 3.3e9,
     top_speed: Annotated[float, typer.Option(min=0, help="For trickle messages: highest speed.")] = 3.3e9,
     grants: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv", help="Write the credit of each line to this file.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE.csv", help="Write the credit of each line to this file.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -200,12 +191,10 @@ def compare(
     ] = 0.3,
     seed: Annotated[int, typer.Option(help="Seed; another one gives another population.")] = 1,
     system: Annotated[
-        list[str] | None,
-        typer.Option(help="Credit system; can be repeated. Default: every generation.", show_default=False),
+        list[str] | None, typer.Option(help="Credit system; can be repeated. Default: every generation.")
     ] = None,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -282,8 +271,7 @@ def accounting(
         bool, typer.Option("--vouch-for-liar", help="Let the operator trust the project that lies.")
     ] = False,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
 
-ExplainedHostArgument = Annotated[
-    int, typer.Argument(metavar="ID", min=1, help="Number of a computer.", show_default=False)
-]
+ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
 
 
 def register_explain(root: typer.Typer) -> None:
@@ -72,9 +70,7 @@ def _version_line(each: VersionStatus) -> str:
 
 @explain_commands.command("workunit")
 def workunit(
-    workunit_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Number or name of a workunit.", show_default=False)
-    ],
+    workunit_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a workunit.")],
     common: Common,
 ) -> None:
     """Show the state of a workunit, and which hosts could take its waiting results."""
@@ -86,9 +82,7 @@ def workunit(
 
 @explain_commands.command("result")
 def result(
-    result_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Number or name of a result.", show_default=False)
-    ],
+    result_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a result.")],
     common: Common,
 ) -> None:
     """Show what happened to a result, and why."""
@@ -106,12 +100,7 @@ def result(
 host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
 HostArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the host; see `host list` and `cobblestone find`.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`."),
 ]
 
 
@@ -122,9 +111,7 @@ def register_host(root: typer.Typer) -> None:
 
 @host_commands.command("list")
 def list_hosts(
-    user: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.", show_default=False)
-    ] = None,
+    user: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.")] = None,
     blocked: BlockedOption = None,
     *,
     page: PageOptions,
@@ -189,16 +176,12 @@ def _lines(found: HostDetails) -> list[str]:
 class HostOptions:
     """Editable settings of a computer."""
 
-    label: Annotated[
-        str | None, typer.Option(help="The owner's name for the computer; empty: none.", show_default=False)
-    ] = None
+    label: Annotated[str | None, typer.Option(help="The owner's name for the computer; empty: none.")] = None
     venue: Annotated[
         Literal["none", "home", "work", "school"] | None,
-        typer.Option(help="Which of the owner's preferences it follows.", show_default=False),
+        typer.Option(help="Which of the owner's preferences it follows."),
     ] = None
-    hidden: Annotated[
-        bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.", show_default=False)
-    ] = None
+    hidden: Annotated[bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.")] = None
 
 
 @host_commands.command("edit")

@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
 
 ReasonOption = Annotated[
-    str,
-    typer.Option(help="The reason and how to lift the block: the volunteer can read it.", show_default=False),
+    str, typer.Option(help="The reason and how to lift the block: the volunteer can read it.")
 ]
 
 
 BlockedOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--blocked/--not-blocked", help="Only those with this flag, or without it.", show_default=False
-    ),
+    bool | None, typer.Option("--blocked/--not-blocked", help="Only those with this flag, or without it.")
 ]
 
 
@@ -39,12 +35,7 @@ def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> N
 user_commands = Commands(no_args_is_help=True, help="Accounts of volunteers.")
 UserArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the user; see `user list` and `cobblestone find`.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="ID", min=1, help="Number of the user; see `user list` and `cobblestone find`."),
 ]
 RoleWord = Literal["operator", "volunteer"]
 
@@ -56,15 +47,10 @@ def register_user(root: typer.Typer) -> None:
 
 @user_commands.command("create")
 def create_user(
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.", show_default=False)],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.")],
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; without one, clients attach with the authenticator.",
-            prompt=False,
-            show_default=False,
-        ),
+        str, typer.Option(help="Password; without one, clients attach with the authenticator.", prompt=False)
     ] = "",
     *,
     common: Common,
@@ -85,9 +71,7 @@ def create_user(
 
 @user_commands.command("list")
 def list_users(
-    role: Annotated[
-        RoleWord | None, typer.Option(help="Only those with this role.", show_default=False)
-    ] = None,
+    role: Annotated[RoleWord | None, typer.Option(help="Only those with this role.")] = None,
     blocked: BlockedOption = None,
     *,
     page: PageOptions,
@@ -153,26 +137,17 @@ def _user_lines(found: UserDetails) -> list[str]:
 class ProfileOptions:
     """Editable fields of an account."""
 
-    name: Annotated[str | None, typer.Option(help="Name that others see.", show_default=False)] = None
-    country: Annotated[str | None, typer.Option(help="Country; empty: none.", show_default=False)] = None
-    url: Annotated[str | None, typer.Option(help="Web page; empty: none.", show_default=False)] = None
+    name: Annotated[str | None, typer.Option(help="Name that others see.")] = None
+    country: Annotated[str | None, typer.Option(help="Country; empty: none.")] = None
+    url: Annotated[str | None, typer.Option(help="Web page; empty: none.")] = None
     language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language of pages and mails, such as fr; empty: the browser's.", show_default=False
-        ),
+        str | None, typer.Option(help="Language of pages and mails, such as fr; empty: the browser's.")
     ] = None
     show_hosts: Annotated[
-        bool | None,
-        typer.Option(
-            "--show-hosts/--hide-hosts", help="Whether others can see the computers.", show_default=False
-        ),
+        bool | None, typer.Option("--show-hosts/--hide-hosts", help="Whether others can see the computers.")
     ] = None
     send_email: Annotated[
-        bool | None,
-        typer.Option(
-            "--send-email/--no-email", help="Whether the project may send mail.", show_default=False
-        ),
+        bool | None, typer.Option("--send-email/--no-email", help="Whether the project may send mail.")
     ] = None
 
 
@@ -196,7 +171,7 @@ def edit_user(
 @user_commands.command("role")
 def role(
     user_id: UserArgument,
-    name: Annotated[RoleWord, typer.Argument(help="What the user may do.", show_default=False)],
+    name: Annotated[RoleWord, typer.Argument(help="What the user may do.")],
     common: Common,
 ) -> None:
     """Give a user access to the operator's pages, or withdraw it."""
@@ -255,7 +230,7 @@ def delete(
 
 
 team_commands = Commands(no_args_is_help=True, help="Teams of users.")
-UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.", show_default=False)]
+UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.")]
 
 
 def register_team(root: typer.Typer) -> None:
@@ -265,7 +240,7 @@ def register_team(root: typer.Typer) -> None:
 
 @team_commands.command("create")
 def create_team(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.")],
     founder: UserIdArgument,
     common: Common,
 ) -> None:
@@ -277,7 +252,7 @@ def create_team(
 
 @team_commands.command("join")
 def join(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.", show_default=False)],
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.")],
     user: UserIdArgument,
     common: Common,
 ) -> None:
@@ -304,8 +279,7 @@ def list_teams(
 
 news_commands = Commands(no_args_is_help=True, help="News for volunteers.")
 NewsArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.", show_default=False),
+    int, typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.")
 ]
 
 
@@ -316,8 +290,8 @@ def register_news(root: typer.Typer) -> None:
 
 @news_commands.command("add")
 def add_news(
-    title: Annotated[str, typer.Argument(metavar="TITLE", show_default=False)],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.", show_default=False)],
+    title: Annotated[str, typer.Argument(metavar="TITLE")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.")],
     common: Common,
 ) -> None:
     """Publish a news item; clients get it as a notice."""
@@ -356,8 +330,8 @@ def _news_lines(found: News) -> list[str]:
 @news_commands.command("edit")
 def edit_news(
     news_id: NewsArgument,
-    title: Annotated[str | None, typer.Option(help="New title.", show_default=False)] = None,
-    text: Annotated[str | None, typer.Option(help="New text, in Markdown.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="New title.")] = None,
+    text: Annotated[str | None, typer.Option(help="New text, in Markdown.")] = None,
     *,
     common: Common,
 ) -> None:

@@ -57,7 +57,6 @@ def query(
             metavar="SQL",
             help="A query over the tables workunit, result and result_text, which have their "
             "original columns.",
-            show_default=False,
         ),
     ],
     project: ProjectOption = None,
@@ -82,10 +81,7 @@ def query(
 @archive_commands.command("export")
 def export_archive(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="Where to write the files; created if missing.", show_default=False
-        ),
+        Path, typer.Argument(metavar="DIR", help="Where to write the files; created if missing.")
     ],
     project: ProjectOption = None,
     json: JsonOption = False,
@@ -131,7 +127,6 @@ def export(
             metavar="DIR",
             help="Do not export; read the export in this folder, of this or another project, and "
             "report errors.",
-            show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
@@ -190,9 +185,7 @@ def register_audit(root: typer.Typer) -> None:
 
 def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    before: Annotated[
-        int | None, typer.Option(min=1, help="Only entries before this number.", show_default=False)
-    ] = None,
+    before: Annotated[int | None, typer.Option(min=1, help="Only entries before this number.")] = None,
     target: Annotated[str, typer.Option(help="Only entries about this, such as 'host 12'.")] = "",
     actor: Annotated[str, typer.Option(help="Only entries of this actor: start of the name.")] = "",
     *,
@@ -225,9 +218,7 @@ def _short(value: object) -> str:
 
 
 def find(
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.", show_default=False)
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.")],
     common: Common,
 ) -> None:
     """Find users, hosts, batches, workunits and results."""

@@ -31,8 +31,7 @@ KeysOption = Annotated[
     typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
 ]
 RestoredArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
+    Path | None, typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.")
 ]
 RestoredDatabaseOption = Annotated[
     str,
@@ -40,7 +39,6 @@ RestoredDatabaseOption = Annotated[
         metavar="postgresql://USER@HOST/DATABASE",
         help="An empty database for a service that was on PostgreSQL. Without it: the one that the settings in the backup"
         " name, if it is empty.",
-        show_default=False,
     ),
 ]
 CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
@@ -159,13 +157,7 @@ def progress(hidden: bool) -> Generator[Report]:
 
 
 ToOption = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="postgresql://USER@HOST/DATABASE",
-        help="An empty PostgreSQL database.",
-        show_default=False,
-    ),
+    str, typer.Option("--to", metavar="postgresql://USER@HOST/DATABASE", help="An empty PostgreSQL database.")
 ]
 
 

@@ -38,7 +38,6 @@ KeywordsOption = Annotated[
         "--keyword",
         metavar="NUMBER[=PART]",
         help="Keywords of its jobs, with their share (1: all). Replaces earlier ones; repeat it.",
-        show_default=False,
     ),
 ]
 
@@ -65,7 +64,6 @@ def create(
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
             help="An empty PostgreSQL database, for several processes. Default: SQLite, in the folder.",
-            show_default=False,
         ),
     ] = "",
     json: JsonOption = False,
@@ -168,8 +166,7 @@ def edit(
     shared_key: SharedKeyOption = None,
     keyword: KeywordsOption = None,
     stop: Annotated[
-        bool | None,
-        typer.Option("--stop/--start", help="Send no one there any more; or again.", show_default=False),
+        bool | None, typer.Option("--stop/--start", help="Send no one there any more; or again.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -241,7 +238,6 @@ def accounting(
         typer.Option(
             metavar="FILE",
             help="The token that the project's operator gave you (`cobblestone token create NAME --scope accounting`).",
-            show_default=False,
         ),
     ] = None,
     stop: Annotated[
@@ -252,7 +248,6 @@ def accounting(
         typer.Option(
             "--vouch/--no-vouch",
             help="Trust its validation, or not: without trust, what it grants counts as a claim only.",
-            show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
@@ -345,8 +340,7 @@ def ledger_(
     folder: FolderArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
     delete: Annotated[
-        list[int] | None,
-        typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.", show_default=False),
+        list[int] | None, typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -25,7 +25,6 @@ def serve(
             metavar="FILE_OR_URL...",
             help="Addresses of projects (ending in /) or of their exports, or files with one address "
             "per line.",
-            show_default=False,
         ),
     ],
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
@@ -74,10 +73,7 @@ def serve(
 @commands.command("apply")
 def apply(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL", help="The service (ending in /), its scales.json, or a file.", show_default=False
-        ),
+        str, typer.Argument(metavar="URL", help="The service (ending in /), its scales.json, or a file.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     *,

@@ -25,7 +25,7 @@ from cobblestone.domain.exports import KeysInBackup
 
 commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.")]
 
 
 def register_statistics(root: typer.Typer) -> None:

@@ -76,10 +76,7 @@ def update(
     program: ProgramOptions,
     checks: o.CheckOptions,
     deprecated: Annotated[
-        bool | None,
-        typer.Option(
-            "--deprecated/--no-deprecated", help="Stop or resume sending its jobs.", show_default=False
-        ),
+        bool | None, typer.Option("--deprecated/--no-deprecated", help="Stop or resume sending its jobs.")
     ] = None,
     *,
     limits: o.AppLimitOptions,

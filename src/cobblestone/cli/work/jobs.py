@@ -22,8 +22,7 @@ EXIT_JOBS_FAILED = 3
 
 batch_commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
 BatchArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", help="Number of the batch.", show_default=False, autocompletion=batch_ids),
+    int, typer.Argument(metavar="ID", help="Number of the batch.", autocompletion=batch_ids)
 ]
 
 
@@ -131,13 +130,10 @@ def results(
         typer.Option(
             metavar="DIR",
             help="Write the outputs to this folder, with one folder per job, and jobs.csv, which lists them.",
-            show_default=False,
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds to wait.", show_default=False)
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Most seconds to wait.")] = None,
     *,
     common: Common,
 ) -> None:
@@ -256,24 +252,14 @@ class TargetOptions:
     """Options that restrict who gets the jobs."""
 
     for_host: Annotated[
-        int | None,
-        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
+        int | None, typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.")
     ] = None
     for_user: Annotated[
-        int | None,
-        typer.Option(
-            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
-        ),
+        int | None, typer.Option("--for-user", metavar="ID", min=1, help="Only for this user's computers.")
     ] = None
     for_team: Annotated[
         int | None,
-        typer.Option(
-            "--for-team",
-            metavar="ID",
-            min=1,
-            help="Only for computers of this team's members.",
-            show_default=False,
-        ),
+        typer.Option("--for-team", metavar="ID", min=1, help="Only for computers of this team's members."),
     ] = None
 
     def body(self) -> dict[str, int]:
@@ -285,22 +271,18 @@ class TargetOptions:
 def submit(
     name: o.NameArgument,
     inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="INPUT", help="Input files: one job for each.", show_default=False),
+        list[Path] | None, typer.Argument(metavar="INPUT", help="Input files: one job for each.")
     ] = None,
     jobs: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Jobs as .csv (columns: inputs and arguments) or .jsonl, instead of input files.",
-            show_default=False,
         ),
     ] = None,
     arg: Annotated[
         list[str] | None,
-        typer.Option(
-            "--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.", show_default=False
-        ),
+        typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs."),
     ] = None,
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
     batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",
@@ -309,8 +291,7 @@ def submit(
     target: TargetOptions,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.", show_default=False),
+        Path | None, typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.")
     ] = None,
     common: Common,
 ) -> None:

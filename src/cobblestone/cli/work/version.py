@@ -34,8 +34,8 @@ def unsigned_lines(added: Version) -> list[str]:
 @commands.command("add")
 def add(
     name: o.NameArgument,
-    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …", show_default=False)],
-    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.", show_default=False)],
+    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …")],
+    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.")],
     files: FilesOption = None,
     plan_class: Annotated[str, typer.Option(help="A class of plan_classes.toml.")] = "",
     command_line: Annotated[str, typer.Option(help="Options for this version only.")] = "",
@@ -114,9 +114,7 @@ def list_versions(
 
 @commands.command("deprecate")
 def deprecate(
-    version_id: Annotated[
-        int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
-    ],
+    version_id: Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")],
     undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
     *,
     common: Common,
@@ -132,9 +130,7 @@ def deprecate(
     )
 
 
-VersionArgument = Annotated[
-    int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
-]
+VersionArgument = Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")]
 
 
 @commands.command("rollout")

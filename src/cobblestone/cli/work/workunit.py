@@ -19,15 +19,10 @@ workunit_commands = Commands(no_args_is_help=True, help="Single workunits.")
 WorkunitArgument = Annotated[
     int,
     typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the workunit; see `workunit list` and `cobblestone find`.",
-        show_default=False,
+        metavar="ID", min=1, help="Number of the workunit; see `workunit list` and `cobblestone find`."
     ),
 ]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.", show_default=False)
-]
+NameArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.")]
 
 
 def register_workunit(root: typer.Typer) -> None:
@@ -37,15 +32,9 @@ def register_workunit(root: typer.Typer) -> None:
 
 @workunit_commands.command("list")
 def list_workunits(
-    app: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those of an app.", show_default=False)
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
-    ] = None,
-    status: Annotated[
-        JobState | None, typer.Option(help="Only those with this status.", show_default=False)
-    ] = None,
+    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of an app.")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.")] = None,
+    status: Annotated[JobState | None, typer.Option(help="Only those with this status.")] = None,
     *,
     page: PageOptions,
     common: Common,
@@ -120,17 +109,11 @@ def _task_line(task: Task, canonical: int | None) -> str:
 class RuleOptions:
     """Editable rules of an unfinished workunit."""
 
-    priority: Annotated[
-        int | None, typer.Option(help="Higher priorities are sent first.", show_default=False)
-    ] = None
-    max_error_results: Annotated[
-        int | None, typer.Option(min=0, help="Most failed results.", show_default=False)
-    ] = None
-    max_total_results: Annotated[
-        int | None, typer.Option(min=1, help="Most results in total.", show_default=False)
-    ] = None
+    priority: Annotated[int | None, typer.Option(help="Higher priorities are sent first.")] = None
+    max_error_results: Annotated[int | None, typer.Option(min=0, help="Most failed results.")] = None
+    max_total_results: Annotated[int | None, typer.Option(min=1, help="Most results in total.")] = None
     max_success_results: Annotated[
-        int | None, typer.Option(min=1, help="Most successful results without agreement.", show_default=False)
+        int | None, typer.Option(min=1, help="Most successful results without agreement.")
     ] = None
 
 
@@ -139,17 +122,14 @@ class WorkunitLimits:
     """Editable limits of an unfinished workunit."""
 
     rsc_fpops_bound: Annotated[
-        float | None,
-        typer.Option("--fpops-bound", help="Operations after which it is aborted.", show_default=False),
+        float | None, typer.Option("--fpops-bound", help="Operations after which it is aborted.")
     ] = None
     rsc_memory_bound: Annotated[
-        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.", show_default=False)
+        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.")
     ] = None
-    rsc_disk_bound: Annotated[
-        float | None, typer.Option("--disk-bound", help="Disk bound in bytes.", show_default=False)
-    ] = None
+    rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound", help="Disk bound in bytes.")] = None
     delay_bound: Annotated[
-        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.", show_default=False)
+        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.")
     ] = None
 
 
@@ -226,8 +206,8 @@ def list_trickles(
 
 @trickle_commands.command("send")
 def send(
-    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.", show_default=False)],
-    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
+    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
     common: Common,
 ) -> None:
     """Send a message to a running job: its program gets it from receive_trickles()."""
