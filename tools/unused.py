@@ -10,6 +10,8 @@ from pathlib import Path
 
 from vulture import Vulture
 
+from cobblestone.cli import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 KINDS = {"function", "class", "method", "property", "import", "unreachable_code"}
 
@@ -57,7 +59,9 @@ FOR_LATER = {
 def main() -> int:
     """Print what is unused; 1 if there is any."""
     decorators = ["@answers", "@*commands.*", "@root.callback", "@pass_context"]
-    found = Vulture(ignore_names=["register_*"], ignore_decorators=decorators)  # commands register by name
+    found = Vulture(
+        ignore_names=[*COMMANDS, "*_options"], ignore_decorators=decorators
+    )  # commands, found by name
     found.scavenge([str(ROOT / "src" / "cobblestone")], exclude=["*/migrations/*", "*/site/*"])
     unused = [
         item

@@ -64,9 +64,12 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
         yield connected
 
 
-def output(json: bool, quiet: bool) -> Output:
-    """Return the printer given by the options."""
-    return Output(json=json, quiet=quiet)
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Output):
+    """How to print."""
+
+    json: JsonOption = False
+    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ class Common:
     @property
     def out(self) -> Output:
         """Return the printer."""
-        return output(self.json, self.quiet)
+        return Output(self.json, self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,13 @@ class PageOptions:
         int | None,
         typer.Option(min=1, metavar="ID", help="Continue below this one, the last of the previous page."),
     ] = None
+
+
+OWN_PARSER: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "add_help_option": False,
+}
+"""Of a command that parses its arguments itself."""
 
 
 class Commands(typer.Typer):

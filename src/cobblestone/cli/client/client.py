@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, register_run, replay
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, replay, run
+from cobblestone.cli.client.run import SUMMARY
+from cobblestone.cli.options import OWN_PARSER, Commands, JsonOption, QuietOption
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
@@ -42,7 +43,7 @@ class ClientAddress:
     @property
     def out(self) -> Output:
         """Return the printer."""
-        return output(self.json, self.quiet)
+        return Output(self.json, self.quiet)
 
     def each(self, command: str, **given: Any) -> dict[str, Any]:
         """Ask all chosen clients; return their answers by name."""
@@ -66,15 +67,6 @@ class ClientAddress:
         if self.host and len(self.host) > 1:
             raise ConfigError("This works on one computer at a time: give one --host.")
         return next(iter(self.each(command, **given).values()))
-
-
-def register_client(root: typer.Typer) -> None:
-    """Add the commands."""
-    app = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
-    register_run(app)
-    for name, function in _COMMANDS.items():
-        app.command(name)(function)
-    root.add_typer(app, name="client")
 
 
 # -- looking --------------------------------------------------------------------------------------------
@@ -388,3 +380,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "stop": stop,
     "replay": replay,
 }
+
+client_commands = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
+client_commands.command("run", help=SUMMARY, **OWN_PARSER)(run)
+for _name, _function in _COMMANDS.items():
+    client_commands.command(_name)(_function)

@@ -28,12 +28,7 @@ from cobblestone.simulator.world.host_tables import hosts_for
 from cobblestone.sweep.backends import open_backend
 
 
-def register_advise(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("advise")(advise_command)
-
-
-def advise_command(
+def advise(
     scenario_file: Annotated[
         Path,
         typer.Argument(

@@ -17,11 +17,9 @@ import typer
 from cobblestone.cli.options import (
     Commands,
     Common,
-    JsonOption,
+    OutputOptions,
     ProjectOption,
-    QuietOption,
     open_project,
-    output,
 )
 from cobblestone.cli.output import size, when
 
@@ -33,18 +31,12 @@ key_commands = Commands(
 )
 
 
-def register_key(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(key_commands, name="key")
-
-
 @key_commands.command("create")
 def create_key(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="For the private key; the public key goes to FILE.pub.")
     ],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a key pair. Needs no project: run it on the machine that will keep the private key."""
     from cobblestone.domain.errors import ConfigError
@@ -55,7 +47,7 @@ def create_key(
         if path.exists():
             raise ConfigError(f"{path} exists already, and a key is never overwritten. Give another name.")
     write_key_pair(file, public)
-    output(json, quiet).show(
+    out.show(
         {"private_key": str(file), "public_key": str(public)},
         lines=[
             f"Private key: {file} – keep it on this machine, with a copy in a safe place.",
@@ -95,8 +87,7 @@ def manifest(
     all_: Annotated[
         bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Write the files to be signed into a folder, to be copied to the machine with the private key."""
     from cobblestone.sdk.api.signing import export_manifest
@@ -123,8 +114,7 @@ def sign(
         list[Path] | None,
         typer.Option("--old-key", metavar="FILE", help="Older private keys, when the key changes."),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Sign the files of a manifest, without project or network. Check the files first: your signature vouches for them."""
     from cobblestone.sdk.api.signing import read_manifest, read_private_key, sign_manifest
@@ -132,7 +122,7 @@ def sign(
     files = read_manifest(folder).files
     signed = sign_manifest(folder, read_private_key(key), [read_private_key(path) for path in old_key or []])
     lines = [f"  {file.app}: {file.open_name}, {size(file.nbytes)}, MD5 {file.md5}" for file in files]
-    output(json, quiet).show(
+    out.show(
         signed,
         lines=[
             f"Signed {len(files)} files:",
@@ -166,7 +156,7 @@ def import_(
 
 
 @key_commands.command("rotate")
-def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Change the key of a project whose private key is in its folder: all files are signed again.
 
     Clients accept the new key because the old one signs it. With the private key elsewhere: `key create` there,
@@ -178,7 +168,7 @@ def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: Quiet
     folder = local_folder(project)
     with open_project(str(folder), None) as connected:
         rotated = rotate_key(connected.connection, folder)
-    output(json, quiet).show(
+    out.show(
         rotated,
         lines=[
             f"The project has a new key; {rotated.versions_changed} app versions were signed again.",
@@ -235,11 +225,6 @@ def state_of(*, usable: bool, revoked: float | None) -> str:
     return "usable" if usable else "revoked" if revoked else "expired"
 
 
-def register_token(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(token_commands, name="token")
-
-
 @token_commands.command("create")
 def create_token(
     name: NameArgument,
@@ -257,8 +242,7 @@ def create_token(
         typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting."),
     ] = 1.0,
     forever: ForeverOption = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)

@@ -20,11 +20,6 @@ explain_commands = Commands(no_args_is_help=True, help="Explain why something ha
 ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
 
 
-def register_explain(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(explain_commands, name="explain")
-
-
 @explain_commands.command("host")
 def host(
     host_id: ExplainedHostArgument,
@@ -104,18 +99,12 @@ HostArgument = Annotated[
 ]
 
 
-def register_host(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(host_commands, name="host")
-
-
 @host_commands.command("list")
 def list_hosts(
     user: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.")] = None,
     blocked: BlockedOption = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List computers, newest first."""
     with common.connect() as connected:

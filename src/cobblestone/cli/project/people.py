@@ -40,11 +40,6 @@ UserArgument = Annotated[
 RoleWord = Literal["operator", "volunteer"]
 
 
-def register_user(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(user_commands, name="user")
-
-
 @user_commands.command("create")
 def create_user(
     email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.")],
@@ -52,8 +47,7 @@ def create_user(
     password: Annotated[
         str, typer.Option(help="Password; without one, clients attach with the authenticator.", prompt=False)
     ] = "",
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Create an account; prints the key that clients attach with."""
     with common.connect() as connected:
@@ -73,9 +67,8 @@ def create_user(
 def list_users(
     role: Annotated[RoleWord | None, typer.Option(help="Only those with this role.")] = None,
     blocked: BlockedOption = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List accounts, newest first."""
     with common.connect() as connected:
@@ -218,8 +211,7 @@ def reset_password(
 def delete(
     user_id: UserArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Erase an account: personal data is deleted permanently, credit stays in the totals."""
     if not yes:
@@ -231,11 +223,6 @@ def delete(
 
 team_commands = Commands(no_args_is_help=True, help="Teams of users.")
 UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.")]
-
-
-def register_team(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(team_commands, name="team")
 
 
 @team_commands.command("create")
@@ -283,11 +270,6 @@ NewsArgument = Annotated[
 ]
 
 
-def register_news(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(news_commands, name="news")
-
-
 @news_commands.command("add")
 def add_news(
     title: Annotated[str, typer.Argument(metavar="TITLE")],
@@ -332,8 +314,7 @@ def edit_news(
     news_id: NewsArgument,
     title: Annotated[str | None, typer.Option(help="New title.")] = None,
     text: Annotated[str | None, typer.Option(help="New text, in Markdown.")] = None,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Change a news item; clients that have shown it do not show it again."""
     if title is None and text is None:

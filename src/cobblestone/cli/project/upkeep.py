@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
-from cobblestone.cli.options import Common, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, size, when
 from cobblestone.domain.exports import KeysInBackup
 
@@ -44,12 +44,6 @@ RestoredDatabaseOption = Annotated[
 CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
 
 
-def register_backup(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.command("backup")(backup)
-    root.command("restore")(restore)
-
-
 def backup(
     target: TargetArgument,
     project: ProjectOption = None,
@@ -57,15 +51,14 @@ def backup(
     results: Annotated[
         bool, typer.Option(help="Include the output of assimilators (the folder results).")
     ] = True,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up a project, running or stopped, and verify the copy."""
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.operation.backup import project_contents
 
     contents = project_contents(ProjectFolder(local_folder(project)), keys, results=results)
-    backup_and_show(contents, target, json=json, quiet=quiet)
+    backup_and_show(contents, target, out)
 
 
 def restore(
@@ -73,32 +66,28 @@ def restore(
     target: RestoredArgument = None,
     database: RestoredDatabaseOption = "",
     check: CheckOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make a project folder from a backup; every file is checked first."""
     from cobblestone.server.core.project import ProjectFolder
 
-    restore_and_show(
-        ProjectFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
-    )
+    restore_and_show(ProjectFolder.kind, source, target, check=check, database=database, out=out)
 
 
-def backup_and_show(contents: Contents, target: Path, *, json: bool, quiet: bool) -> None:
+def backup_and_show(contents: Contents, target: Path, out: Output) -> None:
     """Back up a service, check the copy, and say what it holds."""
     from cobblestone.service.backup import make_backup, verify_backup
 
-    with progress(quiet or json) as report:
+    with progress(out.for_programs) as report:
         made = make_backup(contents, target.absolute(), report=report)
         verify_backup(target.absolute(), contents.kind, report=report)
-    out = output(json, quiet)
     if contents.keys is KeysInBackup.ALL:
         out.warn("the backup holds secrets: keep it as safe as the server itself.")
     _show_manifest(out, made, target, "Backed up")
 
 
 def restore_and_show(
-    kind: Kind, source: Path, target: Path | None, *, check: bool, database: str = "", json: bool, quiet: bool
+    kind: Kind, source: Path, target: Path | None, *, check: bool, database: str = "", out: Output
 ) -> None:
     """Restore a service, or check a backup only, and say what it holds.
 
@@ -109,12 +98,11 @@ def restore_and_show(
 
     if check == (target is not None):
         raise typer.BadParameter("give the folder to restore into, or --check")
-    with progress(quiet or json) as report:
+    with progress(out.for_programs) as report:
         if target is None:
             found = verify_backup(source.absolute(), kind, report=report)
         else:
             found = restore_backup(source.absolute(), target, kind, database=database, report=report)
-    out = output(json, quiet)
     _show_manifest(out, found, target or source, "Restored" if target else "Sound:")
     if target is not None and found.keys != KeysInBackup.ALL.value:
         out.warn(
@@ -161,7 +149,7 @@ ToOption = Annotated[
 ]
 
 
-def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool, quiet: bool) -> None:
+def move_and_show(folder: ServiceFolder, address: str, *, start: str, out: Output) -> None:
     """Move a stopped service to PostgreSQL with a bar of progress.  ``start``: the command that starts the service."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -169,7 +157,7 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool
 
     columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = error_console()
-    with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, disable=out.for_programs or not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         moved = move_service(
             folder,
@@ -178,7 +166,6 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool
                 task, description=name, completed=done, total=total
             ),
         )
-    out = output(json, quiet)
     n_rows = sum(table.rows for table in moved.tables)
     stripped = sum(table.stripped for table in moved.tables)
     if stripped:
@@ -205,18 +192,12 @@ DryRunOption = Annotated[
 ]
 
 
-def register_upgrade(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("upgrade")(upgrade)
-
-
 def upgrade(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
     wait: WaitOption = 0,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Upgrade the database to the schema of this version, as far as all running programs support it.
 
@@ -227,7 +208,7 @@ def upgrade(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())
-    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=out)
 
 
 def upgrade_and_show(
@@ -264,18 +245,12 @@ OnlyOption = Annotated[
 RepairOption = Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")]
 
 
-def register_doctor(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("doctor")(doctor)
-
-
 def doctor(
     check: OnlyOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Check the integrity of a live project: results, credit, files, keys, versions, disk.
 
@@ -309,7 +284,7 @@ def examine(
         Exit: something is wrong.
     """
     report: list[dict[str, object]] = []
-    unsound, quiet = False, out.json or out.quiet
+    unsound, quiet = False, out.for_programs
     known = [each.name for each in checks]
     for name in wanted:
         if name not in known:

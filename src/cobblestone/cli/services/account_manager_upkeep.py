@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.output import when
 from cobblestone.cli.project.access import (
     DaysOption,
@@ -46,21 +46,21 @@ def register(commands: Commands) -> None:
     """Add the commands to those of an account manager."""
     for command in (backup, restore, move, upgrade, doctor):
         commands.command(command.__name__)(command)
+    commands.add_typer(token_commands, name="token")
 
 
 def backup(
     folder: FolderArgument,
     target: TargetArgument,
     keys: KeysOption = KeysInBackup.ALL,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up an account manager, running or stopped, and verify the copy."""
     from cobblestone.account_manager.core.folder import ManagerFolder
     from cobblestone.account_manager.upkeep import manager_contents
 
     contents = manager_contents(ManagerFolder(folder.resolve()), keys)
-    backup_and_show(contents, target, json=json, quiet=quiet)
+    backup_and_show(contents, target, out)
 
 
 def restore(
@@ -70,18 +70,15 @@ def restore(
     target: RestoredArgument = None,
     database: RestoredDatabaseOption = "",
     check: CheckOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make an account manager's folder from a backup; every file is checked first."""
     from cobblestone.account_manager.core.folder import ManagerFolder
 
-    restore_and_show(
-        ManagerFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
-    )
+    restore_and_show(ManagerFolder.kind, source, target, check=check, database=database, out=out)
 
 
-def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def move(folder: FolderArgument, to: ToOption, out: OutputOptions = OutputOptions()) -> None:
     """Move a stopped account manager's rows from SQLite to PostgreSQL.
 
     Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
@@ -90,29 +87,27 @@ def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: 
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone manager run {folder}", json=json, quiet=quiet)
+    move_and_show(opened, to, start=f"cobblestone manager run {folder}", out=out)
 
 
 def upgrade(
     folder: FolderArgument,
     wait: WaitOption = 0,
     dry_run: DryRunOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Upgrade the database to the schema of this version; starting the account manager does the same."""
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=out)
 
 
 def doctor(
     folder: FolderArgument,
     check: OnlyOption = None,
     repair: RepairOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check the integrity of an account manager, running or stopped: sums, rows, keys, signatures, disk.
 
@@ -128,7 +123,7 @@ def doctor(
             opened,
             lambda each: store.read(lambda db: each.look(opened, db)),
             check,
-            output(json, quiet),
+            out,
             repair=repair,
             what="account manager",
         )
@@ -154,8 +149,7 @@ def create(
     ] = ManagerTokenScope.read,
     days: DaysOption = None,
     forever: ForeverOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     from cobblestone.account_manager.core import operation
@@ -168,7 +162,7 @@ def create(
             )
         )
     scopes = sorted(made.scopes, reverse=True)
-    output(json, quiet).show(
+    out.show(
         {"id": made.id, "name": made.name, "scopes": scopes, "expires": made.expire_time, "token": text},
         lines=created_lines(made.id, made.name, made.expire_time, [*scopes], text),
         essential=[text],
@@ -176,7 +170,7 @@ def create(
 
 
 @token_commands.command("list")
-def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def list_tokens(folder: FolderArgument, out: OutputOptions = OutputOptions()) -> None:
     """List tokens, with the last use of each."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import accounts
@@ -210,20 +204,18 @@ def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOp
         for each in found
     ]
     columns = ["id", "name", "allows", "state", "made", "expires", "used last"]
-    output(json, quiet).table(data, columns, rows, empty="No tokens yet.")
+    out.table(data, columns, rows, empty="No tokens yet.")
 
 
 @token_commands.command("revoke")
-def revoke(
-    folder: FolderArgument, token_id: TokenIdArgument, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+def revoke(folder: FolderArgument, token_id: TokenIdArgument, out: OutputOptions = OutputOptions()) -> None:
     """Revoke a token."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import accounts
 
     with operation.open_beside(folder) as (_, store):
         revoked = store.write(lambda tx: accounts.revoke_token(tx, token_id, now=time.time()))
-    output(json, quiet).show(
+    out.show(
         {"id": revoked.id, "name": revoked.name, "revoked": revoked.revoke_time},
         lines=[f"Token {revoked.id} ({revoked.name}) is revoked."],
         essential=[revoked.id],

@@ -9,15 +9,10 @@ import typer
 
 from cobblestone.cli.options import Commands, Common
 
-commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
+scales_commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
 
 
-def register_scales(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="scales")
-
-
-@commands.command("serve")
+@scales_commands.command("serve")
 def serve(
     sources: Annotated[
         list[str],
@@ -70,14 +65,13 @@ def serve(
         )
 
 
-@commands.command("apply")
+@scales_commands.command("apply")
 def apply(
     source: Annotated[
         str, typer.Argument(metavar="URL", help="The service (ending in /), its scales.json, or a file.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Find the versions of apps that have only GPU versions, and set their scales to the published ones."""
     from cobblestone.scales.collector import read_document

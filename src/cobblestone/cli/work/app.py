@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
     from cobblestone.api_schema.apps import App, DeadlineProposal, Version
 
-commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
-commands.add_typer(version.commands, name="version")
-commands.command("try")(try_app)
+app_commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
+app_commands.add_typer(version.commands, name="version")
+app_commands.command("try")(try_app)
 
 
-def register_app(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="app")
-
-
-@commands.command("create")
+@app_commands.command("create")
 def create(
     name: o.NewNameArgument,
     program: ProgramOptions,
@@ -70,7 +65,7 @@ def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
     return lines + version.unsigned_lines(added)
 
 
-@commands.command("update")
+@app_commands.command("update")
 def update(
     name: o.NameArgument,
     program: ProgramOptions,
@@ -132,7 +127,7 @@ def update(
     out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
 
 
-@commands.command("list")
+@app_commands.command("list")
 def list_apps(
     common: Common,
 ) -> None:
@@ -167,7 +162,7 @@ def _sendable(app: App) -> str:
     return "ready" if any(each.signed for each in app.versions) else "unsigned"
 
 
-@commands.command("show")
+@app_commands.command("show")
 def show(
     name: o.NameArgument,
     common: Common,
@@ -214,7 +209,7 @@ def app_lines(app: App) -> list[str]:
     return lines
 
 
-@commands.command("deprecate")
+@app_commands.command("deprecate")
 def deprecate(
     name: o.NameArgument,
     common: Common,
@@ -231,12 +226,11 @@ def deprecate(
     )
 
 
-@commands.command("deadline")
+@app_commands.command("deadline")
 def deadline(
     name: o.NameArgument,
     apply: Annotated[bool, typer.Option("--apply", help="Use it for jobs submitted from now on.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Propose a deadline for jobs, based on how long this app's jobs took."""
     from cobblestone.api_schema.apps import AppChanges, LimitsBody
@@ -271,7 +265,7 @@ def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
     ]
 
 
-@commands.command("dispatch")
+@app_commands.command("dispatch")
 def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
     import msgspec
@@ -299,7 +293,7 @@ def _rule_text(value: object) -> str:
     return str(value) if value else "-"
 
 
-@commands.command("runtime")
+@app_commands.command("runtime")
 def runtime() -> None:
     """Print the launcher, which is also the runtime module, to try a program without a client."""
     import sys
@@ -309,7 +303,7 @@ def runtime() -> None:
     sys.stdout.buffer.write(launcher_bytes())
 
 
-@commands.command("plan-classes")
+@app_commands.command("plan-classes")
 def plan_classes(
     common: Common,
 ) -> None:

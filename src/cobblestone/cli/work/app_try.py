@@ -56,8 +56,7 @@ def try_app(
     ] = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Run one job of an app on this computer as a volunteer's would, and show the result; nothing is submitted.
 

@@ -26,11 +26,6 @@ BatchArgument = Annotated[
 ]
 
 
-def register_batch(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(batch_commands, name="batch")
-
-
 def status_lines(status: BatchStatus) -> list[str]:
     """Return a batch's state as lines for people; the first line names it."""
     open_ = status.njobs - status.n_success - status.n_error
@@ -65,8 +60,7 @@ def show_status(
 @batch_commands.command("list")
 def list_batches(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """List batches, newest first."""
     with common.connect() as connected:
@@ -134,8 +128,7 @@ def results(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
     timeout: Annotated[float | None, typer.Option(min=0, help="Most seconds to wait.")] = None,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Fetch the answers of a batch: those available now, or with --wait all.
 
@@ -240,11 +233,6 @@ def retire(
     with common.connect() as connected:
         status = connected.batch(batch_id).retire()
     common.out.show(status, lines=status_lines(status), essential=[status.state])
-
-
-def register_submit(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("submit")(submit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,8 +46,7 @@ def add(
         ),
     ] = False,
     rollout: o.RolloutOption = None,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Add the executables of a program that uses the BOINC API."""
     out = common.out
@@ -116,8 +115,7 @@ def list_versions(
 def deprecate(
     version_id: Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")],
     undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Stop sending a version."""
     with common.connect() as connected:
@@ -145,8 +143,7 @@ def start_rollout(
     ] = 0.1,
     min_results: Annotated[int, typer.Option(min=1, help="Results required before the next stage.")] = 20,
     min_hours: Annotated[float, typer.Option(min=0, help="Minimum duration of a stage.")] = 1.0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Roll a version out to growing parts of the computers, as long as it works there."""
     parts = o.parts(stages)
@@ -180,8 +177,7 @@ def roll_back(
     abort_jobs: Annotated[
         bool, typer.Option("--abort-jobs", help="Tell computers to abort its tasks.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Withdraw a version: the previous one is sent again."""
     with common.connect() as connected:

@@ -25,19 +25,13 @@ WorkunitArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.")]
 
 
-def register_workunit(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(workunit_commands, name="workunit")
-
-
 @workunit_commands.command("list")
 def list_workunits(
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of an app.")] = None,
     batch: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.")] = None,
     status: Annotated[JobState | None, typer.Option(help="Only those with this status.")] = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List workunits, newest first; a filter by app or status searches the newest 20,000."""
     with common.connect() as connected:
@@ -181,16 +175,10 @@ def retry(
 trickle_commands = Commands(no_args_is_help=True, help="Messages of running jobs, in both directions.")
 
 
-def register_trickle(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(trickle_commands, name="trickle")
-
-
 @trickle_commands.command("list")
 def list_trickles(
     after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """List messages from running jobs, oldest first."""
     with common.connect() as connected:
