@@ -21,6 +21,7 @@ from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
 from cobblestone.api_schema.values import MAX_ID, PREFIX, Reply
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.values import form_of
 from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, Figures, MetricInfo
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.context import CachedRead
@@ -114,18 +115,14 @@ class ManagerApi:
         """Return the state of everything."""
         ctx, now = self._ctx, self._ctx.clock()
         found = await ctx.store.aread(lambda db: figures(db, now=now))
-        return schema.ManagerStatus(
+        return form_of(
+            schema.ManagerStatus,
+            found,
             name=ctx.settings.manager.name,
             version=__version__,
-            accounts=found.accounts,
-            hosts=found.hosts,
-            hosts_active=found.hosts_active,
-            projects=found.projects,
             projects_unusable=found.unusable,
             projects_paused=found.stopped,
             accounts_waiting=found.waiting,
-            mails_waiting=found.mails_waiting,
-            credit=found.credit,
             daemons=[
                 schema.Daemon(name=name, state=state.value, last_error=ctx.health.daemons[name].last_error)
                 for name, state in ctx.health.states(now).items()
@@ -214,27 +211,13 @@ def _news(item: NewsItem) -> people.News:
 
 def _project(db: Database, project: ManagedProject) -> schema.Project:
     asked = granted.project_accounting(db, project.id)
-    return schema.Project(
-        id=project.id,
-        url=project.url,
-        name=project.name,
-        share=project.share,
+    return form_of(
+        schema.Project,
+        project,
         paused=project.stopped,
-        problem=project.problem,
-        failures=project.failures,
-        checked_time=project.checked_time,
-        next_check=project.next_check,
         without_work=project.dryness,
         credit=ledger.sum_of(db, "project", project.id).credit,
-        collecting=schema.Collecting(
-            vouched=asked.vouched,
-            asked_time=asked.asked_time,
-            next_ask=asked.next_ask,
-            failures=asked.failures,
-            problem=asked.problem,
-        )
-        if asked.token
-        else None,
+        collecting=form_of(schema.Collecting, asked) if asked.token else None,
     )
 
 

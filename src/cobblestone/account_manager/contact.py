@@ -25,6 +25,7 @@ from cobblestone.account_manager.store import accounts, granted, hosts, ledger
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import RecentAverage
+from cobblestone.domain.values import form_of
 from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,
     DAY,
@@ -134,19 +135,16 @@ def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
     """Return a computer's description of itself; of several GPUs the kind that is fastest in total."""
     info = request.host
     gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
-    return ComputerFacts(
+    return form_of(
+        ComputerFacts,
+        info,
         host_cpid=request.host_cpid or info.host_cpid,
         domain_name=request.domain_name or info.domain_name,
         address_block=address_block,
-        p_vendor=info.p_vendor,
-        p_model=info.p_model,
         ncpus=info.p_ncpus,
-        p_fpops=info.p_fpops,
         gpu_model=gpu.name if gpu else "",
         ngpus=sum(each.count for each in request.coprocs),
         gpu_flops=gpu.peak_flops if gpu else 0.0,
-        os_name=info.os_name,
-        os_version=info.os_version,
         client_version=request.client_version,
     )
 

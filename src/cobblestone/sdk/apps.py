@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from cobblestone.api_schema.apps import (
 )
 from cobblestone.api_schema.project import PlanClass
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.values import form_of
 from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 from cobblestone.sdk.packing.app_package import (
@@ -300,21 +300,9 @@ def _command(spec: AppSpec) -> Command:
                 "Browsers compute WebAssembly, and Python with the packages of a bundle: also "
                 "give --wasm, --source, --portable or --bundle."
             )
-        command = Command(
-            words=words,
-            files=files,
-            outputs=spec.outputs,
-            optional_outputs=spec.optional_outputs,
-            stdout=spec.stdout,
-            installed=spec.installed,
-            platforms=spec.platforms,
-            plan_class=spec.plan_class,
-        )
+        command = form_of(Command, spec, words=words, files=files)
         if spec.container is not None:
-            return ContainerCommand(
-                **{each.name: getattr(command, each.name) for each in fields(command)},
-                source=Path(spec.container),
-            )
+            return form_of(ContainerCommand, command, source=Path(spec.container))
         if spec.bundle is None:
             return command
         return bundle_command(command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers)

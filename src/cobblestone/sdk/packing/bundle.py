@@ -23,6 +23,7 @@ from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.pyodide import PACKAGES_NAME
+from cobblestone.domain.values import form_of
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RUNTIME_MODULE, launcher_bytes
 from cobblestone.launcher.packing import (
     DESCRIPTION_FILE,
@@ -155,15 +156,11 @@ def bundle_command(
         say(f"Building the bundle for {platform} …")
         archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
-    return BundleCommand(
-        words=command.words,
-        files=command.files,
-        outputs=command.outputs,
-        optional_outputs=command.optional_outputs,
-        stdout=command.stdout,
+    return form_of(
+        BundleCommand,
+        command,
         installed=modules,
         platforms=tuple(archives),
-        plan_class=command.plan_class,
         archives=archives,
         browser_packages=browser_packages,
     )

@@ -12,7 +12,7 @@ from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, Team, User
-from cobblestone.domain.values import TeamId
+from cobblestone.domain.values import TeamId, form_of
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
@@ -141,20 +141,12 @@ class AccountRpc:
         )
         return _xml(
             write_am_get_info_reply(
-                AccountInfo(
-                    id=user.id,
-                    name=user.name,
-                    country=user.country,
+                form_of(
+                    AccountInfo,
+                    user,
                     weak_auth=user.weak_authenticator,
                     cpid=external_cpid(user.cross_project_id, user.email_addr),
-                    create_time=user.create_time,
-                    global_prefs=user.global_prefs,
-                    project_prefs=user.project_prefs,
-                    url=user.url,
-                    send_email=user.send_email,
-                    show_hosts=user.show_hosts,
                     teamid=user.team_id or 0,
-                    venue=user.venue,
                     has_profile=has_profile,
                     teamfounder=is_founder,
                 )

@@ -20,7 +20,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Scope, Team, User
 from cobblestone.domain.reasons import exit_advice
-from cobblestone.domain.values import AppId, HostId, TeamId, UserId
+from cobblestone.domain.values import AppId, HostId, TeamId, UserId, form_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
@@ -159,19 +159,12 @@ def _check_profile(changes: dict[str, Any]) -> None:
 
 def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
     tasks = page_queries.count_tasks(db, TaskOwner(user_id=user.id))
-    return schema.UserDetails(
+    return form_of(
+        schema.UserDetails,
+        user,
         **_user_fields(user),
         recent_average_credit=decayed(user.credit.recent, now),
-        country=user.country,
-        url=user.url,
-        language=user.language,
-        venue=user.venue,
-        role=user.role,
         blocked=user.blocked_reason,
-        show_hosts=user.show_hosts,
-        send_email=user.send_email,
-        second_factor=user.second_factor,
-        erase_time=user.erase_time,
         computers=listings.count_hosts(db, user.id),
         tasks={state.value: number for state, number in tasks.items()},
     )

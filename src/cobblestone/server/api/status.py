@@ -11,6 +11,7 @@ from cobblestone.api_schema import project as schema
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import form_of
 from cobblestone.domain.work import ServerState
 from cobblestone.policy.dispatch.versions import count_matching_hosts
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -68,15 +69,12 @@ async def get_status(call: Call) -> schema.ProjectStatus:
         results_last_day=ended.total,
         daemons=[_daemon(note) for note in found.values()],
         processes=[
-            schema.ServerProcess(
-                host=process.host,
-                pid=process.pid,
+            form_of(
+                schema.ServerProcess,
+                process,
                 roles=list(process.roles),
-                version=process.version,
-                started=process.started,
                 last_beat=process.beat_time,
                 alive=is_alive(process, call.now),
-                ended=process.ended,
                 daemons=[_daemon(note) for note in process.daemons],
             )
             for process in processes
@@ -135,15 +133,7 @@ async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.Trick
     found = await call.ctx.store.aread(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
     return schema.TrickleList(
         trickles=[
-            schema.Trickle(
-                id=each.id,
-                host_id=each.host_id,
-                result=each.result_name,
-                variety=each.variety,
-                time=each.time,
-                received=each.receive_time,
-                text=each.text,
-            )
+            form_of(schema.Trickle, each, result=each.result_name, received=each.receive_time)
             for each in found
         ]
     )

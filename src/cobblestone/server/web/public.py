@@ -14,7 +14,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
-from cobblestone.domain.values import AppId, UserId
+from cobblestone.domain.values import AppId, UserId, form_of
 from cobblestone.policy.credit import history
 from cobblestone.server.core.project import TEXT_NAMES
 from cobblestone.server.web.compute import apps_of_browsers
@@ -167,19 +167,15 @@ class PublicPages:
         user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
         if user is None:
             return _xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
-        public = PublicUser(
-            id=user.id,
+        public = form_of(
+            PublicUser,
+            user,
             cpid=external_cpid(user.cross_project_id, user.email_addr),
-            create_time=user.create_time,
-            name=user.name,
-            country=user.country,
             total_credit=user.credit.total,
             expavg_credit=user.credit.recent.value,
             expavg_time=user.credit.recent.time,
             teamid=user.team_id or 0,
-            url=user.url,
             has_profile=has_profile,
-            venue=user.venue,
         )
         return _xml(
             write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
@@ -204,23 +200,13 @@ class PublicPages:
 
 def _public_host(host: Host) -> PublicHost:
     description = host.description
-    return PublicHost(
-        id=host.id,
-        create_time=host.create_time,
-        rpc_seqno=host.rpc_seqno,
-        host_cpid=host.host_cpid,
+    return form_of(
+        PublicHost,
+        host,
+        description,
         total_credit=host.credit.total,
         expavg_credit=host.credit.recent.value,
         expavg_time=host.credit.recent.time,
-        domain_name=description.domain_name,
-        p_ncpus=description.p_ncpus,
-        p_vendor=description.p_vendor,
-        p_model=description.p_model,
-        p_fpops=description.p_fpops,
-        p_iops=description.p_iops,
-        os_name=description.os_name,
-        os_version=description.os_version,
-        venue=host.venue,
     )
 
 

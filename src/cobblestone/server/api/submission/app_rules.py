@@ -28,7 +28,7 @@ from cobblestone.domain.job_form import (
     legal_name,
 )
 from cobblestone.domain.texts import MAX_BYTES, check_kept, name_problem, same_file
-from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.validation.comparison import parse_comparison
@@ -349,15 +349,11 @@ def version_from(
     check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
     advice = "Put such values into a file of the version."
     check_kept(body.command_line, "command_line", advice=advice, max_bytes=MAX_BYTES)
-    return AppVersion(
+    return form_of(
+        AppVersion,
+        body,
         id=AppVersionId(0),
         app_id=app.id,
-        platform=body.platform,
-        version_num=body.version_num,
-        plan_class=body.plan_class,
-        beta=body.beta,
-        api_version=body.api_version,
-        command_line=body.command_line,
         files=tuple(
             AppFile(
                 name=file.file,
@@ -372,8 +368,6 @@ def version_from(
             )
             for file in body.files
         ),
-        min_client_version=body.min_client_version,
-        max_client_version=body.max_client_version,
     )
 
 

@@ -29,7 +29,7 @@ from cobblestone.domain.apps import (
 )
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
-from cobblestone.domain.values import AppVersionId
+from cobblestone.domain.values import AppVersionId, form_of
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -107,25 +107,15 @@ def _check_program(
 
 def version_reply(version: AppVersion, app_name: str) -> schema.Version:
     """Describe a version."""
-    return schema.Version(
-        id=version.id,
+    return form_of(
+        schema.Version,
+        version,
         app=app_name,
-        platform=version.platform,
-        version_num=version.version_num,
-        plan_class=version.plan_class,
-        deprecated=version.deprecated,
-        beta=version.beta,
-        signed=version.signed,
-        command_line=version.command_line,
         files=[
-            schema.VersionFile(
+            form_of(
+                schema.VersionFile,
+                file,
                 file=file.name,
-                open_name=file.open_name,
-                nbytes=file.nbytes,
-                md5=file.md5,
-                executable=file.executable,
-                main_program=file.main_program,
-                copy_file=file.copy_file,
                 signed=bool(file.signature),
                 path=f"/download/{fan_out(file.name)}/{file.name}",
             )
@@ -136,24 +126,20 @@ def version_reply(version: AppVersion, app_name: str) -> schema.Version:
 
 def dispatch_reply(rules: AppDispatch) -> schema.Dispatch:
     """Describe who gets the jobs of an app."""
-    values = {name: getattr(rules, name) for name in schema.Dispatch.__struct_fields__}
-    values["homogeneous_redundancy"] = rules.homogeneous_redundancy.name.lower()
-    values["size_classes"] = list(rules.size_classes)
-    return schema.Dispatch(**values)
+    redundancy = rules.homogeneous_redundancy.name.lower()
+    return form_of(
+        schema.Dispatch, rules, homogeneous_redundancy=redundancy, size_classes=list(rules.size_classes)
+    )
 
 
 def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App:
     """Describe an app."""
-    return schema.App(
-        id=app.id,
-        name=app.name,
+    return form_of(
+        schema.App,
+        app,
+        form,
         title=app.user_friendly_name,
-        deprecated=app.deprecated,
-        beta=app.beta,
-        show_outputs=app.show_outputs,
         command=list(form.command),
-        stdout=form.stdout,
-        command_line=form.command_line,
         inputs=[schema.Slot(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
         outputs=[
             schema.OutputSpec(
@@ -162,7 +148,6 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
             for spec in app.output_specs
         ],
         comparison=schema.Comparison(kind=app.comparison.kind, options=dict(app.comparison.options)),
-        assimilator=app.assimilator,
         credit=schema.AppCredit(
             system=app.credit_system,
             per_job=app.fixed_credit,

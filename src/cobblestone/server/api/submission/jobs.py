@@ -21,7 +21,7 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.texts import name_problem, same_file
-from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.domain.values import HostId, TeamId, UserId, form_of
 from cobblestone.domain.work import BatchState, InputFile, JobLimits, Outcome, Recipients, WorkunitError
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_arguments, job_command_line
 from cobblestone.policy.dispatch.match import size_class_of
@@ -255,18 +255,14 @@ _OUTCOMES = {
 
 def batch_reply(batch: BatchRow, app: str, *, running: int, notes: Sequence[str]) -> schema.BatchStatus:
     """Describe a batch."""
-    return schema.BatchStatus(
-        id=batch.id,
-        name=batch.name,
+    return form_of(
+        schema.BatchStatus,
+        batch,
         app=app,
         state=BATCH_STATES[batch.state],
         created=batch.create_time,
         completed=batch.complete_time,
-        njobs=batch.njobs,
-        n_success=batch.n_success,
-        n_error=batch.n_error,
         running=running,
-        finished=batch.finished,
         notes=list(notes),
     )
 
