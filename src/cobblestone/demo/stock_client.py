@@ -137,8 +137,7 @@ class StockClient(LoggedClient):
         Raises:
             ConfigError: the client is not installed.
         """
-        missing = missing_programs()
-        if missing:
+        if missing := missing_programs():
             raise ConfigError(
                 f"Not installed: {', '.join(missing)}. Install Debian's packages with: apt-get install boinc-client"
             )

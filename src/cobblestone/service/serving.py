@@ -78,8 +78,7 @@ def run_service(
             # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
             held = stack.enter_context(listener.dup())
             runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-            again = runner.run(_serve(service, ctx, listener, root.resolve(), ready, said))
-            if again:
+            if again := runner.run(_serve(service, ctx, listener, root.resolve(), ready, said)):
                 stack.pop_all()
     if again:
         replace_process(held)

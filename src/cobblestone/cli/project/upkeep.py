@@ -167,8 +167,7 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, out: Outpu
             ),
         )
     n_rows = sum(table.rows for table in moved.tables)
-    stripped = sum(table.stripped for table in moved.tables)
-    if stripped:
+    if stripped := sum(table.stripped for table in moved.tables):
         out.warn(f"NUL characters were removed from {stripped} rows: PostgreSQL cannot store them.")
     out.show(
         {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},

@@ -185,8 +185,7 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
                 f" name that nothing has. Save it with Unix line ends (LF), e.g. by: sed -i 's/\\r$//' {name}"
             )
         return
-    interpreter = _INTERPRETERS.get(Path(name).suffix)
-    if interpreter:
+    if interpreter := _INTERPRETERS.get(Path(name).suffix):
         rest = " ".join(words[1:])
         raise JobError(
             f"{name} does not begin with a line like #!/usr/bin/env {interpreter}, so it is unknown what starts it. Name it:"

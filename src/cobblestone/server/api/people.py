@@ -55,8 +55,7 @@ def _user_fields(user: User) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    problem = user_name_problem(name.strip())
-    if problem:
+    if problem := user_name_problem(name.strip()):
         raise ApiProblem(422, "bad_name", f"{name!r}: {problem}.")
 
 

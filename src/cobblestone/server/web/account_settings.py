@@ -78,8 +78,7 @@ class AccountSettingsPages:
         if visit.request.method != "POST":
             return await self._show_profile(visit, user, typed={}, problems={})
         form = await visit.form()
-        problems = _profile_problems(form)
-        if problems:
+        if problems := _profile_problems(form):
             return await self._show_profile(visit, user, typed=form, problems=problems, status=422)
         language, now = form.get("language", ""), visit.ctx.clock()
 
@@ -129,8 +128,7 @@ class AccountSettingsPages:
         if visit.request.method != "POST":
             return await self._show_security(visit, user, problems={})
         form = await visit.form()
-        problems = await self._security_problems(visit, user, form)
-        if problems:
+        if problems := await self._security_problems(visit, user, form):
             return await self._show_security(visit, user, problems=problems, status=422)
         try:
             return await self._do(visit, user, form)
@@ -187,8 +185,7 @@ class AccountSettingsPages:
             if problem:
                 problems["new_passwd"] = problem
         elif action == "email":
-            problem = address_problem(form.get("email_addr", ""))
-            if problem:
+            if problem := address_problem(form.get("email_addr", "")):
                 problems["email_addr"] = problem
         if problems or action in ("sessions", "confirm"):
             return problems
@@ -334,8 +331,7 @@ class AccountSettingsPages:
 
 def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    problem = name_problem(form.get("user_name", "").strip())
-    if problem:
+    if problem := name_problem(form.get("user_name", "").strip()):
         problems["user_name"] = problem
     for name in ("country", "url"):
         if len(form.get(name, "").strip()) > 200:

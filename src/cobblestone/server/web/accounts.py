@@ -267,8 +267,7 @@ class AccountFinishPages:
         problems: dict[str, str] = {}
         if posted:
             name, country = form.get("user_name", "").strip(), form.get("country", "").strip()
-            problem = name_problem(name)
-            if problem:
+            if problem := name_problem(name):
                 problems["user_name"] = problem
             if len(country) > MAX_COUNTRY:
                 problems["country"] = _("This is too long.")

@@ -254,8 +254,7 @@ def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
     for item in PREFERENCES:
         if not item.is_switch:
-            problem = number_problem(form.get(item.name, ""), item.low, item.high)
-            if problem:
+            if problem := number_problem(form.get(item.name, ""), item.low, item.high):
                 problems[item.name] = problem
     if problems:
         return problems

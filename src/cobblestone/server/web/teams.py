@@ -189,8 +189,7 @@ class TeamPages:
 
 def _problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    problem = name_problem(form.get("name", "").strip())
-    if problem:
+    if problem := name_problem(form.get("name", "").strip()):
         problems["name"] = problem
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):

@@ -203,8 +203,7 @@ class DrainingServer(uvicorn.Server):
             self._ending = asyncio.create_task(self._try_restart())
 
     async def _try_restart(self) -> None:
-        problem = await _check_start(self._check)
-        if problem:
+        if problem := await _check_start(self._check):
             log.error("restart_refused", problem=problem)
             self._ending = None
         elif not self._ctx.health.draining:

@@ -86,8 +86,7 @@ class MailedLinkPages:
         if visit.request.method == "POST":
             form = await visit.form()
             code = form.get("code", "")
-            problem = password_problem(form.get("new_passwd", ""), self._min_password_length)
-            if problem:
+            if problem := password_problem(form.get("new_passwd", ""), self._min_password_length):
                 problems["new_passwd"] = problem
             elif await self._links.reset_password(code, form["new_passwd"]) is not None:
                 response = visit.go("login.php?done=password")

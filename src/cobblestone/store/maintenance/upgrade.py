@@ -138,8 +138,7 @@ def upgrade(
             _check_room(path)
             copy_database(path, working)
         _migrate(working, schema)
-        problems = database_problems(working)
-        if problems:
+        if problems := database_problems(working):
             raise StoreError(f"the upgraded copy is damaged: {problems[0]}")
         sync_file(working)
         backup = _swap(path, working, current, now)

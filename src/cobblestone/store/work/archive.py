@@ -177,8 +177,7 @@ def _plain(value: object) -> object:
 
 
 def _name(tables: Tables, md5: str, instead_of: str) -> str:
-    old = _NAME.fullmatch(instead_of)
-    if old:
+    if old := _NAME.fullmatch(instead_of):
         return f"{old[1]}-{min(int(old[2]) + 1, 9999):04d}-{md5}.jsonl.gz"
     columns, rows = tables["workunit"]
     first = min((row[columns.index("id")] for row in rows), default=0)

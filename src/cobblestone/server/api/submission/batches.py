@@ -48,8 +48,7 @@ def batch_notes(
         return _given_up(db, batch)
     if batch.finished:
         return []
-    unsendable = _unsendable(db, app)
-    if unsendable:
+    if unsendable := _unsendable(db, app):
         return [unsendable, *_failures(db, batch)]
     if offer is None:
         return _failures(db, batch)

@@ -52,8 +52,7 @@ async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
 
 def _known(tx: Transaction, names: dict[str, str]) -> dict[AppFile, str]:
     found = _files_in_use(apps.list_versions(tx, deprecated=True))
-    unknown = sorted(set(names) - set(found))
-    if unknown:
+    if unknown := sorted(set(names) - set(found)):
         raise NotFound(
             f"No app version has the file {unknown[0]!r}. Create a new manifest and sign that one."
         )
