@@ -184,9 +184,8 @@ class AccountSettingsPages:
             )
             if problem:
                 problems["new_passwd"] = problem
-        elif action == "email":
-            if problem := address_problem(form.get("email_addr", "")):
-                problems["email_addr"] = problem
+        elif action == "email" and (problem := address_problem(form.get("email_addr", ""))):
+            problems["email_addr"] = problem
         if problems or action in ("sessions", "confirm"):
             return problems
         try:

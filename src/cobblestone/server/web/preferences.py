@@ -253,9 +253,8 @@ def _value(item: Preference, form: Mapping[str, str]) -> Number:
 def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
     for item in PREFERENCES:
-        if not item.is_switch:
-            if problem := number_problem(form.get(item.name, ""), item.low, item.high):
-                problems[item.name] = problem
+        if not item.is_switch and (problem := number_problem(form.get(item.name, ""), item.low, item.high)):
+            problems[item.name] = problem
     if problems:
         return problems
 
