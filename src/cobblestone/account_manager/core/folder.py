@@ -28,7 +28,7 @@ from cobblestone.ops.settings import (
     parse_settings,
     settings_template,
 )
-from cobblestone.service.folder import Kind, ServiceFolder
+from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
 from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
 
@@ -118,25 +118,14 @@ class ManagerFolder(ServiceFolder):
         advice_to_move="move it (cobblestone manager move)",
     )
 
-    @property
-    def keys(self) -> Path:
-        """Return the folder of secrets, readable only by the owner."""
-        return self.root / "keys"
-
-    @property
-    def secret_file(self) -> Path:
-        """Return the path of the random bytes from which cookies are derived."""
-        return self.keys / "secret"
-
-    @property
-    def sign_private(self) -> Path:
-        """Return the path of the private key that signs projects' addresses; it may be kept on another machine instead."""
-        return self.keys / "url_sign_private"
-
-    @property
-    def sign_public(self) -> Path:
-        """Return the path of the public key for checking addresses.  Clients keep it: it must never change."""
-        return self.keys / "url_sign_public"
+    keys = Place("keys")  #: folder of secrets, readable only by the owner
+    secret_file = Place("keys", "secret")  #: random bytes from which cookies are derived
+    sign_private = Place(
+        "keys", "url_sign_private"
+    )  #: private key that signs projects' addresses; may be kept elsewhere
+    sign_public = Place(
+        "keys", "url_sign_public"
+    )  #: public key for checking them, which clients keep: it must never change
 
     def settings(self) -> ManagerSettings:
         """Read the settings.  Raises ConfigError."""

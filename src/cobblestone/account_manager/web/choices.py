@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.model import AccountChoices, ManagedHost, ManagerAccount, Preset
@@ -19,6 +18,7 @@ from cobblestone.policy.credit.history import day_of
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure
@@ -32,24 +32,14 @@ MAX_FIELDS = 2000
 MAX_BYTES = 100_000
 
 
-class ChoicePages:
+class ChoicePages(Pages[ManagerSite]):
     """Pages of the user's own account."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
-        self._site = site
+        super().__init__(site)
         self._members = members
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/home.php", own(self.home)),
-            Route("/choices.php", own(self.choices), methods=both),
-            Route("/sharing.php", own(self.sharing), methods=both),
-            Route("/project_key.php", own(self.project_key), methods=["POST"]),
-            Route("/account.php", own(self.account), methods=both),
-        ]
-
+    @shows("/home.php", own=True)
     async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what the user's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
@@ -70,6 +60,7 @@ class ChoicePages:
         found = await visit.ctx.store.aread(read)
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
+    @shows("/choices.php", methods=BOTH, own=True)
     async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show the form for choosing interests, or each project by hand."""
         keywords = await visit.ctx.store.aread(projects.keywords)
@@ -103,6 +94,7 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
+    @shows("/sharing.php", methods=BOTH, own=True)
     async def sharing(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what projects are told: the consent to statistics sites, and the team."""
         problem, now = "", visit.ctx.clock()
@@ -131,6 +123,7 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
+    @shows("/project_key.php", methods=POST, own=True)
     async def project_key(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Store the weak key of an account that the person made at a project."""
         form = await visit.form()
@@ -154,6 +147,7 @@ class ChoicePages:
         await visit.ctx.store.awrite(keep)
         return visit.go("home.php")
 
+    @shows("/account.php", methods=BOTH, own=True)
     async def account(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Change the password, or delete the account."""
         problem = ""
@@ -240,16 +234,10 @@ def _preset_names() -> dict[str, str]:
     }
 
 
-class ComputerPages:
+class ComputerPages(Pages[ManagerSite]):
     """Pages of computers, for their owner only."""
 
-    def __init__(self, site: ManagerSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/computer.php", self._site.own_page(self.computer), methods=["GET", "POST"])]
-
+    @shows("/computer.php", methods=BOTH, own=True)
     async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show one computer, with a form to set its venue or hide it from lists."""
         host_id = visit.needed_number("id")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
@@ -21,6 +20,7 @@ from cobblestone.service.pages.fields import (
     too_many,
     wrong_password,
 )
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
@@ -54,25 +54,16 @@ def done_text(visit: ProjectVisit) -> str:
     return _(text) if text else ""
 
 
-class AccountSettingsPages:
+class AccountSettingsPages(Pages[ProjectSite]):
     """Settings of an account."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._security = security
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/account.php", own(self.profile), methods=both),
-            Route("/security.php", own(self.security), methods=both),
-            Route("/tokens.php", own(self.tokens), methods=both),
-            Route("/delete_account.php", own(self.delete), methods=both),
-        ]
 
     # -- profile ------------------------------------------------------------------------------------
 
+    @shows("/account.php", methods=BOTH, own=True)
     async def profile(self, visit: ProjectVisit, user: User) -> Response:
         """Show name, country, web page, language, and what others see."""
         if visit.request.method != "POST":
@@ -123,6 +114,7 @@ class AccountSettingsPages:
 
     # -- security -----------------------------------------------------------------------------------
 
+    @shows("/security.php", methods=BOTH, own=True)
     async def security(self, visit: ProjectVisit, user: User) -> Response:
         """Show password, address, second factor, sessions, keys."""
         if visit.request.method != "POST":
@@ -218,6 +210,7 @@ class AccountSettingsPages:
 
     # -- tokens -------------------------------------------------------------------------------------
 
+    @shows("/tokens.php", methods=BOTH, own=True)
     async def tokens(self, visit: ProjectVisit, user: User) -> Response:
         """Show tokens with which programs may read the account's own data."""
         if visit.request.method != "POST":
@@ -294,6 +287,7 @@ class AccountSettingsPages:
 
     # -- the end ------------------------------------------------------------------------------------
 
+    @shows("/delete_account.php", methods=BOTH, own=True)
     async def delete(self, visit: ProjectVisit, user: User) -> Response:
         """Request the deletion of the account, or cancel it."""
         problems: dict[str, str] = {}

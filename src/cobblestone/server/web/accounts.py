@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.people import ConsentKind, User
@@ -30,6 +29,7 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, 
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
@@ -46,28 +46,17 @@ from cobblestone.wire.project.account import (
 )
 
 
-class AccountPages:
+class AccountPages(Pages[ProjectSite]):
     """Pages for joining, logging in and the user's own account."""
 
     def __init__(self, site: ProjectSite, accounts: Accounts, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._accounts = accounts
         self._security = security
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/join.php", page(self.join), methods=both),
-            Route("/login.php", page(self.log_in), methods=both),
-            Route("/login_code.php", page(self.log_in_code), methods=both),
-            Route("/logout.php", page(self.log_out), methods=["POST"]),
-            Route("/email_new.php", self._site.own_page(self.new_address), methods=both),
-            Route("/home.php", self._site.own_page(self.home)),
-        ]
-
     # -- joining, logging in and out -----------------------------------------------------------------
 
+    @shows("/join.php", methods=BOTH)
     async def join(self, visit: ProjectVisit) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
@@ -99,6 +88,7 @@ class AccountPages:
                 return self._site.let_in(visit, user, "home.php")
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
+    @shows("/login.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
@@ -125,6 +115,7 @@ class AccountPages:
             return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
+    @shows("/login_code.php", methods=BOTH)
     async def log_in_code(self, visit: ProjectVisit) -> Response:
         """Show the form for the second factor."""
         user, wanted = visit.session.pending, visit.fields.get("next", "")
@@ -149,6 +140,7 @@ class AccountPages:
         self._site.sessions.start(response, user)
         return response
 
+    @shows("/logout.php", methods=POST)
     async def log_out(self, visit: ProjectVisit) -> Response:
         """End the session, also for copies of its cookie."""
         await visit.form()
@@ -160,6 +152,7 @@ class AccountPages:
 
     # -- new addresses --------------------------------------------------------------------------------
 
+    @shows("/email_new.php", methods=BOTH, own=True)
     async def new_address(self, visit: ProjectVisit, user: User) -> Response:
         """Confirm a new e-mail address with the link that was sent to it."""
         code = visit.fields.get("code", "")
@@ -182,6 +175,7 @@ class AccountPages:
 
     # -- one's own page -------------------------------------------------------------------------------
 
+    @shows("/home.php", own=True)
     async def home(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own account: credit, keys, computers, recent tasks."""
         owner = TaskOwner(user_id=UserId(user.id))
@@ -246,16 +240,10 @@ NEW_SECONDS = 86400.0
 MAX_COUNTRY = 200
 
 
-class AccountFinishPages:
+class AccountFinishPages(Pages[ProjectSite]):
     """Pages that complete an account made by a client."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/account_finish.php", self._site.page(self.finish), methods=["GET", "POST"])]
-
+    @shows("/account_finish.php", methods=BOTH)
     async def finish(self, visit: ProjectVisit) -> Response:
         """Ask for name and country; then log in, and continue with the preferences."""
         posted = visit.request.method == "POST"
@@ -318,21 +306,14 @@ class AccountFinishPages:
         await visit.ctx.store.awrite(change)
 
 
-class MailLinkPages:
+class MailLinkPages(Pages[ProjectSite]):
     """Pages that send such links, and pages that they lead to."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._security = security
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/login_mail.php", page(self.ask), methods=both),
-            Route("/login_link.php", page(self.log_in), methods=both),
-        ]
-
+    @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:
         """Send a log-in link."""
         if visit.request.method != "POST":
@@ -350,6 +331,7 @@ class MailLinkPages:
             "login_mail.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
         )
 
+    @shows("/login_link.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:
         """Log in with a link; a second factor is asked for next."""
         code = visit.fields.get("code", "")

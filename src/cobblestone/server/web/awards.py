@@ -24,6 +24,7 @@ from cobblestone.policy.credit.history import Badge, BadgeKind, BadgeRules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -53,20 +54,14 @@ class Certificate:
         return self.credit / self.per_gflops_day * FLOP_PER_GFLOPS_DAY
 
 
-class CertificatePages:
+class CertificatePages(Pages[ProjectSite]):
     """Certificates, and the page that checks them."""
 
     def __init__(self, site: ProjectSite) -> None:
-        self._site = site
+        super().__init__(site)
         self._signer = URLSafeSerializer(site.ctx.secret, salt="certificate")
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/certificate.php", self._site.own_page(self.certificate)),
-            Route("/certificate_check.php", self._site.page(self.check)),
-        ]
-
+    @shows("/certificate.php", own=True)
     async def certificate(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own certificate, for all apps or for one (``appid``)."""
         app_id = visit.number("appid")
@@ -97,6 +92,7 @@ class CertificatePages:
             app_id=app_id,
         )
 
+    @shows("/certificate_check.php")
     async def check(self, visit: ProjectVisit) -> Response:
         """Show the content of a code, if this project issued it."""
         made = self._read(visit.fields.get("code", ""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
@@ -24,6 +23,7 @@ from cobblestone.server.web.presentation.site import (
 )
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner, credit_by_app
 from cobblestone.store.credit.history import CreditOwner
@@ -38,21 +38,10 @@ MAX_LABEL = 60
 MAX_SIMILAR = 50
 
 
-class HostPages:
+class HostPages(Pages[ProjectSite]):
     """Pages of computers."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, own = self._site.page, self._site.own_page
-        return [
-            Route("/hosts_user.php", page(self.computers)),
-            Route("/show_host_detail.php", page(self.computer)),
-            Route("/host_edit.php", own(self.edit), methods=["GET", "POST"]),
-        ]
-
+    @shows("/hosts_user.php")
     async def computers(self, visit: ProjectVisit) -> Response:
         """Show a user's computers."""
         user_id = visit.number("userid")
@@ -83,6 +72,7 @@ class HostPages:
             done=done_text(visit),
         )
 
+    @shows("/show_host_detail.php")
     async def computer(self, visit: ProjectVisit) -> Response:
         """Show one computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
@@ -131,6 +121,7 @@ class HostPages:
 
     # -- what its owner may do ----------------------------------------------------------------------
 
+    @shows("/host_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the form for name, venue and visibility; merge with a newer record; remove."""
         host_id = HostId(visit.needed_number("hostid"))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
@@ -22,6 +21,7 @@ from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, private, sees_computer
 from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, write_csv
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import history as credit_days
@@ -46,22 +46,10 @@ PAGES = {
 """The page of an owner, up to its number."""
 
 
-class CreditPages:
+class CreditPages(Pages[ProjectSite]):
     """Credit over time for people, programs and spreadsheets."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/credit.csv", page(self.csv)),
-            Route("/credit_history.php", page(self.history)),
-            Route("/credit_history.json", page(self.history_json)),
-            Route("/app_history.json", page(self.app_json)),
-        ]
-
+    @shows("/credit.csv")
     async def csv(self, visit: ProjectVisit) -> Response:
         """Return credit, tasks and recent average by day of a user, computer or team; ``days``: how many, with today."""
         owner, found = await credit_owner(visit)
@@ -75,6 +63,7 @@ class CreditPages:
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
 
+    @shows("/credit_history.php")
     async def history(self, visit: ProjectVisit) -> Response:
         """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
@@ -104,6 +93,7 @@ class CreditPages:
             ),
         )
 
+    @shows("/credit_history.json")
     async def history_json(self, visit: ProjectVisit) -> Response:
         """Return the same for programs: a list of spans of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
@@ -111,6 +101,7 @@ class CreditPages:
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
+    @shows("/app_history.json")
     async def app_json(self, visit: ProjectVisit) -> Response:
         """Return what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
@@ -212,22 +203,10 @@ class Wish:
         return f"by={self.order}" + (f"&appid={self.app_id}" if self.app_id else "")
 
 
-class ProjectRankings:
+class ProjectRankings(Pages[ProjectSite]):
     """Top lists."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/top_users.php", page(self.users)),
-            Route("/top_hosts.php", page(self.hosts)),
-            Route("/top_teams.php", page(self.teams)),
-            Route("/rank.php", page(self.place)),
-        ]
-
+    @shows("/top_users.php")
     async def users(self, visit: ProjectVisit) -> Response:
         """Show volunteers."""
 
@@ -236,6 +215,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_users.html", Owner.USER, details)
 
+    @shows("/top_hosts.php")
     async def hosts(self, visit: ProjectVisit) -> Response:
         """Show computers; for those hidden by their owners, only the credit appears."""
 
@@ -245,6 +225,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_hosts.html", Owner.HOST, details)
 
+    @shows("/top_teams.php")
     async def teams(self, visit: ProjectVisit) -> Response:
         """Show teams."""
 
@@ -253,6 +234,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_teams.html", Owner.TEAM, details)
 
+    @shows("/rank.php")
     async def place(self, visit: ProjectVisit) -> Response:
         """Show the rank of a volunteer, computer or team, and its neighbours."""
         owner, found = await credit_owner(visit)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
@@ -17,6 +16,7 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import number_problem, parse_number, plain_number
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
@@ -105,20 +105,10 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
 _FIELDS = {item.name: item for item in PREFERENCES}
 
 
-class PreferencePages:
+class PreferencePages(Pages[ProjectSite]):
     """Preferences of a volunteer."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/prefs_computing.php", own(self.computing), methods=both),
-            Route("/prefs_project.php", own(self.project), methods=both),
-        ]
-
+    @shows("/prefs_computing.php", methods=BOTH, own=True)
     async def computing(self, visit: ProjectVisit, user: User) -> Response:
         """Show when and how much the volunteer's computers compute, for all projects."""
         venue = _venue(visit)
@@ -170,6 +160,7 @@ class PreferencePages:
 
         await visit.ctx.store.awrite(store)
 
+    @shows("/prefs_project.php", methods=BOTH, own=True)
     async def project(self, visit: ProjectVisit, user: User) -> Response:
         """Show what this project may use and send."""
         venue = _venue(visit)

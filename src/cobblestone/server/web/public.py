@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import NotFound
@@ -29,6 +28,7 @@ from cobblestone.server.web.presentation.site import (
 from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
 from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -55,25 +55,14 @@ from cobblestone.wire.project.account import (
 NEWS_ON_HOME = 3
 
 
-class PublicPages:
+class PublicPages(Pages[ProjectSite]):
     """Pages that need no account."""
 
     def __init__(self, site: ProjectSite, status: StatusPage) -> None:
-        self._site = site
+        super().__init__(site)
         self._status = status
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/", page(self.home)),
-            Route("/index.php", page(self.home)),
-            Route("/server_status.php", page(self.server_status)),
-            Route("/show_user.php", page(self.user)),
-            Route("/news.php", page(self.news)),
-            Route("/language.php", page(self.language)),
-        ]
-
+    @shows("/", "/index.php")
     async def home(self, visit: ProjectVisit) -> Response:
         """Show what this project is, its state, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
@@ -90,6 +79,7 @@ class PublicPages:
             news=news,
         )
 
+    @shows("/server_status.php")
     async def server_status(self, visit: ProjectVisit) -> Response:
         """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
         if visit.fields.get("xml"):
@@ -110,6 +100,7 @@ class PublicPages:
             **values,
         )
 
+    @shows("/show_user.php")
     async def user(self, visit: ProjectVisit) -> Response:
         """Show a volunteer, for people or as XML."""
         if visit.fields.get("format") == "xml":
@@ -181,6 +172,7 @@ class PublicPages:
             write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
         )
 
+    @shows("/news.php")
     async def news(self, visit: ProjectVisit) -> Response:
         """Show all news, or one item."""
         news_id = visit.number("id")
@@ -192,6 +184,7 @@ class PublicPages:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
 
+    @shows("/language.php")
     async def language(self, visit: ProjectVisit) -> Response:
         """Set the language of the pages, and return to the previous page."""
         page = own_page(visit.fields.get("next", ""), otherwise="")
@@ -222,21 +215,15 @@ BEST = 5
 MAX_REMEMBERED = 100
 
 
-class AppPages:
+class AppPages(Pages[ProjectSite]):
     """Apps and their versions."""
 
     def __init__(self, site: ProjectSite, status: StatusPage) -> None:
-        self._site = site
+        super().__init__(site)
         self._status = status
         self._outcomes: OrderedDict[AppId, CachedRead[dict[int, Outcomes]]] = OrderedDict()
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/apps.php", self._site.page(self.apps)),
-            Route("/app.php", self._site.page(self.app)),
-        ]
-
+    @shows("/apps.php")
     async def apps(self, visit: ProjectVisit) -> Response:
         """Show all apps and their versions."""
         counts = await self._status.counts()
@@ -265,6 +252,7 @@ class AppPages:
             ],
         )
 
+    @shows("/app.php")
     async def app(self, visit: ProjectVisit) -> Response:
         """Show one app: its versions with the outcomes of recent tasks, its rules, the most active volunteers."""
         app_id = AppId(visit.needed_number("appid"))
@@ -311,16 +299,10 @@ TEXT_TITLES: Mapping[str, str] = {
 }
 
 
-class ProjectTextPages:
+class ProjectTextPages(Pages[ProjectSite]):
     """A page for each of the project's texts."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(f"/{name}.php", self._site.page(self.show)) for name in TEXT_NAMES]
-
+    @shows(*(f"/{name}.php" for name in TEXT_NAMES))
     async def show(self, visit: ProjectVisit) -> Response:
         """Show one of the texts."""
         name = visit.request.url.path.rpartition("/")[2].removesuffix(".php")
@@ -330,16 +312,10 @@ class ProjectTextPages:
         return visit.show("project_text.html", title=_(TEXT_TITLES[name]), text=text)
 
 
-class ForumPages:
+class ForumPages(Pages[ProjectSite]):
     """The page that embeds a forum of another server."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/forum.php", self._site.page(self.forum))]
-
+    @shows("/forum.php")
     async def forum(self, visit: ProjectVisit) -> Response:
         """Show the forum in a frame: only this page may contain one, and only of that server."""
         project = visit.ctx.settings.project

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import Team, User
@@ -14,6 +13,7 @@ from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import name_problem
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.wording import moment
 from cobblestone.store.credit.app_credit import Owner
@@ -30,24 +30,10 @@ MAX_FORM_BYTES = 12 * MAX_DESCRIPTION + 2000  # a letter of four bytes takes twe
 MAX_WORDS = 100
 
 
-class TeamPages:
+class TeamPages(Pages[ProjectSite]):
     """Teams."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, own, both = self._site.page, self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/teams.php", page(self.search)),
-            Route("/team_display.php", page(self.team)),
-            Route("/team_create.php", own(self.create), methods=both),
-            Route("/team_edit.php", own(self.edit), methods=both),
-            Route("/team_join.php", own(self.join), methods=["POST"]),
-            Route("/team_leave.php", own(self.leave), methods=["POST"]),
-        ]
-
+    @shows("/teams.php")
     async def search(self, visit: ProjectVisit) -> Response:
         """Show teams by name; without a search text, the best ones."""
         words = visit.fields.get("words", "").strip()[:MAX_WORDS]
@@ -60,6 +46,7 @@ class TeamPages:
 
         return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
 
+    @shows("/team_display.php")
     async def team(self, visit: ProjectVisit) -> Response:
         """Show a team and its members."""
         team_id = TeamId(visit.needed_number("teamid"))
@@ -92,6 +79,7 @@ class TeamPages:
             **found,
         )
 
+    @shows("/team_create.php", methods=BOTH, own=True)
     async def create(self, visit: ProjectVisit, user: User) -> Response:
         """Show the form for a new team."""
         visit.need_confirmed_address(user)
@@ -111,6 +99,7 @@ class TeamPages:
                 problems = {"name": _("There is already a team of this name.")}
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
 
+    @shows("/team_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the founder's form: texts, whether the team is open, and the change of founder."""
         team = await self._own_team(visit, user)
@@ -164,6 +153,7 @@ class TeamPages:
             raise _not_founder()
         return team
 
+    @shows("/team_join.php", methods=POST, own=True)
     async def join(self, visit: ProjectVisit, user: User) -> Response:
         """Join a team."""
         await visit.form()
@@ -177,6 +167,7 @@ class TeamPages:
             raise PageError(409, _("Closed"), _("This team does not accept new members.")) from None
         return visit.go(f"team_display.php?teamid={team_id}")
 
+    @shows("/team_leave.php", methods=POST, own=True)
     async def leave(self, visit: ProjectVisit, user: User) -> Response:
         """Leave the team."""
         await visit.form()
@@ -220,16 +211,10 @@ MAX_MESSAGE_FORM_BYTES = (
 MESSAGES_SHOWN = 20
 
 
-class TeamMessagePages:
+class TeamMessagePages(Pages[ProjectSite]):
     """Messages to members."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/team_messages.php", self._site.own_page(self.messages), methods=["GET", "POST"])]
-
+    @shows("/team_messages.php", methods=BOTH, own=True)
     async def messages(self, visit: ProjectVisit, user: User) -> Response:
         """Show the messages of the user's team; its founder writes, operators may withdraw."""
         team_id = TeamId(visit.needed_number("teamid"))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
@@ -24,6 +23,7 @@ from cobblestone.server.web.presentation.site import (
 )
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -48,21 +48,10 @@ TASK_STATES = {
 }
 
 
-class WorkPages:
+class WorkPages(Pages[ProjectSite]):
     """Tasks and workunits."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/results.php", page(self.tasks)),
-            Route("/result.php", page(self.task)),
-            Route("/workunit.php", page(self.workunit)),
-        ]
-
+    @shows("/results.php")
     async def tasks(self, visit: ProjectVisit) -> Response:
         """Show tasks of a user or a computer, filtered by state and app."""
         host_id, user_id = visit.number("hostid"), visit.number("userid")
@@ -131,6 +120,7 @@ class WorkPages:
             **found,
         )
 
+    @shows("/result.php")
     async def task(self, visit: ProjectVisit) -> Response:
         """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
@@ -167,6 +157,7 @@ class WorkPages:
             **found,
         )
 
+    @shows("/workunit.php")
     async def workunit(self, visit: ProjectVisit) -> Response:
         """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
@@ -196,20 +187,10 @@ def _state(text: str) -> TaskState | None:
         raise not_found(_("kind of task %(kind)s") % {"kind": repr(text[:40])}) from None
 
 
-class FoundPages:
+class FoundPages(Pages[ProjectSite]):
     """Answers found by the user's own computers, and the archive."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/found.php", self._site.own_page(self.found)),
-            Route("/found_file.php", self._site.own_page(self.file)),
-            Route("/archived_tasks.php", self._site.page(self.archived)),
-        ]
-
+    @shows("/found.php", own=True)
     async def found(self, visit: ProjectVisit, user: User) -> Response:
         """List results of the user's computers that became answers; where the app allows it, with their files."""
         before = visit.number("before")
@@ -231,6 +212,7 @@ class FoundPages:
         old = await asyncio.to_thread(listings.count_archived, path, ArchiveOwner(user_id=user.id))
         return visit.show("found.html", user=user, before=before, in_archive=sum(old.values()), **found)
 
+    @shows("/found_file.php", own=True)
     async def file(self, visit: ProjectVisit, user: User) -> Response:
         """Return an output of a canonical result of the user, where the app allows it."""
         result_id, index = ResultId(visit.needed_number("resultid")), visit.number("file") or 1
@@ -265,6 +247,7 @@ class FoundPages:
             raise not_found(_("output of yours that the project shows"))
         return FileResponse(path, media_type=media_type, headers=headers)
 
+    @shows("/archived_tasks.php")
     async def archived(self, visit: ProjectVisit) -> Response:
         """List tasks of a volunteer or a computer whose jobs are in the archive."""
         owner, found = await credit_owner(visit)

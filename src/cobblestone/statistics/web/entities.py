@@ -10,7 +10,6 @@ from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.policy.credit.history import (
     Reached,
@@ -20,6 +19,7 @@ from cobblestone.policy.credit.history import (
 )
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.statistics.store.build import JOINED
@@ -132,52 +132,10 @@ def _days_between(entity: Entity, other: Entity) -> float | None:
     return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
 
 
-class EntityPages:
+class EntityPages(Pages[StatisticsSite]):
     """Pages of single entities."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/compare/{kind}", page(self.compare)),
-            Route("/milestones/{kind}/{key}.rss", page(self.feed)),
-            Route("/{kind}/{key}", page(self.entity)),
-        ]
-
-    async def entity(self, visit: StatisticsVisit) -> Response:
-        """Show everything about one entity."""
-        key = visit.request.path_params["key"]
-        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
-        if visit.format != "html" and visit.fields.get("of") == "children":
-            return visit.data(
-                f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
-            )
-        if visit.format != "html" and visit.fields.get("of") == "badges":
-            rows = [
-                (seen.titles[badge.project], badge.title, badge.image, wording.iso(badge.since))
-                for badge in seen.badges
-            ]
-            return visit.data(f"{visit.kind}-{key}-badges", ("project", "title", "image", "since"), rows)
-        if visit.format != "html":
-            columns = ("day", "project", "total_credit", "recent_credit")
-            rows = [
-                (_moment(day.day), title, day.total, day.recent)
-                for title, days in seen.histories.items()
-                for day in days
-            ]
-            return visit.data(f"{visit.kind}-{key}", columns, rows)
-        return visit.show(
-            "entity.html",
-            seen=seen,
-            entity=seen.entity,
-            plot=seen.plot(),
-            kind=visit.kind,
-            where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
-        )
-
+    @shows("/compare/{kind}")
     async def compare(self, visit: StatisticsVisit) -> Response:
         """Show several entities of one kind side by side."""
         keys = [key for key in visit.fields.get("keys", "").split(",") if key]
@@ -218,6 +176,39 @@ class EntityPages:
             query=visit.request.url.query,
         )
 
+    @shows("/{kind}/{key}")
+    async def entity(self, visit: StatisticsVisit) -> Response:
+        """Show everything about one entity."""
+        key = visit.request.path_params["key"]
+        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        if visit.format != "html" and visit.fields.get("of") == "children":
+            return visit.data(
+                f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
+            )
+        if visit.format != "html" and visit.fields.get("of") == "badges":
+            rows = [
+                (seen.titles[badge.project], badge.title, badge.image, wording.iso(badge.since))
+                for badge in seen.badges
+            ]
+            return visit.data(f"{visit.kind}-{key}-badges", ("project", "title", "image", "since"), rows)
+        if visit.format != "html":
+            columns = ("day", "project", "total_credit", "recent_credit")
+            rows = [
+                (_moment(day.day), title, day.total, day.recent)
+                for title, days in seen.histories.items()
+                for day in days
+            ]
+            return visit.data(f"{visit.kind}-{key}", columns, rows)
+        return visit.show(
+            "entity.html",
+            seen=seen,
+            entity=seen.entity,
+            plot=seen.plot(),
+            kind=visit.kind,
+            where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
+        )
+
+    @shows("/milestones/{kind}/{key}.rss")
     async def feed(self, visit: StatisticsVisit) -> Response:
         """Return milestones as RSS."""
         key = visit.request.path_params["key"]
@@ -250,16 +241,10 @@ _LINES = ((16, 28, 18, _INK), (16, 52, 14, _PALE), (16, 76, 14, _PALE))
 MOST_LETTERS = 42
 
 
-class SignaturePages:
+class SignaturePages(Pages[StatisticsSite]):
     """Serves signature pictures."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/signature/{kind}/{key}.{ending}", self._site.page(self.picture))]
-
+    @shows("/signature/{kind}/{key}.{ending}")
     async def picture(self, visit: StatisticsVisit) -> Response:
         """Return the picture of one user, team or computer."""
         key, ending = visit.request.path_params["key"], visit.request.path_params["ending"]
