@@ -5,10 +5,11 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.responses import Response
 
+from cobblestone.service.account_links import AccountLinks
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.pages.fields import address_problem, password_problem, too_many
 from cobblestone.service.pages.pages import BOTH, Pages, shows
@@ -17,34 +18,12 @@ from cobblestone.service.pages.site import Site, Visit
 A = Any  # the account of a service, and its visits; these pages do not look into them
 
 
-class MailedLinks(Protocol):
-    """A service's functions for such links."""
-
-    async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password if the account exists.  Raises TooManyAttempts."""
-        ...
-
-    async def reset_is_good(self, code: str) -> bool:
-        """Return whether a link for a new password is still valid."""
-        ...
-
-    async def reset_password(self, code: str, password: str) -> object | None:
-        """Use a link for a new password; return None if it is no longer valid."""
-        ...
-
-    async def confirmation_is_good(self, code: str) -> bool:
-        """Return whether a link that confirms an address is still valid."""
-        ...
-
-    async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
-        ...
-
-
 class MailedLinkPages(Pages[Site[A, A]]):
     """Pages that send such links, and pages that they lead to."""
 
-    def __init__(self, site: Site[A, A], links: MailedLinks, *, min_password_length: int, again: str) -> None:
+    def __init__(
+        self, site: Site[A, A], links: AccountLinks[A], *, min_password_length: int, again: str
+    ) -> None:
         """``again``: the account page that sends a link for confirming the address."""
         super().__init__(site)
         self._links = links
