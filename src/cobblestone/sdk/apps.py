@@ -9,19 +9,8 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.apps import (
-    App,
-    AppChanges,
-    DeadlineProposal,
-    InputSlotBody,
-    NewApp,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-    Version,
-    VersionChanges,
-)
 from cobblestone.api_schema.project import PlanClass
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.values import form_of
@@ -63,15 +52,15 @@ class AppMethods:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def apps(self) -> list[App]:
+    def apps(self) -> list[schema.App]:
         """Return all apps."""
         return self.connection.call(endpoints.LIST_APPS).apps
 
-    def app(self, name: str) -> App:
+    def app(self, name: str) -> schema.App:
         """Return an app and its versions in use.  Raises NotFoundError."""
         return self.connection.call(endpoints.GET_APP, name)
 
-    def versions(self, app: str) -> list[Version]:
+    def versions(self, app: str) -> list[schema.Version]:
         """Return all versions of an app, including deprecated ones."""
         return self.connection.call(endpoints.LIST_VERSIONS, app, deprecated=True).versions
 
@@ -89,7 +78,7 @@ class AppMethods:
         command: str | Sequence[str] = "",
         files: Iterable[str | Path] = (),
         **more: Any,
-    ) -> App:
+    ) -> schema.App:
         """Create an app; with a command, also its first version.
 
         Give an :class:`AppSpec`, or its members one by one:
@@ -106,14 +95,14 @@ class AppMethods:
             package.check()
         self._refuse_taken(spec.name)
         functions = self.functions(spec.name, spec.function_files)
-        about = NewApp(
+        about = schema.NewApp(
             name=spec.name,
             title=spec.title,
             comparison=functions.comparison(spec.compare),
             assimilator=functions.assimilator(spec.assimilate),
             credit=functions.credit(spec.credit),
             limits=spec.limits,
-            rules=RulesBody(min_quorum=spec.quorum or 1),
+            rules=schema.RulesBody(min_quorum=spec.quorum or 1),
             outputs=[]
             if package is None
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
@@ -146,7 +135,7 @@ class AppMethods:
         platforms: Sequence[str] = (),
         plan_class: str = "",
         rollout: Sequence[float] = (),
-    ) -> Version:
+    ) -> schema.Version:
         """Add a version to an app that was made from a command; options not given keep their values.
 
         ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
@@ -200,7 +189,7 @@ class AppMethods:
         )
         version = _version(self.connection, package)
         largest = max(spec.max_nbytes for spec in app.outputs)
-        changes = AppChanges(
+        changes = schema.AppChanges(
             command=list(package.words),
             stdout=package.stdout,
             outputs=package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
@@ -219,7 +208,7 @@ class AppMethods:
         command_line: str = "",
         copy_files: bool = False,
         rollout: Sequence[float] = (),
-    ) -> Version:
+    ) -> schema.Version:
         """Add executables for one platform and plan class; ``rollout`` as in :meth:`update_app`.
 
         Raises:
@@ -240,18 +229,18 @@ class AppMethods:
         body = replace(version, rollout=list(rollout))
         return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
-    def change_app(self, name: str, changes: AppChanges) -> App:
+    def change_app(self, name: str, changes: schema.AppChanges) -> schema.App:
         """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
         return self.connection.call(endpoints.CHANGE_APP, name, body=changes)
 
-    def propose_deadline(self, name: str) -> DeadlineProposal:
+    def propose_deadline(self, name: str) -> schema.DeadlineProposal:
         """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
         return self.connection.call(endpoints.PROPOSE_DEADLINE, name)
 
-    def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
+    def deprecate_version(self, version_id: int, *, undo: bool = False) -> schema.Version:
         """Stop sending a version, or send it again.  Raises NotFoundError."""
         return self.connection.call(
-            endpoints.CHANGE_VERSION, version_id, body=VersionChanges(deprecated=not undo)
+            endpoints.CHANGE_VERSION, version_id, body=schema.VersionChanges(deprecated=not undo)
         )
 
     def _refuse_taken(self, name: str) -> None:
@@ -276,7 +265,7 @@ def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: objec
         )
 
 
-def _version(connection: Connection, package: Command) -> NewVersion:
+def _version(connection: Connection, package: Command) -> schema.NewVersion:
     if isinstance(package, WasmCommand):
         return wasm_version(connection, package)
     if isinstance(package, ContainerCommand):
@@ -324,11 +313,13 @@ def _command(spec: AppSpec) -> Command:
     )
 
 
-def _native(spec: AppSpec, about: NewApp) -> NewApp:
+def _native(spec: AppSpec, about: schema.NewApp) -> schema.NewApp:
     """Return the app of a native program, from its templates and the scientist's options, which take precedence."""
     templates = read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
-        OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)
+        schema.OutputBody(
+            name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional
+        )
         for names, optional in ((spec.outputs, False), (spec.optional_outputs, True))
         for name in names
     ]
@@ -341,7 +332,10 @@ def _native(spec: AppSpec, about: NewApp) -> NewApp:
     return replace(
         about,
         command_line=templates.command_line,
-        inputs=[*templates.inputs, *(InputSlotBody(name=name, open_name=name) for name in spec.inputs)],
+        inputs=[
+            *templates.inputs,
+            *(schema.InputSlotBody(name=name, open_name=name) for name in spec.inputs),
+        ],
         outputs=outputs,
         limits=replace(templates.limits, **given),
         rules=templates.rules if spec.quorum is None else about.rules,

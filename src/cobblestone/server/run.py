@@ -23,18 +23,9 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
+from cobblestone.server.daemons import housekeeping
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
-from cobblestone.server.daemons.housekeeping import (
-    AccountKeeper,
-    AppCreditFollower,
-    BadgeKeeper,
-    Exporter,
-    HistoryKeeper,
-    ScaleUpdater,
-    StatisticsUpdater,
-    TransferCounter,
-)
 from cobblestone.server.daemons.storage_proofs import StorageKeeper
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
@@ -106,12 +97,12 @@ def open_project(
 
 def _contributions(
     ctx: ServerContext,
-) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
+) -> Iterator[tuple[str, StorageKeeper | housekeeping.TransferCounter, float]]:
     """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
         yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
-        yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+        yield housekeeping.TransferCounter.name, housekeeping.TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[DaemonTask]:
@@ -141,18 +132,18 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
         yield DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
     if Role.STATISTICS in roles:
         for name, daemon, seconds in (
-            ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
+            ("statistics", housekeeping.StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
             ("trickles", TrickleCredit(ctx), SWEEP_SECONDS),
-            ("scales", ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            ("scales", housekeeping.ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
             ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), SWEEP_SECONDS),
-            ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
-            ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
-            ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
-            ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+            ("accounts", housekeeping.AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            ("top_lists", housekeeping.AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+            ("history", housekeeping.HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
+            ("badges", housekeeping.BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
             *_contributions(ctx),
             (
                 "exporter",
-                Exporter(ctx),
+                housekeeping.Exporter(ctx),
                 min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
             ),
         ):

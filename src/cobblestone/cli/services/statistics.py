@@ -10,16 +10,7 @@ import typer
 
 from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
 from cobblestone.cli.output import when
-from cobblestone.cli.project.upkeep import (
-    CheckOption,
-    OnlyOption,
-    RepairOption,
-    RestoredArgument,
-    TargetArgument,
-    backup_and_show,
-    examine_folder,
-    restore_and_show,
-)
+from cobblestone.cli.project import upkeep
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
 
@@ -98,7 +89,7 @@ def status(folder: Folder, out: OutputOptions = OutputOptions()) -> None:
 @statistics_commands.command("backup")
 def backup(
     folder: Folder,
-    target: TargetArgument,
+    target: upkeep.TargetArgument,
     keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -107,7 +98,7 @@ def backup(
     from cobblestone.statistics.folder import SiteFolder
 
     wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
-    backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, out=out)
+    upkeep.backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, out=out)
 
 
 @statistics_commands.command("restore")
@@ -115,21 +106,21 @@ def restore(
     source: Annotated[
         Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
     ],
-    target: RestoredArgument = None,
-    check: CheckOption = False,
+    target: upkeep.RestoredArgument = None,
+    check: upkeep.CheckOption = False,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make a site's folder from a backup; every file is checked first."""
     from cobblestone.statistics.folder import SiteFolder
 
-    restore_and_show(SiteFolder.kind, source, target, check=check, out=out)
+    upkeep.restore_and_show(SiteFolder.kind, source, target, check=check, out=out)
 
 
 @statistics_commands.command("doctor")
 def doctor(
     folder: Folder,
-    check: OnlyOption = None,
-    repair: RepairOption = False,
+    check: upkeep.OnlyOption = None,
+    repair: upkeep.RepairOption = False,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check the integrity of a site, running or stopped: rows, history, pages, disk.
@@ -141,7 +132,7 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    examine_folder(
+    upkeep.examine_folder(
         CHECKS,
         site,
         lambda each: each.look(site),

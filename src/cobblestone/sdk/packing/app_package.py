@@ -12,15 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cobblestone.api_schema.apps import (
-    InputSlotBody,
-    LimitsBody,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-    Version,
-    VersionFileBody,
-)
+from cobblestone.api_schema import apps as schema
 from cobblestone.domain.apps import (
     ANY_PLATFORM,
     CONTAINER_CLASS,
@@ -71,10 +63,12 @@ class Command:
         """Return the names of all outputs, in order; raises JobError if there is none."""
         return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
 
-    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[OutputBody]:
+    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[schema.OutputBody]:
         """Return the outputs as API bodies."""
         return [
-            OutputBody(name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs)
+            schema.OutputBody(
+                name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs
+            )
             for name in self.output_names()
         ]
 
@@ -226,7 +220,7 @@ def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
     return connection.put_file(sha256, data, name=name).name
 
 
-def command_version(connection: Connection, command: Command) -> NewVersion:
+def command_version(connection: Connection, command: Command) -> schema.NewVersion:
     """Upload the files of a version of a command; return the version for a request.
 
     The main program is the launcher; the command itself lies in a signed description beside it.
@@ -235,14 +229,14 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
     contents = read_files(command.files)
     first, *further = command_platforms(command.words, contents, command.platforms)
     files = command_files(connection, version_description(command), contents)
-    return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=files)
+    return schema.NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=files)
 
 
 def command_files(
     connection: Connection, description: bytes, contents: Mapping[str, bytes]
-) -> list[VersionFileBody]:
+) -> list[schema.VersionFileBody]:
     """Upload launcher, description and files of a command."""
-    main = VersionFileBody(
+    main = schema.VersionFileBody(
         file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
         open_name=LAUNCHER_NAME,
         executable=True,
@@ -251,10 +245,10 @@ def command_files(
     return [main, *copied_files(connection, {APP_FILE: description, **contents})]
 
 
-def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[VersionFileBody]:
+def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[schema.VersionFileBody]:
     """Upload files that each job gets a copy of."""
     return [
-        VersionFileBody(
+        schema.VersionFileBody(
             file=upload_bytes(connection, name, data),
             open_name=name,
             copy_file=True,
@@ -284,7 +278,7 @@ def native_version(
     plan_class: str = "",
     command_line: str = "",
     copy_files: bool = False,
-) -> NewVersion:
+) -> schema.NewVersion:
     """Upload the files of a native program that uses the BOINC API; return the version for a request."""
     if platform == ANY_PLATFORM:
         raise JobError(
@@ -296,12 +290,12 @@ def native_version(
         raise JobError(
             f"{main.name} cannot be started on {platform}, but on {', '.join(able) or 'nothing that clients run on'}."
         )
-    return NewVersion(
+    return schema.NewVersion(
         platform=platform,
         plan_class=plan_class,
         command_line=command_line,
         files=[
-            VersionFileBody(
+            schema.VersionFileBody(
                 file=upload_bytes(connection, name, data),
                 open_name=name,
                 executable=name == main.name or platforms_of_program(data[:HEAD_NBYTES]) is not None,
@@ -317,11 +311,11 @@ def native_version(
 class Templates:
     """The content of BOINC job templates."""
 
-    inputs: Sequence[InputSlotBody] = ()
-    outputs: Sequence[OutputBody] = ()
+    inputs: Sequence[schema.InputSlotBody] = ()
+    outputs: Sequence[schema.OutputBody] = ()
     command_line: str = ""
-    limits: LimitsBody = LimitsBody()
-    rules: RulesBody = RulesBody()
+    limits: schema.LimitsBody = schema.LimitsBody()
+    rules: schema.RulesBody = schema.RulesBody()
 
 
 def read_templates(input_template: Path | None, output_template: Path | None) -> Templates:
@@ -342,21 +336,21 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
             )
     return Templates(
         inputs=[
-            InputSlotBody(
+            schema.InputSlotBody(
                 name=file.open_name, open_name=file.open_name, copy_file=file.copy_file, sticky=file.sticky
             )
             for file in template.files
         ],
         outputs=outputs,
         command_line=template.command_line,
-        limits=_given(template, LimitsBody),
-        rules=_given(template, RulesBody),
+        limits=_given(template, schema.LimitsBody),
+        rules=_given(template, schema.RulesBody),
     )
 
 
-def _outputs(path: Path) -> list[OutputBody]:
+def _outputs(path: Path) -> list[schema.OutputBody]:
     return [
-        OutputBody(
+        schema.OutputBody(
             name=file.open_name,
             max_nbytes=file.max_nbytes,
             gzip=file.gzip_when_done,
@@ -407,7 +401,7 @@ class ContainerCommand(Command):
         )
 
 
-def container_version(connection: Connection, command: ContainerCommand) -> NewVersion:
+def container_version(connection: Connection, command: ContainerCommand) -> schema.NewVersion:
     """Pack and upload the files of a version with a container; return the version for a request.
 
     Raises:
@@ -420,10 +414,10 @@ def container_version(connection: Connection, command: ContainerCommand) -> NewV
                 raise JobError(f"--platform {platform}: the image runs on {image.platform} only.")
         stored = connection.put_file(image.sha256, image.path, name=image.file_name)
     files = command_files(connection, command.description(image.description), command.check_names())
-    archive = VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
-    return NewVersion(platform=image.platform, plan_class=CONTAINER_CLASS, files=[*files, archive])
+    archive = schema.VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
+    return schema.NewVersion(platform=image.platform, plan_class=CONTAINER_CLASS, files=[*files, archive])
 
 
-def brings_container(versions: Sequence[Version]) -> bool:
+def brings_container(versions: Sequence[schema.Version]) -> bool:
     """Return whether one of the versions has a container."""
     return any(file.open_name == IMAGE_FILE for version in versions for file in version.files)

@@ -7,17 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cobblestone.api_schema.apps import (
-    AppChanges,
-    ComparisonBody,
-    CreditBody,
-    DispatchBody,
-    LimitsBody,
-    NewApp,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-)
+from cobblestone.api_schema import apps as schema
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import (
@@ -40,7 +30,7 @@ ASSIGNED = "assigned"
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
-def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
+def limits_with(body: schema.LimitsBody, base: JobLimits) -> JobLimits:
     """Return limits with the given values changed.  An estimate without its own bound scales the bound in proportion."""
     given = {key: value for key, value in msgspec.structs.asdict(body).items() if value is not None}
     if body.rsc_fpops_est is not None and body.rsc_fpops_bound is None:
@@ -54,7 +44,7 @@ def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
     return limits
 
 
-def rules_from(body: RulesBody) -> ReplicationRules:
+def rules_from(body: schema.RulesBody) -> ReplicationRules:
     """Return replication rules; omitted values follow from the quorum.
 
     Raises:
@@ -83,7 +73,7 @@ def rules_from(body: RulesBody) -> ReplicationRules:
     )
 
 
-def comparison_from(body: ComparisonBody) -> ComparisonRule:
+def comparison_from(body: schema.ComparisonBody) -> ComparisonRule:
     """Return a comparison rule.
 
     Raises:
@@ -133,7 +123,7 @@ def check_assimilator(reference: str) -> None:
         check_function(reference, "assimilator")
 
 
-def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
+def outputs_from(bodies: list[schema.OutputBody]) -> tuple[OutputSpec, ...]:
     """Return the outputs of every job.
 
     Raises:
@@ -159,7 +149,7 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
     )
 
 
-def form_from(body: NewApp) -> JobForm:
+def form_from(body: schema.NewApp) -> JobForm:
     """Return the form of jobs of a new app.
 
     Raises:
@@ -209,7 +199,7 @@ def check_command_line(text: str) -> None:
     check_kept(text, "command_line", advice="Put such values into an input file.")
 
 
-def app_from(body: NewApp) -> App:
+def app_from(body: schema.NewApp) -> App:
     """Return a new app, without an id.
 
     Raises:
@@ -232,7 +222,7 @@ def app_from(body: NewApp) -> App:
     return with_dispatch(with_credit(app, body.credit), body.dispatch)
 
 
-def with_dispatch(app: App, body: DispatchBody) -> App:
+def with_dispatch(app: App, body: schema.DispatchBody) -> App:
     """Return an app with changed rules about who gets its jobs.
 
     Raises:
@@ -253,7 +243,7 @@ def with_dispatch(app: App, body: DispatchBody) -> App:
     return check_dispatch(replace(app, dispatch=replace(app.dispatch, **given)))
 
 
-def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBody:
+def with_size_classes(body: schema.DispatchBody, speeds: Sequence[float]) -> schema.DispatchBody:
     """Return the rules with the requested number of size classes, each for equally many computers.
 
     Raises:
@@ -291,7 +281,7 @@ def check_dispatch(app: App) -> App:
     return app
 
 
-def with_credit(app: App, body: CreditBody) -> App:
+def with_credit(app: App, body: schema.CreditBody) -> App:
     """Return an app with changed credit.
 
     Raises:
@@ -319,7 +309,7 @@ def with_credit(app: App, body: CreditBody) -> App:
 
 
 def version_from(
-    body: NewVersion,
+    body: schema.NewVersion,
     app: App,
     form: JobForm,
     *,
@@ -371,7 +361,7 @@ def version_from(
     )
 
 
-def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobForm]:
+def changed_app(app: App, form: JobForm, changes: schema.AppChanges) -> tuple[App, JobForm]:
     """Return an app with changes.
 
     Raises:
