@@ -15,15 +15,6 @@ from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.reasons import Finding
 from cobblestone.service import diagnosis
 from cobblestone.service.backup import Contents
-from cobblestone.service.diagnosis import (
-    by_name,
-    full_disk,
-    in_rows,
-    in_write,
-    keep_from_others,
-    missing_steps,
-    readable_by_others,
-)
 from cobblestone.service.mail import outbox
 from cobblestone.store.engine.database import Database, Store
 from cobblestone.wire.project.signatures import (
@@ -68,7 +59,7 @@ def _secrets(folder: ManagerFolder) -> list[Path]:
 
 def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
     folder = opened.folder
-    yield from readable_by_others(folder.root, _secrets(folder))
+    yield from diagnosis.readable_by_others(folder.root, _secrets(folder))
     try:
         public = folder.read_key(folder.sign_public)
         decode_public_key(public)
@@ -106,47 +97,47 @@ def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
 
 
 def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
-    return missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
+    return diagnosis.missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
 
 
 def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
-    return full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
+    return diagnosis.full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
 
 
-CHECKS: Mapping[str, Check] = by_name(
+CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="days",
         promise="The sums of days are those of the ledger.",
-        find=in_rows(figures.days_follow),
-        repair=in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
+        find=diagnosis.in_rows(figures.days_follow),
+        repair=diagnosis.in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
         repair_text="Makes the sums of these days again from the entries.",
         advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
     ),
     Check(
         name="totals",
         promise="What a person has at a project is what the ledger holds.",
-        find=in_rows(figures.totals_follow),
-        repair=in_write(figures.settle_totals),
+        find=diagnosis.in_rows(figures.totals_follow),
+        repair=diagnosis.in_write(figures.settle_totals),
         repair_text="Sets the totals to what the ledger holds.",
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="rows",
         promise="No row names one that is not there.",
-        find=in_rows(figures.orphans),
+        find=diagnosis.in_rows(figures.orphans),
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="people",
         promise="Weak keys lead to their accounts, and somebody is the operator.",
-        find=in_rows(figures.wrong_people),
+        find=diagnosis.in_rows(figures.wrong_people),
         advice="Restore a backup, or report it as a bug of cobblestone.",
     ),
     Check(
         name="keys",
         promise="Secrets are there, fit together, and are for their owner alone.",
         find=_keys,
-        repair=lambda opened: keep_from_others(_secrets(opened.folder)),
+        repair=lambda opened: diagnosis.keep_from_others(_secrets(opened.folder)),
         repair_text="Takes the permission to read secrets from others.",
         advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
     ),

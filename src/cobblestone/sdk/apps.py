@@ -16,31 +16,14 @@ from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.values import form_of
 from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
-from cobblestone.sdk.packing.app_package import (
-    Command,
-    ContainerCommand,
-    brings_container,
-    command_version,
-    container_version,
-    native_version,
-    read_templates,
-    split_command,
-)
+from cobblestone.sdk.packing import app_package as packing
+from cobblestone.sdk.packing import wasm_package
 from cobblestone.sdk.packing.bundle import (
     DEFAULT_PYTHON,
     BundleCommand,
     brings_python,
     bundle_command,
     bundle_version,
-)
-from cobblestone.sdk.packing.wasm_package import (
-    PACKAGES_FILE,
-    WasmCommand,
-    in_browsers,
-    portable_command,
-    runs_modules,
-    runs_python,
-    wasm_version,
 )
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
@@ -150,8 +133,8 @@ class AppMethods:
             raise JobError(
                 f"{name} is a native program. Add versions with: cobblestone app version add {name}"
             )
-        portable = any(runs_python(each) for each in app.versions)
-        if wasm is None and not portable and any(runs_modules(each) for each in app.versions):
+        portable = any(wasm_package.runs_python(each) for each in app.versions)
+        if wasm is None and not portable and any(wasm_package.runs_modules(each) for each in app.versions):
             raise JobError(
                 f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
             )
@@ -159,13 +142,13 @@ class AppMethods:
             raise JobError(
                 f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
             )
-        if container is None and brings_container(app.versions):
+        if container is None and packing.brings_container(app.versions):
             raise JobError(
                 f"{name} runs in a container. Also give the container of the new version: --container FILE"
             )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
-        in_use_there = browsers or in_browsers(app.versions)
+        in_use_there = browsers or wasm_package.in_browsers(app.versions)
         _check_browsers(in_use_there, app.rules.min_quorum, app.comparison.kind, bundle)
         package = _command(
             AppSpec(
@@ -217,7 +200,7 @@ class AppMethods:
         """
         if self.app(name).command:
             raise JobError(f"{name} has a command. New versions: cobblestone app update {name} --files …")
-        version = native_version(
+        version = packing.native_version(
             self.connection,
             platform=platform,
             main=Path(main),
@@ -265,14 +248,14 @@ def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: objec
         )
 
 
-def _version(connection: Connection, package: Command) -> schema.NewVersion:
-    if isinstance(package, WasmCommand):
-        return wasm_version(connection, package)
-    if isinstance(package, ContainerCommand):
-        return container_version(connection, package)
+def _version(connection: Connection, package: packing.Command) -> schema.NewVersion:
+    if isinstance(package, wasm_package.WasmCommand):
+        return wasm_package.wasm_version(connection, package)
+    if isinstance(package, packing.ContainerCommand):
+        return packing.container_version(connection, package)
     if isinstance(package, BundleCommand):
         return bundle_version(connection, package)
-    return command_version(connection, package)
+    return packing.command_version(connection, package)
 
 
 def _python_words(command: Sequence[str], portable: bool) -> list[str]:
@@ -280,8 +263,8 @@ def _python_words(command: Sequence[str], portable: bool) -> list[str]:
     return ["python3", *command[1:]] if portable else list(command)
 
 
-def _command(spec: AppSpec) -> Command:
-    words = split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
+def _command(spec: AppSpec) -> packing.Command:
+    words = packing.split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
     files: Sequence[Path] = [Path(file) for file in spec.files]
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers and spec.bundle is None:
@@ -289,20 +272,20 @@ def _command(spec: AppSpec) -> Command:
                 "Browsers compute WebAssembly, and Python with the packages of a bundle: also "
                 "give --wasm, --source, --portable or --bundle."
             )
-        command = form_of(Command, spec, words=words, files=files)
+        command = form_of(packing.Command, spec, words=words, files=files)
         if spec.container is not None:
-            return form_of(ContainerCommand, command, source=Path(spec.container))
+            return form_of(packing.ContainerCommand, command, source=Path(spec.container))
         if spec.bundle is None:
             return command
         return bundle_command(command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers)
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
-        module, words, files = portable_command(words, files, _path(spec.requirements))
-    return WasmCommand(
+        module, words, files = wasm_package.portable_command(words, files, _path(spec.requirements))
+    return wasm_package.WasmCommand(
         module=module,
         runs_python=spec.portable,
         in_browsers=spec.in_browsers,
-        environment={"PYTHONPATH": PACKAGES_FILE} if spec.portable else {},
+        environment={"PYTHONPATH": wasm_package.PACKAGES_FILE} if spec.portable else {},
         words=words,
         files=files,
         outputs=spec.outputs,
@@ -315,7 +298,7 @@ def _command(spec: AppSpec) -> Command:
 
 def _native(spec: AppSpec, about: schema.NewApp) -> schema.NewApp:
     """Return the app of a native program, from its templates and the scientist's options, which take precedence."""
-    templates = read_templates(_path(spec.input_template), _path(spec.output_template))
+    templates = packing.read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
         schema.OutputBody(
             name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional

@@ -13,14 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from cobblestone.api_schema import apps as schema
-from cobblestone.domain.apps import (
-    ANY_PLATFORM,
-    CONTAINER_CLASS,
-    HEAD_NBYTES,
-    PLATFORMS,
-    platforms_of_command,
-    platforms_of_program,
-)
+from cobblestone.domain import apps as domain
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.job_form import (
     InputSlot,
@@ -172,7 +165,7 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     """Refuse a main program that no system can start."""
     name = words[0].removeprefix("./")
     data = contents.get(name)
-    if data is None or platforms_of_program(data[:HEAD_NBYTES]) is not None:
+    if data is None or domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None:
         if data is not None and data.startswith(b"#!") and data.partition(b"\n")[0].endswith(b"\r"):
             raise JobError(
                 f"The first line of {name} ends as Windows ends lines, so that Linux and macOS look for an interpreter of a"
@@ -200,10 +193,10 @@ def command_platforms(
     Raises:
         JobError: no platform can start it, or not one of those wanted.
     """
-    own = {name: platforms_of_program(data[:HEAD_NBYTES]) for name, data in contents.items()}
-    able, why = platforms_of_command(words, own)
+    own = {name: domain.platforms_of_program(data[: domain.HEAD_NBYTES]) for name, data in contents.items()}
+    able, why = domain.platforms_of_command(words, own)
     if able is None:
-        return tuple(dict.fromkeys(wanted)) or (ANY_PLATFORM,)
+        return tuple(dict.fromkeys(wanted)) or (domain.ANY_PLATFORM,)
     if not able:
         raise JobError(f"{why} is a program for a kind of computer that no BOINC client supports.")
     if not wanted:
@@ -253,7 +246,7 @@ def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[
             open_name=name,
             copy_file=True,
             # A script may be started by its name; that it is one is seen at its first line.
-            executable=platforms_of_program(data[:HEAD_NBYTES]) is not None,
+            executable=domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
         )
         for name, data in contents.items()
     ]
@@ -280,13 +273,13 @@ def native_version(
     copy_files: bool = False,
 ) -> schema.NewVersion:
     """Upload the files of a native program that uses the BOINC API; return the version for a request."""
-    if platform == ANY_PLATFORM:
+    if platform == domain.ANY_PLATFORM:
         raise JobError(
             "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
         )
     contents = read_files([main, *files])
-    able = platforms_of_program(contents[main.name][:HEAD_NBYTES])
-    if able is not None and platform in PLATFORMS and platform not in able:
+    able = domain.platforms_of_program(contents[main.name][: domain.HEAD_NBYTES])
+    if able is not None and platform in domain.PLATFORMS and platform not in able:
         raise JobError(
             f"{main.name} cannot be started on {platform}, but on {', '.join(able) or 'nothing that clients run on'}."
         )
@@ -298,7 +291,8 @@ def native_version(
             schema.VersionFileBody(
                 file=upload_bytes(connection, name, data),
                 open_name=name,
-                executable=name == main.name or platforms_of_program(data[:HEAD_NBYTES]) is not None,
+                executable=name == main.name
+                or domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
                 main_program=name == main.name,
                 copy_file=copy_files and name != main.name,
             )
@@ -383,8 +377,8 @@ class ContainerCommand(Command):
         """Find mistakes before anything is sent, except those in the image; raises JobError."""
         if self.plan_class:
             raise JobError(
-                f"--plan-class {self.plan_class}: containers have their own, {CONTAINER_CLASS}. To require more of the"
-                f" computers, put it into plan_classes.toml as [{CONTAINER_CLASS}] with docker = true."
+                f"--plan-class {self.plan_class}: containers have their own, {domain.CONTAINER_CLASS}. To require more of the"
+                f" computers, put it into plan_classes.toml as [{domain.CONTAINER_CLASS}] with docker = true."
             )
         self.description({})
 
@@ -415,7 +409,9 @@ def container_version(connection: Connection, command: ContainerCommand) -> sche
         stored = connection.put_file(image.sha256, image.path, name=image.file_name)
     files = command_files(connection, command.description(image.description), command.check_names())
     archive = schema.VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
-    return schema.NewVersion(platform=image.platform, plan_class=CONTAINER_CLASS, files=[*files, archive])
+    return schema.NewVersion(
+        platform=image.platform, plan_class=domain.CONTAINER_CLASS, files=[*files, archive]
+    )
 
 
 def brings_container(versions: Sequence[schema.Version]) -> bool:

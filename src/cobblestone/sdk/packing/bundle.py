@@ -32,20 +32,13 @@ from cobblestone.launcher.packing import (
     bundle_description,
 )
 from cobblestone.sdk.api.connection import Connection
-from cobblestone.sdk.packing import pyodide
+from cobblestone.sdk.packing import dependencies, pyodide
 from cobblestone.sdk.packing.app_package import (
     Command,
     copied_files,
     read_files,
     upload_bytes,
     version_description,
-)
-from cobblestone.sdk.packing.dependencies import (
-    NOT_ON_WINDOWS,
-    NoWheelError,
-    install_wheels,
-    needed_imports,
-    run,
 )
 from cobblestone.sdk.wasm import toolchain
 
@@ -180,7 +173,11 @@ def _platforms(command: Command) -> list[str]:
 
 def _imports_posix(command: Command) -> bool:
     programs = [data for name, data in read_files(command.files).items() if name.endswith(".py")]
-    return any(module in NOT_ON_WINDOWS for data in programs for module, _ in needed_imports(data))
+    return any(
+        module in dependencies.NOT_ON_WINDOWS
+        for data in programs
+        for module, _ in dependencies.needed_imports(data)
+    )
 
 
 def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes, set[str]]:
@@ -192,8 +189,8 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         library, version = target.library(root)
         packages = library / "site-packages"
         try:
-            install_wheels(requirements, packages, target.wheels, version)
-        except NoWheelError as problem:
+            dependencies.install_wheels(requirements, packages, target.wheels, version)
+        except dependencies.NoWheelError as problem:
             raise JobError(
                 f"{problem.package} has no wheel for Python {version} on {platform}. Leave that platform out (--platform …), or"
                 " use another version of the package or of Python (--bundle-python)."
@@ -213,7 +210,7 @@ def fetch_interpreter(folder: Path, target: PythonBuild, python: str) -> Path:
     words = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(folder / "pythons")]
     name = f"cpython-{python}-{target.uv}"
     try:
-        run([*words, name], f"uv could not fetch the interpreter {name}")
+        dependencies.run([*words, name], f"uv could not fetch the interpreter {name}")
     except ConfigError as problem:
         first, *causes = str(problem).splitlines()
         cause = f" ({causes[-1].strip()})" if causes else ""

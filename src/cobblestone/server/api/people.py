@@ -33,14 +33,7 @@ from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.people.users import NewsItem
-from cobblestone.wire.project.account import (
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-    legal_email_addr,
-    passwd_hash,
-    user_name_problem,
-)
+from cobblestone.wire.project import account as wire
 
 
 def _user_fields(user: User) -> dict[str, Any]:
@@ -55,7 +48,7 @@ def _user_fields(user: User) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if problem := user_name_problem(name.strip()):
+    if problem := wire.user_name_problem(name.strip()):
         raise ApiProblem(422, "bad_name", f"{name!r}: {problem}.")
 
 
@@ -74,7 +67,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     """Create an account."""
     settings = call.ctx.settings.accounts
     email = body.email.strip().lower()
-    if not legal_email_addr(email):
+    if not wire.legal_email_addr(email):
         raise ApiProblem(422, "bad_email", f"{email!r} is not an e-mail address.")
     _check_name(body.name)
     if body.password and len(body.password) < settings.min_password_length:
@@ -84,16 +77,16 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     password = body.password or secrets.token_urlsafe(16)
     try:
         user = await Accounts(call.ctx).create(
-            AccountCreation(
+            wire.AccountCreation(
                 email_addr=email,
-                passwd_hash=passwd_hash(password, email),
+                passwd_hash=wire.passwd_hash(password, email),
                 user_name=body.name.strip(),
                 source="operator",
             ),
             by_operator=True,
         )
-    except WebRpcFailure as failure:
-        taken = failure.error is WebRpcError.NOT_UNIQUE
+    except wire.WebRpcFailure as failure:
+        taken = failure.error is wire.WebRpcError.NOT_UNIQUE
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
         ) from failure

@@ -21,14 +21,7 @@ from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation.figures import (
-    Endings,
-    ProjectFigures,
-    WaitingCounts,
-    endings,
-    project_counts,
-    project_figures,
-)
+from cobblestone.store.operation import figures as stored
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, server_processes
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
@@ -42,12 +35,14 @@ async def get_status(call: Call) -> schema.ProjectStatus:
     """Return the state of the project."""
     ctx = call.ctx
 
-    def read(db: Database) -> tuple[WaitingCounts, ProjectFigures, Endings, Sequence[ProcessRow]]:
-        ended = endings(db, since=call.now - SECONDS_PER_DAY)
+    def read(
+        db: Database,
+    ) -> tuple[stored.WaitingCounts, stored.ProjectFigures, stored.Endings, Sequence[ProcessRow]]:
+        ended = stored.endings(db, since=call.now - SECONDS_PER_DAY)
         return (
-            project_counts(db, now=call.now),
-            project_figures(db, now=call.now),
-            sum((row.endings for row in ended), Endings()),
+            stored.project_counts(db, now=call.now),
+            stored.project_figures(db, now=call.now),
+            sum((row.endings for row in ended), stored.Endings()),
             server_processes(db),
         )
 

@@ -27,15 +27,7 @@ from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
-from cobblestone.policy.credit.book import (
-    BookEntry,
-    CreditBook,
-    GrantFacts,
-    GrantTerms,
-    MessageReceived,
-    RecordTaken,
-    ResultsJudged,
-)
+from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -92,7 +84,7 @@ Figure = tuple[str, float, float]  # name, stored, computed
 class StatisticsChain:
     """The rows of a book, compared with the state that the entries say they started from."""
 
-    def __init__(self, db: Database, book: CreditBook, audit: LedgerAudit) -> None:
+    def __init__(self, db: Database, book: books.CreditBook, audit: LedgerAudit) -> None:
         self._db = db
         self._audit = audit
         self._book = book
@@ -107,12 +99,12 @@ class StatisticsChain:
             host_id = HostId(self._next.host_id)
             earlier = host_id, AppVersionId(self._next.from_version_id)
             later = host_id, AppVersionId(self._next.to_version_id)
-            self._book.apply(RecordTaken(earlier=earlier, later=later))
+            self._book.apply(books.RecordTaken(earlier=earlier, later=later))
             if earlier in self._unknown:
                 self._unknown.add(later)
             self._next = next(self._inheritances, None)
 
-    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts]) -> AppId:
+    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[books.GrantFacts]) -> AppId:
         """Compare the start of entries with the end of the previous ones, and continue from their figures; return their app."""
         for line, fact in zip(group, facts, strict=True):
             self._find(line, fact)
@@ -127,7 +119,7 @@ class StatisticsChain:
     def _app(self, version_id: AppVersionId) -> AppId:
         return self._app_of.get(version_id, AppId(version_id // GENERALISED))
 
-    def _find(self, line: LedgerLine, fact: GrantFacts) -> None:
+    def _find(self, line: LedgerLine, fact: books.GrantFacts) -> None:
         book = self._book
         key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
         where = f"host {host_id}, app version {version_id}"
@@ -229,7 +221,7 @@ class _Recomputation:
         for host_id, made in ledger.creation_before_merges(db).items():
             self._totals.rows["host"][host_id] = CreditStatement(0.0, RecentAverage(0.0, made))
         self._of_result: dict[int, float] = {}
-        self._book = CreditBook()
+        self._book = books.CreditBook()
         self._statistics = StatisticsChain(db, self._book, self._audit)
 
     def run(self) -> LedgerAudit:
@@ -293,7 +285,7 @@ class _Recomputation:
             self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
             self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
-    def _grant_again(self, group: list[LedgerLine]) -> list[BookEntry]:
+    def _grant_again(self, group: list[LedgerLine]) -> list[books.BookEntry]:
         """Recompute the grants of a group from the facts in its entries.
 
         Raises:
@@ -309,7 +301,7 @@ class _Recomputation:
             )
             for line in group
         ]
-        terms = GrantTerms(
+        terms = books.GrantTerms(
             system=find_system(first.system),
             unit=CreditUnit(first.unit),
             max_granted=facts[0].max_granted,
@@ -317,12 +309,12 @@ class _Recomputation:
         app_id = self._statistics.adopt(group, facts)
         return self._book.apply(_judged_again(first, facts, terms, app_id, self._book))
 
-    def _message_again(self, line: LedgerLine) -> list[BookEntry]:
+    def _message_again(self, line: LedgerLine) -> list[books.BookEntry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
         told, host_id = facts.message, HostId(line.host_id)
         self._book.messages[result_id] = told.credited_run_time, told.credited
         self._book.host_messages[host_id] = told.host_credited
-        event = MessageReceived(
+        event = books.MessageReceived(
             result_id=result_id,
             host_id=host_id,
             facts=told,
@@ -367,12 +359,16 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
 
 
 def _judged_again(
-    line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
-) -> ResultsJudged:
+    line: LedgerLine,
+    facts: list[books.GrantFacts],
+    terms: books.GrantTerms,
+    app_id: AppId,
+    book: books.CreditBook,
+) -> books.ResultsJudged:
     """Return the event behind a group of entries; the facts hold what its hosts had done before."""
     workunit_id = WorkunitId(line.workunit_id)
     book.canonical_credit = {workunit_id: facts[0].canonical_credit}
-    return ResultsJudged(
+    return books.ResultsJudged(
         terms=terms,
         app_id=app_id,
         workunit_id=workunit_id,

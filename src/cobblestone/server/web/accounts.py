@@ -37,13 +37,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import account_changes, consents, hosts, users
-from cobblestone.wire.project.account import (
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-    external_cpid,
-    passwd_hash,
-)
+from cobblestone.wire.project import account as wire
 
 
 class AccountPages(Pages[ProjectSite]):
@@ -69,9 +63,9 @@ class AccountPages(Pages[ProjectSite]):
         if not problems:
             try:
                 user = await self._accounts.create(
-                    AccountCreation(
+                    wire.AccountCreation(
                         email_addr=form["email_addr"].strip().lower(),
-                        passwd_hash=passwd_hash(form["passwd"], form["email_addr"].strip()),
+                        passwd_hash=wire.passwd_hash(form["passwd"], form["email_addr"].strip()),
                         user_name=form["user_name"].strip(),
                         invite_code=form.get("invite_code", "").strip(),
                         consent_flag=form.get("consent") == "1" or None,
@@ -82,7 +76,7 @@ class AccountPages(Pages[ProjectSite]):
                     ),
                     address=visit.address,
                 )
-            except WebRpcFailure as failure:
+            except wire.WebRpcFailure as failure:
                 problems = _problem_of(failure)
             else:
                 return self._site.let_in(visit, user, "home.php")
@@ -101,11 +95,11 @@ class AccountPages(Pages[ProjectSite]):
         email = form.get("email_addr", "").strip()
         try:
             user = await self._accounts.look_up(
-                email.lower(), passwd_hash(form.get("passwd", ""), email), address=visit.address
+                email.lower(), wire.passwd_hash(form.get("passwd", ""), email), address=visit.address
             )
         except TooManyAttempts as error:
             problem = too_many(error)
-        except WebRpcFailure:
+        except wire.WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
             problem = _(
                 "There is no account with this e-mail address and password. Check both, and the Caps "
@@ -192,7 +186,7 @@ class AccountPages(Pages[ProjectSite]):
             }
 
         found = await visit.ctx.store.aread(read)
-        cpid = external_cpid(user.cross_project_id, user.email_addr)
+        cpid = wire.external_cpid(user.cross_project_id, user.email_addr)
         standing = await self._site.standing(CreditOwner("user", user.id), created=user.create_time)
         return visit.show(
             "home.html",
@@ -219,18 +213,18 @@ class AccountPages(Pages[ProjectSite]):
         return {name: problem for name, problem in found.items() if problem}
 
 
-def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
+def _problem_of(failure: wire.WebRpcFailure) -> dict[str, str]:
     """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     match failure.error:
-        case WebRpcError.NOT_UNIQUE:
+        case wire.WebRpcError.NOT_UNIQUE:
             return {
                 "email_addr": _(
                     "There is already an account with this address. Log in with it, or use another address."
                 )
             }
-        case WebRpcError.GENERIC:
+        case wire.WebRpcError.GENERIC:
             return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
         case _:
             raise StoreError(str(failure))

@@ -43,14 +43,7 @@ from cobblestone.store.people import hosts, users
 from cobblestone.store.people.users import profile_of
 from cobblestone.store.work import job_results
 from cobblestone.store.work.job_results import AppDay
-from cobblestone.wire.project.account import (
-    PublicHost,
-    PublicUser,
-    WebRpcError,
-    external_cpid,
-    write_user_xml,
-    write_web_rpc_error,
-)
+from cobblestone.wire.project import account as wire
 
 NEWS_ON_HOME = 3
 
@@ -130,7 +123,7 @@ class PublicPages(Pages[ProjectSite]):
             user=user,
             open=is_open,
             own=is_owner(visit.viewer, user),
-            cpid=external_cpid(user.cross_project_id, user.email_addr),
+            cpid=wire.external_cpid(user.cross_project_id, user.email_addr),
             standing=await self._site.standing(CreditOwner("user", user.id), created=user.create_time),
             **found,
         )
@@ -157,11 +150,11 @@ class PublicPages(Pages[ProjectSite]):
 
         user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
         if user is None:
-            return _xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
+            return _xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
         public = form_of(
-            PublicUser,
+            wire.PublicUser,
             user,
-            cpid=external_cpid(user.cross_project_id, user.email_addr),
+            cpid=wire.external_cpid(user.cross_project_id, user.email_addr),
             total_credit=user.credit.total,
             expavg_credit=user.credit.recent.value,
             expavg_time=user.credit.recent.time,
@@ -169,7 +162,9 @@ class PublicPages(Pages[ProjectSite]):
             has_profile=has_profile,
         )
         return _xml(
-            write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
+            wire.write_user_xml(
+                public, None if own_hosts is None else [_public_host(host) for host in own_hosts]
+            )
         )
 
     @shows("/news.php")
@@ -191,10 +186,10 @@ class PublicPages(Pages[ProjectSite]):
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
-def _public_host(host: Host) -> PublicHost:
+def _public_host(host: Host) -> wire.PublicHost:
     description = host.description
     return form_of(
-        PublicHost,
+        wire.PublicHost,
         host,
         description,
         total_credit=host.credit.total,

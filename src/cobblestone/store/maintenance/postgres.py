@@ -21,16 +21,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.ops.files import sync_file, sync_folder
+from cobblestone.store.engine import postgres_process_group as process_group
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect, first_line, shown
-from cobblestone.store.engine.postgres_process_group import (
-    LEASE_SECONDS,
-    NOTE_OLDEST,
-    living_programs,
-    make_tables,
-    note_program,
-    oldest_borne,
-)
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
@@ -193,8 +186,8 @@ def upgrade_postgres(
                     backup = _dump_before(address, keep, current, now)
                 _take(address, schema, current, plan)
         if program is not None:
-            make_tables(connection)
-            note_program(connection, program, seconds=LEASE_SECONDS)
+            process_group.make_tables(connection)
+            process_group.note_program(connection, program, seconds=process_group.LEASE_SECONDS)
         return backup
 
 
@@ -205,7 +198,7 @@ def plan_of_postgres(
     connection = connect(address)
     try:
         current = postgres_revision(connection)
-        programs = list(living_programs(connection)) if current is not None else []
+        programs = list(process_group.living_programs(connection)) if current is not None else []
         if is_ahead(connection, current, shown(address), schema):
             return UpgradePlan(steps=()), programs
         staying = [program for program in programs if (program.host, program.pid) != replaces]
@@ -222,7 +215,7 @@ def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str
     """
     if current is None or current in schema.known():
         return False
-    oldest = oldest_borne(connection)
+    oldest = process_group.oldest_borne(connection)
     if current < schema.head or oldest is None or oldest > schema.head:
         raise schema.unknown(name, current)
     return True
@@ -238,7 +231,7 @@ def postgres_revision(connection: psycopg.Connection[Row]) -> str | None:
 
 
 def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Schema) -> UpgradePlan:
-    return schema.plan(current, living_programs(connection) if current is not None else ())
+    return schema.plan(current, process_group.living_programs(connection) if current is not None else ())
 
 
 @contextmanager
@@ -286,9 +279,9 @@ def _note_oldest(connection: sa.Connection, schema: Schema, plan: UpgradePlan) -
         return  # nobody has worked here who could read it
     first = schema.steps()[0].revision
     if plan.bears is not None:
-        connection.exec_driver_sql(NOTE_OLDEST.format(plan.bears))
+        connection.exec_driver_sql(process_group.NOTE_OLDEST.format(plan.bears))
     elif connection.exec_driver_sql("SELECT count(*) FROM schema_bears").scalar() == 0:
-        connection.exec_driver_sql(NOTE_OLDEST.format(first))
+        connection.exec_driver_sql(process_group.NOTE_OLDEST.format(first))
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -16,17 +16,7 @@ import msgspec
 from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import NewVersion
-from cobblestone.domain.apps import (
-    ANY_PLATFORM,
-    HEAD_NBYTES,
-    PLATFORMS,
-    POSIX,
-    App,
-    AppDispatch,
-    AppVersion,
-    platforms_of_command,
-    platforms_of_program,
-)
+from cobblestone.domain import apps as domain
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.values import AppVersionId, form_of
@@ -62,14 +52,14 @@ async def read_programs(ctx: ServerContext, body: NewVersion) -> Programs:
         await ctx.storage.bring(place, nbytes=file.nbytes, md5=file.md5)
         head = await asyncio.to_thread(_first_bytes, place)
         if head is not None:
-            found[name] = platforms_of_program(head)
+            found[name] = domain.platforms_of_program(head)
     return found
 
 
 def _first_bytes(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
-            return file.read(HEAD_NBYTES)
+            return file.read(domain.HEAD_NBYTES)
     except FileNotFoundError:
         return None
 
@@ -83,19 +73,19 @@ def check_programs(body: NewVersion, words: Sequence[str], programs: Programs) -
         JobError: it cannot be started there; the text says where it can.
     """
     main = next(each for each in body.files if each.main_program)
-    _check_program(body.platform, main.open_name, programs.get(main.file), any_starts=POSIX)
+    _check_program(body.platform, main.open_name, programs.get(main.file), any_starts=domain.POSIX)
     if words:
         own = {each.open_name: programs.get(each.file) for each in body.files if not each.main_program}
-        able, why = platforms_of_command(words, own)
+        able, why = domain.platforms_of_command(words, own)
         _check_program(body.platform, why, able)
 
 
 def _check_program(
     platform: str, name: str, able: tuple[str, ...] | None, *, any_starts: tuple[str, ...] = ()
 ) -> None:
-    if able is None or platform in able or platform not in (ANY_PLATFORM, *PLATFORMS):
+    if able is None or platform in able or platform not in (domain.ANY_PLATFORM, *domain.PLATFORMS):
         return
-    if platform == ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
+    if platform == domain.ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
         return
     if not able:
         raise JobError(f"{name} is a program for a kind of computer that no BOINC client supports.")
@@ -105,7 +95,7 @@ def _check_program(
     )
 
 
-def version_reply(version: AppVersion, app_name: str) -> schema.Version:
+def version_reply(version: domain.AppVersion, app_name: str) -> schema.Version:
     """Describe a version."""
     return form_of(
         schema.Version,
@@ -124,7 +114,7 @@ def version_reply(version: AppVersion, app_name: str) -> schema.Version:
     )
 
 
-def dispatch_reply(rules: AppDispatch) -> schema.Dispatch:
+def dispatch_reply(rules: domain.AppDispatch) -> schema.Dispatch:
     """Describe who gets the jobs of an app."""
     redundancy = rules.homogeneous_redundancy.name.lower()
     return form_of(
@@ -132,7 +122,7 @@ def dispatch_reply(rules: AppDispatch) -> schema.Dispatch:
     )
 
 
-def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App:
+def app_reply(app: domain.App, form: JobForm, versions: list[domain.AppVersion]) -> schema.App:
     """Describe an app."""
     return form_of(
         schema.App,
@@ -164,7 +154,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
     )
 
 
-def app_named(db: Database, name: str) -> App:
+def app_named(db: Database, name: str) -> domain.App:
     """Return an app; raises NotFound with the existing names."""
     app = apps.app_by_name(db, name)
     if app is None:
@@ -173,7 +163,7 @@ def app_named(db: Database, name: str) -> App:
     return app
 
 
-def _describe_app(db: Database, app: App) -> schema.App:
+def _describe_app(db: Database, app: domain.App) -> schema.App:
     return app_reply(app, apps.job_form(db, app.id), apps.list_versions(db, app.id))
 
 
@@ -191,12 +181,14 @@ class _VersionAdder:
         self._private_key = private_key_of(ctx.folder)
         self._plan_classes = load_plan_classes(ctx.folder.root)
 
-    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> list[AppVersion]:
+    def add(
+        self, tx: Transaction, body: schema.NewVersion, app: domain.App, form: JobForm
+    ) -> list[domain.AppVersion]:
         """Add a version for each of its platforms, under one number; return the first one."""
         platforms = list(dict.fromkeys([body.platform, *body.also_for]))
-        if len(platforms) > 1 and ANY_PLATFORM in platforms:
+        if len(platforms) > 1 and domain.ANY_PLATFORM in platforms:
             raise JobError(
-                f"also_for: a version for every platform ({ANY_PLATFORM}) cannot have further ones."
+                f"also_for: a version for every platform ({domain.ANY_PLATFORM}) cannot have further ones."
             )
         if strange := sorted(set(body.platform_files) - set(platforms)):
             raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
@@ -216,13 +208,15 @@ class _VersionAdder:
         ]
         return [self._add(tx, each, app, form) for each in bodies]
 
-    def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:
+    def _replace_others(self, tx: Transaction, app: domain.App, platforms: Sequence[str]) -> None:
         """End versions for every platform when there are some for certain platforms, and vice versa."""
         for version in apps.list_versions(tx, app.id):
-            if (version.platform == ANY_PLATFORM) is not (ANY_PLATFORM in platforms):
+            if (version.platform == domain.ANY_PLATFORM) is not (domain.ANY_PLATFORM in platforms):
                 apps.set_version_deprecated(tx, version.id, True)
 
-    def _add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
+    def _add(
+        self, tx: Transaction, body: schema.NewVersion, app: domain.App, form: JobForm
+    ) -> domain.AppVersion:
         version = app_rules.version_from(
             body,
             app,

@@ -17,16 +17,10 @@ from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import BatchState
 from cobblestone.policy.dispatch.status import Shortage
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
+from cobblestone.server.api.submission import jobs as job_forms
 from cobblestone.server.api.submission.app_rules import limits_with
 from cobblestone.server.api.submission.apps import app_named
 from cobblestone.server.api.submission.files import check_free_disk
-from cobblestone.server.api.submission.jobs import (
-    JobMaker,
-    batch_reply,
-    check_targets,
-    describe_jobs,
-    target_from,
-)
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation import interventions as operations
@@ -155,7 +149,7 @@ def _describe_batch(
         batch.state is BatchState.ABORTED
     ):  # what is cancelled is not waited for, though the transitioner closes it later
         batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
-    return batch_reply(
+    return job_forms.batch_reply(
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
@@ -173,14 +167,14 @@ def _add_jobs(
     now: float,
 ) -> BatchRow:
     bodies, limits = body.jobs, body.limits
-    check_targets(tx, [body.target, *(job.target for job in bodies)])
+    job_forms.check_targets(tx, [body.target, *(job.target for job in bodies)])
     names = {file.file for body in bodies for file in body.inputs}
-    maker = JobMaker(
+    maker = job_forms.JobMaker(
         app,
         apps.job_form(tx, app.id),
         limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
         frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
-        target_from(body.target),
+        job_forms.target_from(body.target),
     )
     jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
     served = ctx.candidates.served(batch.priority)
@@ -301,7 +295,7 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
     def load(db: Database) -> schema.JobList:
         batches.batch_by_id(db, batch_id)
         found = batches.list_jobs(db, batch_id, after=query.after, limit=query.limit)
-        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
+        return schema.JobList(jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx)))
 
     return await call.ctx.store.aread(load)
 
@@ -319,7 +313,9 @@ async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
         stuck = stuck_jobs(db, offer, batch_id, now=call.now)
         found = [batches.job_of_batch(db, batch_id, id_) for id_ in stuck]
         why = {id_: f"It failed, and {stuck_text(missing)}." for id_, missing in stuck.items()}
-        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why))
+        return schema.JobList(
+            jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why)
+        )
 
     return await call.ctx.store.aread(load)
 
@@ -346,7 +342,7 @@ async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
 
     def load(db: Database) -> schema.JobStatus:
         job = batches.job_of_batch(db, batch_id, job_id)
-        return describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
+        return job_forms.describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
 
     return await call.ctx.store.aread(load)
 
@@ -365,7 +361,7 @@ async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> 
         found = batches.finished_jobs(db, batch_id, after=query.after, limit=query.limit)
         last = (found[-1].completed_seq or 0) if found else query.after
         return schema.ResultsPage(
-            results=describe_jobs(db, batch_id, found, _base_url(ctx)),
+            results=job_forms.describe_jobs(db, batch_id, found, _base_url(ctx)),
             next=last,
             finished=batch.finished and len(found) < query.limit,
         )
