@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 MADE_AT_ONCE = 8
 FAILURES_OF_MAIL = 4
-"""Looks at a project in vain, in turn, after which its operators get a mail: about an hour."""
+"""Failed looks at a project in a row, after which its operators get a mail: about an hour."""
 FORGOTTEN_AFTER = 14 * DAY
 """What is expected of computers that have not called for so long is no longer expected."""
 FOR_THE_PERSON = frozenset(

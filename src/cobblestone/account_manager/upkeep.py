@@ -129,7 +129,7 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
     ),
     Check(
         name="people",
-        promise="Weak keys lead to their accounts, and somebody is the operator.",
+        promise="Weak keys lead to their accounts, and there is an operator.",
         find=diagnosis.in_rows(figures.wrong_people),
         advice="Restore a backup, or report it as a bug of cobblestone.",
     ),

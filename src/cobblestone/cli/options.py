@@ -6,7 +6,7 @@ Options that belong together are a dataclass: a command that takes it as a param
 
 What the shell's Tab key offers beyond commands and options: names of apps, numbers of batches.
 
-A completion must never disturb whoever types: without a project, or when it does not answer, nothing is offered.
+A completion must never get in the way of typing: without a project, or when it does not answer, nothing is offered.
 """
 
 from __future__ import annotations

@@ -124,6 +124,22 @@ class LoggedClient:
         raise ClientError(f"Waited {seconds:g} s without success for: {what}.\n{self.log()[-4000:]}")
 
 
+OPTIONS = [
+    "--allow_multiple_clients",
+    "--no_gpus",
+    "--skip_cpu_benchmarks",
+    "--sched_retry_delay_min",
+    "1",
+    "--sched_retry_delay_max",
+    "3",
+    "--pers_retry_delay_min",
+    "1",
+    "--pers_retry_delay_max",
+    "3",
+]
+"""No graphics, no benchmarks, and short pauses after failures."""
+
+
 class StockClient(LoggedClient):
     """One client process in one data directory."""
 
@@ -161,19 +177,9 @@ class StockClient(LoggedClient):
                     "boinc",
                     "--dir",
                     str(self.folder),
-                    "--allow_multiple_clients",
                     "--gui_rpc_port",
                     str(self.port),
-                    "--no_gpus",
-                    "--skip_cpu_benchmarks",
-                    "--sched_retry_delay_min",
-                    "1",
-                    "--sched_retry_delay_max",
-                    "3",
-                    "--pers_retry_delay_min",
-                    "1",
-                    "--pers_retry_delay_max",
-                    "3",
+                    *OPTIONS,
                     *self.arguments,
                 ],
                 stdin=subprocess.DEVNULL,

@@ -37,8 +37,8 @@ def form_of(cls: type[T], *sources: object, **more: Any) -> T:
 
     The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
     """
-    names: Iterable[str] = getattr(cls, "__struct_fields__", None) or cls.__dataclass_fields__  # type: ignore[attr-defined]  # one of both
-    for name in names:
+    of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+    for name in of_struct or (each.name for each in fields(cls)):  # type: ignore[arg-type]  # a dataclass, then
         found = (getattr(each, name, _ABSENT) for each in sources if name not in more)
         if (first := next((each for each in found if each is not _ABSENT), _ABSENT)) is not _ABSENT:
             more[name] = first

@@ -46,7 +46,7 @@ class JobFuture(Future[JobResult]):
         """Cancel the job, if it has not ended; return whether it is cancelled."""
         if not super().cancel():
             return False
-        self.settle()  # whoever waits for it is told
+        self.settle()  # those that wait for it are told
         self._executor.forget(self)
         return True
 
@@ -91,7 +91,7 @@ class JobExecutor(Executor):
     def submit(self, item: Any, /, *args: object, **kwargs: object) -> Future[JobResult]:  # pyright: ignore[reportIncompatibleMethodOverride]  # an input instead of a function: the function is the app
         """Submit a job: a path, bytes, an object for JSON, or a :class:`Job`; ``kwargs`` fill ``{arg:NAME}``.
 
-        The future raises JobFailed if the job has no answer, also when it failed and nobody at hand is left to try it: such
+        The future raises JobFailed if the job has no answer, also when it failed and no computer is left to try it: such
         a job is cancelled.
         """
         if args:

@@ -177,7 +177,7 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
 
 @contextlib.contextmanager
 def _noted(ctx: ServerContext) -> Generator[None, None, None]:
-    """Keep a note in the folder, from before the first answer, so that whoever sees one also finds the address."""
+    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address."""
     running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
     write_durably(ctx.folder.run_file, json.dumps(running).encode())
     try:

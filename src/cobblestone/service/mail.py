@@ -92,7 +92,7 @@ class AccountMails:
         days: float = 0,
     ) -> None:
         """Queue a mail.  ``recipient``: if it is not the account's own address."""
-        # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
+        # An unconfirmed address may be a stranger's, and the name would carry a message to them.
         self.send_text(
             tx,
             user,

@@ -250,7 +250,7 @@ class ExportCollector:
             log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
             return
         log.warning("statistics_project_failed", project=source.name, problem=problem)
-        # What came is fetched anew as a whole: half of it may be of another day.
+        # What came is fetched again as a whole: half of it may be of another day.
         project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
 
     async def _fetch(

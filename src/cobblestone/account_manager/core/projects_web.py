@@ -85,7 +85,7 @@ async def open_account(
 ) -> Keys:
     """Create an account at a project, or find the existing one; return its keys.
 
-    The password is derived from a secret of the account, so that the person's own is known to nobody else.
+    The password is derived from a secret of the account, so that nothing else knows the person's own.
     ``make`` False: only one that is there.
 
     Raises:

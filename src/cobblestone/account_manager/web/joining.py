@@ -9,7 +9,6 @@ from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.store import ledger
 from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, own_page
 from cobblestone.service.http.rate_limits import TooManyAttempts
-from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
@@ -113,11 +112,8 @@ class JoiningPages(Pages[ManagerSite]):
     @shows("/language.php")
     async def language(self, visit: ManagerVisit) -> Response:
         """Set the language of the pages, and return to the previous page."""
-        response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
-        wish = visit.fields.get("to", "")
-        if wish in NAMES:
-            self._site.remember_language(response, wish)
-        return response
+        page = own_page(visit.fields.get("next", ""), otherwise="")
+        return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:

@@ -357,7 +357,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
         "Detach from a project: its tasks are given up, its files removed.",
         "Detaching from the project.",
     ),
-    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Beginning anew."),
+    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Starting again."),
     "update": _on_project(
         "update", "Contact a project soon, to report results and ask for work.", "It will be contacted soon."
     ),

@@ -144,7 +144,7 @@ def export(
     out.show(
         {"place": str(place), "export": made},
         lines=[
-            f"Exported into {place}: {counts or 'nobody who agreed has credit yet'}",
+            f"Exported into {place}: {counts or 'no one who agreed has credit yet'}",
             f"  {len(made.nbytes)} files, {size(sum(made.nbytes.values()))}, in {made.seconds:.1f} s",
         ],
         essential=[place],

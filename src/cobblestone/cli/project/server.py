@@ -39,7 +39,7 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     """Return the running server of a project.
 
     Raises:
-        ConfigError: nobody does; also if one was killed and its file still lies there.
+        ConfigError: no server does; also if one was killed and its file still lies there.
     """
     found = read_run_file(folder.run_file)
     if found is None or not is_alive(found) or not _is_open(folder):
@@ -123,7 +123,7 @@ def run(
 
     root = folder or local_folder(project)
     if check:
-        check_start(root, replaces=os.getppid())  # a server asks, which then begins anew
+        check_start(root, replaces=os.getppid())  # a server asks, which then starts again
         return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

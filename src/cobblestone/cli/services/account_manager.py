@@ -98,7 +98,7 @@ def run(
     from cobblestone.service.serving import run_service
 
     if check:
-        check_start(folder, replaces=os.getppid())  # a running one asks, which then begins anew
+        check_start(folder, replaces=os.getppid())  # a running one asks, which then starts again
         return
     settings = ManagerFolder(folder).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

@@ -3,7 +3,7 @@
 A new code signing key for a project whose private key lies in its folder.
 
 The new private key is on disk before the project learns of it, and takes its place afterwards; whatever happens in
-between, calling again finishes the change or begins it anew.
+between, calling again finishes the change or starts it again.
 """
 
 from __future__ import annotations

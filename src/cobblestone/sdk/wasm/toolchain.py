@@ -147,7 +147,7 @@ def _kept(name: str, make: Callable[[], bytes]) -> bytes:
             f"{name} has the SHA-256 {found} instead of {expected}: it was changed on the way, or the launcher's sources"
             f" in {NATIVE_FOLDER} were. Nothing was uploaded."
         )
-    with contextlib.suppress(OSError):  # whoever has no folder of their own does without the cache
+    with contextlib.suppress(OSError):  # without a folder of one's own there is no cache
         write_durably(path, data)
     return data
 

@@ -136,7 +136,7 @@ class AccountRpc:
     async def am_set_info(self, request: Request) -> Response:
         """Answer ``am_set_info.php``: settings that an account manager makes for the owner of an account it created.
 
-        The key that may say it may say a cross-project id to the scheduler as well: nobody gains a claim by this.
+        The key that may say it may say a cross-project id to the scheduler as well: no one gains a claim by this.
         """
         accounts, now = self._ctx.settings.accounts, self._ctx.clock()
         try:

@@ -1,6 +1,6 @@
 """Account security: password, address, second factor, keys; and the deletion of an account.
 
-Each change is one transaction, and whoever could be surprised by it is told by mail in the same transaction.
+Each change is one transaction, and the owner is told by mail in the same transaction.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class AccountSecurity(AccountLinks[User]):
                 expire_time=now + CHANGE_SECONDS,
                 payload=f"{email_addr} {stored}",
             )
-            if users.user_by_email(tx, email_addr) is None:  # else: nobody learns that it is taken
+            if users.user_by_email(tx, email_addr) is None:  # else: do not reveal that it is taken
                 url = self._ctx.url(f"email_new.php?code={code}")
                 self._mails.send(tx, user, Letter.NEW_ADDRESS, recipient=email_addr, url=url)
 

@@ -6,8 +6,8 @@ import msgspec
 
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, answers, unauthorised
-from cobblestone.service.http.api import count_question
+from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
+from cobblestone.service.http.api import SMALL_BODY, count_question
 from cobblestone.store.operation import told_credit
 
 DAY = 86400.0

@@ -96,7 +96,7 @@ async def set_role(call: Call, user_id: int, body: schema.RoleBody) -> schema.Do
 async def reset_password(call: Call, user_id: int) -> schema.NewPassword:
     """Reset the password of a user.
 
-    Sessions end, and clients must attach anew. The reply is the only place where the password is shown.
+    Sessions end, and clients must attach again. The reply is the only place where the password is shown.
     """
     password = await operations.reset_password(call.ctx, user_id, call.actor)
     return schema.NewPassword(target=f"user {user_id}", password=password)

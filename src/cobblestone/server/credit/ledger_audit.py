@@ -9,7 +9,7 @@ side are no exception: each reads and writes within one transaction, and entries
 
 Audit of the ledger: everything that the ledger says is computed again from its own facts.
 
-1. Each grant is computed anew by its credit system from the facts that its entry keeps; claim and amount must be the same.
+1. Each grant is computed again by its credit system from the facts that its entry keeps; claim and amount must be the same.
 2. Totals and recent averages of all hosts, users, teams and app versions are built up from the entries, in their order, with
    the passes of the daily decay between them; the rows must hold the same.
 3. Each result's own figure must be the sum of its entries.

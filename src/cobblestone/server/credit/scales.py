@@ -2,7 +2,7 @@
 
 Cross-project scales on a project's side: what it exports, and published scales that it takes.
 
-``scales.xml`` and ``scales.json`` are open to everybody, as the central service and the curious need no account.  Published
+``scales.xml`` and ``scales.json`` are public, because the central service and the curious need no account.  Published
 scales that were applied are kept in the project's folder: whatever recomputes scales later asks `kept_scales`.
 """
 

@@ -185,7 +185,7 @@ class StatisticsUpdater:
 
     async def step(self) -> int:
         """Check a page of rows, or change a portion of them; return 0 after the last table."""
-        going_on, self._round = self._round or self._go_round(), None  # after an error a round begins anew
+        going_on, self._round = self._round or self._go_round(), None  # after an error a round starts again
         if not await anext(going_on, False):
             return 0
         self._round = going_on

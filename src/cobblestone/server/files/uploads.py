@@ -1,7 +1,7 @@
 """The upload handler: size queries, uploads with resume, and their checks.
 
 Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
-moved to their place when they are complete and their checksum is right.  Whoever sends slowly takes no place from others: only
+moved to their place when they are complete and their checksum is right.  A slow sender takes no place from others: only
 what follows when the bytes are here is shared fairly among addresses.
 """
 
@@ -123,7 +123,7 @@ class UploadHandler:
     async def _size(self, name: str) -> int:
         """Return how many bytes of a file have arrived.
 
-        Nobody signs a question, so it must not touch an upload that is still open; the upload that follows takes it over.
+        Questions are not signed, so it must not touch an upload that is still open; the upload that follows takes it over.
         """
         self._check_disk()
         expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))

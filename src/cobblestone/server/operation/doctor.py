@@ -1,7 +1,7 @@
 """``cobblestone doctor``: checks the integrity of a live project, and repairs what is safe.
 
 A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
-volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
+volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nothing refers to.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         promise="A workunit is finished or has a time of its next look; states fit together; one canonical result.",
         find=diagnosis.in_rows(invariants.workunit_states),
         repair=_look_again,
-        repair_text="Lets the transitioner look again at workunits that nobody would have looked at.",
+        repair_text="Lets the transitioner look again at workunits that no daemon would have looked at.",
         advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
     ),
     Check(
@@ -388,7 +388,7 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         promise="Averages are finite and not negative.",
         find=diagnosis.in_rows(invariants.finite_numbers),
         repair=diagnosis.in_write(invariants.forget_wrong_records),
-        repair_text="Lets a host begin anew with an app version for which its record holds impossible numbers.",
+        repair_text="Lets a host start again with an app version for which its record holds impossible numbers.",
         advice="For totals and averages of credit, repair the check totals.",
     ),
     Check(

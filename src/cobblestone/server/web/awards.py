@@ -1,8 +1,8 @@
 """Printable certificates, and pictures of badges.
 
-Certificates: what somebody has contributed, to be printed, with a code that shows that it comes from here.
+Certificates: what a volunteer has contributed, to be printed, with a code that shows that it comes from here.
 
-The code is a signed text that holds what the certificate says: whoever opens its address reads it in the project's own words.  It
+The code is a signed text that holds what the certificate says: its page shows it in the project's own words.  It
 is not a secret and opens nothing.
 """
 

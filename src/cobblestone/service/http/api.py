@@ -221,7 +221,7 @@ async def answered(request: Request, call: Callable[[], Awaitable[Response]]) ->
     try:
         return await call()
     except ClientDisconnect:
-        return Response(status_code=499)  # nobody reads it
+        return Response(status_code=499)  # it is not read
     except errors.CobblestoneError as error:
         return response_for(error)
     except Exception as error:  # the border: a bug must not show its insides to the caller

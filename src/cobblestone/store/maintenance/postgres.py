@@ -155,7 +155,7 @@ def _without_password(address: str) -> Generator[str]:
         yield make_conninfo("", **parts)
 
 
-UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
+UPGRADE_LOCK = 7_204_001  #: any number that is not used otherwise in this database
 TABLE_SECONDS = 0.3
 """So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second."""
 TABLE_ATTEMPTS = 60
@@ -248,7 +248,7 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
 
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:
-    """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
+    """Take steps in one transaction, which waits for the tables that others use without holding all others up."""
     import sqlalchemy as sa
 
     importlib.import_module("alembic.command")  # it takes a second, in which the transaction would be idle
@@ -276,7 +276,7 @@ def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) 
 def _note_oldest(connection: sa.Connection, schema: Schema, plan: UpgradePlan) -> None:
     known = connection.exec_driver_sql("SELECT to_regclass('schema_bears') IS NOT NULL").scalar()
     if not known:
-        return  # nobody has worked here who could read it
+        return  # no program has worked here that could read it
     first = schema.steps()[0].revision
     if plan.bears is not None:
         connection.exec_driver_sql(process_group.NOTE_OLDEST.format(plan.bears))
@@ -296,7 +296,7 @@ def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     try:
         for left in folder.glob(".project-before-upgrade-*.dump"):  # of an upgrade that was killed
             left.unlink(missing_ok=True)
-        # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
+        # Only its owner may read it, also while it is written: it holds addresses and the hashes of passwords.
         working.touch(0o600)
         dump(address, working)
         sync_file(working)

@@ -197,7 +197,7 @@ def _fold_log(path: Path) -> None:
     """Write the log into the database and remove it: it would be taken for the new database's log.
 
     Raises:
-        Busy: somebody has the database open.
+        Busy: another process has the database open.
     """
     connection = open_plain(path)
     try:

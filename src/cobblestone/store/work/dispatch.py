@@ -107,8 +107,8 @@ def claim(
 ) -> list[Assignment]:
     """Assign results to a host, each only if still free; return those that succeeded.
 
-    A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
-    a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
+    A workunit that another process works on at this moment counts as taken: it is not waited for.  Workunits that commit to
+    a class of hosts or to a version do so now, unless another process committed them otherwise meanwhile; those of adaptive
     replication get their quorum.
     """
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])

@@ -82,7 +82,7 @@ def save_changes(
     """Write changes of workunits that were read in this write; return the number of results created.
 
     ``places`` are those of finished workunits in the lists of their batches; ``credit`` is that of workunits and results among
-    those that change.  Wakes whoever goes on with the others.
+    those that change.  Wakes the daemons that go on with the others.
     """
     updates: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)  # rows by statement
     new: list[tuple[object, ...]] = []
@@ -207,7 +207,7 @@ _JOBS_FINISHED = step(Cause.JOBS_FINISHED, BATCH_TRANSITIONS)
 def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
     """Return workunits with all their results, in the order of ``ids``; missing ones are left out.
 
-    In a write they belong to it until it ends: nobody else changes them or their results.
+    In a write they belong to it until it ends: no other transaction changes them or their results.
     """
     db.lock("workunit", ids)
     db.ask_ahead(partial(workunits, ids=ids), partial(results_of_workunits, ids=ids))

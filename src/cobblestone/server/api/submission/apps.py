@@ -2,7 +2,7 @@
 
 Whether the platforms of a version can start its files, as the first bytes of those tell.
 
-Whoever posts a version may be no tool of ours: a program for Linux that is offered to Windows would fail on every computer there.
+A version may come from another tool: a program for Linux that is offered to Windows would fail on every computer there.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
 async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
     """List jobs that cannot continue.
 
-    They failed on computers, and nobody at hand is left who may try them: at most 200, with what went wrong.
+    They failed on computers, and no computer is left that may try them: at most 200, with what went wrong.
     """
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
 
