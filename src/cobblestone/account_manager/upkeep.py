@@ -17,13 +17,7 @@ from cobblestone.service import diagnosis
 from cobblestone.service.backup import Contents
 from cobblestone.service.mail import outbox
 from cobblestone.store.engine.database import Database, Store
-from cobblestone.wire.project.signatures import (
-    decode_private_key,
-    decode_public_key,
-    encode_public_key,
-    same_key,
-    verify_bytes,
-)
+from cobblestone.wire.project import signatures as wire
 
 
 def manager_contents(folder: ManagerFolder, keys: KeysInBackup = KeysInBackup.ALL) -> Contents:
@@ -62,7 +56,7 @@ def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
     yield from diagnosis.readable_by_others(folder.root, _secrets(folder))
     try:
         public = folder.read_key(folder.sign_public)
-        decode_public_key(public)
+        wire.decode_public_key(public)
         if len(folder.read_key(folder.secret_file)) < 32:
             yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
     except CobblestoneError as error:
@@ -70,22 +64,22 @@ def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
         return
     if folder.sign_private.exists():
         try:
-            private = decode_private_key(folder.read_key(folder.sign_private))
+            private = wire.decode_private_key(folder.read_key(folder.sign_private))
         except CobblestoneError as error:
             yield Finding("unreadable_key", "signing key", None, str(error))
             return
-        if not same_key(encode_public_key(private.public_key()), public):
+        if not wire.same_key(wire.encode_public_key(private.public_key()), public):
             text = "the private key in the folder does not match the public key, which clients keep"
             yield Finding("other_key", "signing key", None, text)
 
 
 def _signatures(opened: Opened, db: Database) -> Iterator[Finding]:
     try:
-        public = decode_public_key(opened.folder.read_key(opened.folder.sign_public))
+        public = wire.decode_public_key(opened.folder.read_key(opened.folder.sign_public))
     except CobblestoneError:  # the check of keys says so
         return
     for project in projects.all_projects(db):
-        if not verify_bytes(public, project.url.encode(), project.url_signature):
+        if not wire.verify_bytes(public, project.url.encode(), project.url_signature):
             text = f"the signature of {project.url} was not made with this account manager's key: clients reject it"
             yield Finding("bad_signature", "project", project.id, text)
 

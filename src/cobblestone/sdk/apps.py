@@ -17,14 +17,8 @@ from cobblestone.domain.values import form_of
 from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 from cobblestone.sdk.packing import app_package as packing
+from cobblestone.sdk.packing import bundle as bundles
 from cobblestone.sdk.packing import wasm_package
-from cobblestone.sdk.packing.bundle import (
-    DEFAULT_PYTHON,
-    BundleCommand,
-    brings_python,
-    bundle_command,
-    bundle_version,
-)
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
@@ -111,7 +105,7 @@ class AppMethods:
         wasm: str | Path | None = None,
         requirements: str | Path | None = None,
         bundle: str | Path | None = None,
-        bundle_python: str = DEFAULT_PYTHON,
+        bundle_python: str = bundles.DEFAULT_PYTHON,
         container: str | Path | None = None,
         browsers: bool = False,
         installed: Collection[str] = (),
@@ -138,7 +132,7 @@ class AppMethods:
             raise JobError(
                 f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
             )
-        if bundle is None and any(brings_python(each) for each in app.versions):
+        if bundle is None and any(bundles.brings_python(each) for each in app.versions):
             raise JobError(
                 f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
             )
@@ -253,8 +247,8 @@ def _version(connection: Connection, package: packing.Command) -> schema.NewVers
         return wasm_package.wasm_version(connection, package)
     if isinstance(package, packing.ContainerCommand):
         return packing.container_version(connection, package)
-    if isinstance(package, BundleCommand):
-        return bundle_version(connection, package)
+    if isinstance(package, bundles.BundleCommand):
+        return bundles.bundle_version(connection, package)
     return packing.command_version(connection, package)
 
 
@@ -277,7 +271,9 @@ def _command(spec: AppSpec) -> packing.Command:
             return form_of(packing.ContainerCommand, command, source=Path(spec.container))
         if spec.bundle is None:
             return command
-        return bundle_command(command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers)
+        return bundles.bundle_command(
+            command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers
+        )
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
         module, words, files = wasm_package.portable_command(words, files, _path(spec.requirements))

@@ -14,15 +14,8 @@ import msgspec
 
 from cobblestone.api_schema import apps as schema
 from cobblestone.domain import apps as domain
+from cobblestone.domain import job_form
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.domain.job_form import (
-    InputSlot,
-    JobForm,
-    Placeholders,
-    check_open_names,
-    find_placeholders,
-    output_names,
-)
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.launcher.packing import DESCRIPTION_FILE, IMAGE_FILE, PYODIDE_DESCRIPTION_FILE, pack_image
 from cobblestone.sdk.api.connection import Connection
@@ -48,13 +41,15 @@ class Command:
     plan_class: str = ""
 
     @property
-    def placeholders(self) -> Placeholders:
+    def placeholders(self) -> job_form.Placeholders:
         """Return the placeholders of the command; raises JobError."""
-        return find_placeholders(self.words)
+        return job_form.find_placeholders(self.words)
 
     def output_names(self) -> tuple[str, ...]:
         """Return the names of all outputs, in order; raises JobError if there is none."""
-        return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
+        return job_form.output_names(
+            self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout
+        )
 
     def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[schema.OutputBody]:
         """Return the outputs as API bodies."""
@@ -81,8 +76,9 @@ class Command:
     def check_names(self) -> dict[str, bytes]:
         """Return the contents of the files; raises JobError for unreadable files and colliding names."""
         contents = read_files(self.files)
-        form = JobForm(
-            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
+        form = job_form.JobForm(
+            command=tuple(self.words),
+            inputs=tuple(job_form.InputSlot(name=name) for name in self.placeholders.inputs),
         )
         reserved = [
             *RESERVED_OPEN_NAMES,
@@ -93,7 +89,7 @@ class Command:
             LAUNCHER_NAME,
             PYODIDE_DESCRIPTION_FILE,
         ]
-        check_open_names(list(contents), form, self.output_names(), reserved)
+        job_form.check_open_names(list(contents), form, self.output_names(), reserved)
         return contents
 
 

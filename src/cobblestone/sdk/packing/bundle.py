@@ -32,14 +32,7 @@ from cobblestone.launcher.packing import (
     bundle_description,
 )
 from cobblestone.sdk.api.connection import Connection
-from cobblestone.sdk.packing import dependencies, pyodide
-from cobblestone.sdk.packing.app_package import (
-    Command,
-    copied_files,
-    read_files,
-    upload_bytes,
-    version_description,
-)
+from cobblestone.sdk.packing import app_package, dependencies, pyodide
 from cobblestone.sdk.wasm import toolchain
 
 DEFAULT_PYTHON = "3.12"
@@ -103,7 +96,7 @@ TARGETS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleCommand(Command):
+class BundleCommand(app_package.Command):
     """A command that brings its own Python."""
 
     archives: dict[str, bytes]  #: by platform, packed
@@ -111,13 +104,13 @@ class BundleCommand(Command):
 
     def check(self) -> None:
         """Find mistakes before anything is sent; see `Command.check`."""
-        Command.check(self)
+        app_package.Command.check(self)
         if self.browser_packages:
-            pyodide.check_program(self, read_files(self.files))
+            pyodide.check_program(self, app_package.read_files(self.files))
 
 
 def bundle_command(
-    command: Command,
+    command: app_package.Command,
     requirements: Path,
     python: str,
     *,
@@ -159,7 +152,7 @@ def bundle_command(
     )
 
 
-def _platforms(command: Command) -> list[str]:
+def _platforms(command: app_package.Command) -> list[str]:
     """Return the wanted platforms, or all for which the program's imports are available."""
     able = [each for each in TARGETS if not (TARGETS[each].windows and _imports_posix(command))]
     for platform in command.platforms:
@@ -171,8 +164,8 @@ def _platforms(command: Command) -> list[str]:
     return list(dict.fromkeys(command.platforms)) or able
 
 
-def _imports_posix(command: Command) -> bool:
-    programs = [data for name, data in read_files(command.files).items() if name.endswith(".py")]
+def _imports_posix(command: app_package.Command) -> bool:
+    programs = [data for name, data in app_package.read_files(command.files).items() if name.endswith(".py")]
     return any(
         module in dependencies.NOT_ON_WINDOWS
         for data in programs
@@ -300,7 +293,7 @@ def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion
     if command.browser_packages:
         pyodide.check_server(connection)
     command.check()
-    contents = read_files(command.files)
+    contents = app_package.read_files(command.files)
     own = {
         platform: _platform_files(connection, command, contents, platform, gzip.decompress(archive))
         for platform, archive in command.archives.items()
@@ -312,7 +305,7 @@ def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion
         platform=first,
         also_for=further,
         plan_class=command.plan_class,
-        files=copied_files(connection, contents),
+        files=app_package.copied_files(connection, contents),
         platform_files=own,
     )
 
@@ -338,33 +331,34 @@ def _platform_files(
     copied = (
         {DESCRIPTION_FILE: about}
         if windows
-        else {DESCRIPTION_FILE: about, APP_FILE: version_description(command)}
+        else {DESCRIPTION_FILE: about, APP_FILE: app_package.version_description(command)}
     )
     return [
         VersionFileBody(
-            file=upload_bytes(connection, launcher, toolchain.launcher(platform)),
+            file=app_package.upload_bytes(connection, launcher, toolchain.launcher(platform)),
             open_name=launcher,
             executable=True,
             main_program=True,
         ),
         VersionFileBody(
-            file=upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive), open_name=BUNDLE_FILE
+            file=app_package.upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive),
+            open_name=BUNDLE_FILE,
         ),
-        *copied_files(connection, copied),
+        *app_package.copied_files(connection, copied),
     ]
 
 
 def _browser_files(connection: Connection, command: BundleCommand) -> list[VersionFileBody]:
     packages = command.browser_packages
-    description = pyodide.pyodide_description(command, packages, read_files(command.files))
+    description = pyodide.pyodide_description(command, packages, app_package.read_files(command.files))
     return [
         VersionFileBody(
-            file=upload_bytes(connection, PACKAGES_NAME, packages),
+            file=app_package.upload_bytes(connection, PACKAGES_NAME, packages),
             open_name=PACKAGES_NAME,
             main_program=True,
         ),
         VersionFileBody(
-            file=upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
+            file=app_package.upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
             open_name=PYODIDE_DESCRIPTION_FILE,
             copy_file=True,
         ),

@@ -28,13 +28,7 @@ from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
 from cobblestone.policy.credit import book as books
-from cobblestone.policy.credit.claims import (
-    AppIncrement,
-    AppStatistics,
-    CreditUnit,
-    HostVersionStatistics,
-    VersionStatistics,
-)
+from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.rac import OWNERS, CreditTotals
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.catalog import apps
@@ -123,17 +117,17 @@ class StatisticsChain:
         book = self._book
         key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
         where = f"host {host_id}, app version {version_id}"
-        fresh = HostVersionStatistics()
+        fresh = claims.HostVersionStatistics()
         found = fact.result.host_version or fresh
         self._compare(line.id, key, where, _of_host(found, book.hosts.get(key, fresh)))
         book.hosts[key] = found
         if version_id in self._app_of:
-            version = book.versions.get(version_id, VersionStatistics())
+            version = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("version pfc", fact.version.pfc, version.pfc)
             self._compare(line.id, version_id, where, figures)
             book.versions[version_id] = fact.version
         app_id = self._app(version_id)
-        app = book.apps.get(app_id, AppStatistics())
+        app = book.apps.get(app_id, claims.AppStatistics())
         self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
         book.apps[app_id] = fact.app
 
@@ -153,17 +147,17 @@ class StatisticsChain:
         records = hosts.all_statistics(self._db)
         audit.rows["host_app_version"] = len(records)
         for key in sorted({*records, *book.hosts}):
-            fresh = HostVersionStatistics()
+            fresh = claims.HostVersionStatistics()
             figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
             self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
         versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
         for version_id, version in versions.items():
-            computed = book.versions.get(version_id, VersionStatistics())
+            computed = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("pfc", version.pfc, computed.pfc)
             self._compare_row("app_version", version_id, version_id, "", figures)
         all_apps = [app.id for app in apps.list_apps(self._db)]
         for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
-            computed_app = book.apps.get(app_id, AppStatistics())
+            computed_app = book.apps.get(app_id, claims.AppStatistics())
             self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
         audit.rows["app"] = len(all_apps)
 
@@ -182,14 +176,16 @@ def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Ite
     yield f"{name} q", stored.q, computed.q
 
 
-def _of_host(stored: HostVersionStatistics, computed: HostVersionStatistics) -> Iterator[Figure]:
+def _of_host(
+    stored: claims.HostVersionStatistics, computed: claims.HostVersionStatistics
+) -> Iterator[Figure]:
     yield from _of_mean("pfc", stored.pfc, computed.pfc)
     yield from _of_mean("elapsed", stored.elapsed, computed.elapsed)
     yield from _of_mean("turnaround", stored.turnaround, computed.turnaround)
 
 
-def _of_app(stored: AppStatistics, computed: AppStatistics) -> Iterator[Figure]:
-    found, expected = stored.counted or AppIncrement(), computed.counted or AppIncrement()
+def _of_app(stored: claims.AppStatistics, computed: claims.AppStatistics) -> Iterator[Figure]:
+    found, expected = stored.counted or claims.AppIncrement(), computed.counted or claims.AppIncrement()
     yield "benchmark_credit", found.benchmark_credit, expected.benchmark_credit
     yield "counted_credit", found.counted_credit, expected.counted_credit
     yield "cpu_seconds", found.cpu_seconds, expected.cpu_seconds
@@ -303,7 +299,7 @@ class _Recomputation:
         ]
         terms = books.GrantTerms(
             system=find_system(first.system),
-            unit=CreditUnit(first.unit),
+            unit=claims.CreditUnit(first.unit),
             max_granted=facts[0].max_granted,
         )
         app_id = self._statistics.adopt(group, facts)
@@ -319,7 +315,7 @@ class _Recomputation:
             host_id=host_id,
             facts=told,
             rules=facts.rules,
-            unit=CreditUnit(line.unit),
+            unit=claims.CreditUnit(line.unit),
             now=line.time,
         )
         return self._book.apply(event)

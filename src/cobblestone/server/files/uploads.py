@@ -29,13 +29,7 @@ from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyStream, answer
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work.uploads import (
-    GZIP_MAGIC,
-    ExpectedUpload,
-    expected_upload,
-    partial_folder,
-    record_upload,
-)
+from cobblestone.store.work import uploads as stored
 from cobblestone.wire.project import upload as wire
 from cobblestone.wire.project.signatures import verify_upload_signature
 
@@ -126,7 +120,7 @@ class UploadHandler:
         Questions are not signed, so it must not touch an upload that is still open; the upload that follows takes it over.
         """
         self._check_disk()
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, name))
         if expected is not None and expected.stored_nbytes is not None:
             return expected.stored_nbytes
         with contextlib.suppress(OSError):
@@ -167,7 +161,7 @@ class UploadHandler:
 
     async def _store_large(self, upload: wire.FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         """Store a large file, or the rest of one."""
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, upload.name))
         if refusal := _refusal(expected, upload):
             raise UploadRefused(refusal)
         if expected is None or expected.stored_nbytes is not None:
@@ -212,7 +206,7 @@ class UploadHandler:
         except UploadDeferred:
             await asyncio.to_thread(path.unlink, missing_ok=True)  # resuming it would never help
             raise
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, upload.name))
         if expected is not None and expected.stored_nbytes is None:
             place = place_of(self._ctx.folder.upload, upload.name)
             await self._ctx.storage.keep(place, path)
@@ -234,10 +228,10 @@ class UploadHandler:
             raise UploadRefused(refusal)
 
     def _partial(self, name: str) -> Path:
-        return partial_folder(self._ctx.folder.upload) / name
+        return stored.partial_folder(self._ctx.folder.upload) / name
 
 
-def _refusal(expected: ExpectedUpload | None, upload: wire.FileUpload) -> str:
+def _refusal(expected: stored.ExpectedUpload | None, upload: wire.FileUpload) -> str:
     """Return why a file is refused; empty if it is allowed, or already there."""
     if expected is None:
         return "This task is not known any more."
@@ -251,16 +245,16 @@ def _record(
     tx: Transaction, *, upload: wire.FileUpload, md5: str, data: bytes | None, head: bytes, now: float
 ) -> str:
     """Record a complete file once; return why not, if it is refused."""
-    expected = expected_upload(tx, upload.name)
+    expected = stored.expected_upload(tx, upload.name)
     if expected is not None and expected.stored_nbytes is None:
-        record_upload(
+        stored.record_upload(
             tx,
             name=upload.name,
             result_id=expected.result_id,
             nbytes=upload.nbytes,
             md5=md5,
             data=data,
-            gzipped=expected.spec.gzip and head == GZIP_MAGIC,
+            gzipped=expected.spec.gzip and head == stored.GZIP_MAGIC,
             now=now,
         )
     return _refusal(expected, upload)

@@ -23,15 +23,9 @@ from cobblestone.policy.dispatch.versions import missing_runtime_after_report
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler import reports
+from cobblestone.server.scheduler import reports as reporting
 from cobblestone.server.scheduler import work_request as work_requests
 from cobblestone.server.scheduler.reply import Links, add_jobs, last_jobs
-from cobblestone.server.scheduler.reports import (
-    counted_fpops,
-    counted_intops,
-    extend_deadlines,
-    report_details,
-    tell_owner,
-)
 from cobblestone.server.scheduler.send_work import WorkSender, record_after_report
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
@@ -111,7 +105,7 @@ class SchedulerExchange:
         for fault in work_requests.faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
             self._say(translate_reason(fault), notice=True)
         settings = self.ctx.settings.scheduler
-        extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
+        reporting.extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         if self.ctx.settings.contributions.storage:
             reports.take_kept_files(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
@@ -242,9 +236,9 @@ class SchedulerExchange:
                     row.result,
                     decision.accepted,
                     stderr=item.stderr,
-                    fpops_counted=counted_fpops(item, decision.accepted.cpu_time),
-                    intops_counted=counted_intops(item, decision.accepted.cpu_time),
-                    report=report_details(self.message, item, decision.reasons),
+                    fpops_counted=reporting.counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=reporting.counted_intops(item, decision.accepted.cpu_time),
+                    report=reporting.report_details(self.message, item, decision.reasons),
                     host_id=host.id,
                     now=self.now,
                 )
@@ -408,7 +402,7 @@ class SchedulerExchange:
         decision, claimed = sender.send(self._unsaved)
         self._add_jobs(claimed, request.host)
         problems = sender.problems_of_host()
-        tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
+        reporting.tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
             for problem in problems:
                 self._say(translate_reason(problem), notice=True)

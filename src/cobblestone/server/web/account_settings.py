@@ -13,13 +13,7 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import (
-    address_problem,
-    name_problem,
-    password_problem,
-    too_many,
-    wrong_password,
-)
+from cobblestone.service.pages import fields
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
@@ -126,7 +120,9 @@ class AccountSettingsPages(Pages[ProjectSite]):
             return await self._do(visit, user, form)
         except TooManyAttempts as error:
             field = "confirm" if form.get("action") == "confirm" else "email_addr"
-            return await self._show_security(visit, user, problems={field: too_many(error)}, status=422)
+            return await self._show_security(
+                visit, user, problems={field: fields.too_many(error)}, status=422
+            )
 
     async def _do(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         """Carry out the request of a form on the page.  Raises TooManyAttempts."""
@@ -171,12 +167,12 @@ class AccountSettingsPages(Pages[ProjectSite]):
         problems: dict[str, str] = {}
         action = form.get("action", "")
         if action == "password":
-            problem = password_problem(
+            problem = fields.password_problem(
                 form.get("new_passwd", ""), visit.ctx.settings.accounts.min_password_length
             )
             if problem:
                 problems["new_passwd"] = problem
-        elif action == "email" and (problem := address_problem(form.get("email_addr", ""))):
+        elif action == "email" and (problem := fields.address_problem(form.get("email_addr", ""))):
             problems["email_addr"] = problem
         if problems or action in ("sessions", "confirm"):
             return problems
@@ -184,9 +180,9 @@ class AccountSettingsPages(Pages[ProjectSite]):
             if not await self._security.password_is_right(
                 user, form.get("passwd", ""), address=visit.address
             ):
-                problems[f"passwd_{action}"] = wrong_password()
+                problems[f"passwd_{action}"] = fields.wrong_password()
         except TooManyAttempts as error:
-            problems[f"passwd_{action}"] = too_many(error)
+            problems[f"passwd_{action}"] = fields.too_many(error)
         return problems
 
     async def _show_security(
@@ -304,9 +300,9 @@ class AccountSettingsPages(Pages[ProjectSite]):
                         user, form.get("passwd", ""), address=visit.address
                     )
                     if not right:
-                        problems["passwd"] = wrong_password()
+                        problems["passwd"] = fields.wrong_password()
                 except TooManyAttempts as error:
-                    problems["passwd"] = too_many(error)
+                    problems["passwd"] = fields.too_many(error)
             if not problems:
                 await self._security.ask_to_erase(user)
                 response = visit.go("login.php?done=erase")
@@ -324,7 +320,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
 
 def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    if problem := name_problem(form.get("user_name", "").strip()):
+    if problem := fields.name_problem(form.get("user_name", "").strip()):
         problems["user_name"] = problem
     for name in ("country", "url"):
         if len(form.get(name, "").strip()) > 200:

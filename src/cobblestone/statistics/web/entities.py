@@ -11,12 +11,7 @@ from html import escape
 from PIL import Image, ImageDraw, ImageFont
 from starlette.responses import Response
 
-from cobblestone.policy.credit.history import (
-    Reached,
-    days_until_overtaken,
-    milestones_between,
-    next_milestone,
-)
+from cobblestone.policy.credit import history
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
 from cobblestone.service.pages.pages import Pages, shows
@@ -61,12 +56,12 @@ class View:
     step: float  #: of the histories, in days
 
     @property
-    def milestones(self) -> list[Reached]:
+    def milestones(self) -> list[history.Reached]:
         """Return round amounts that were passed since the site knows it, newest first."""
         found = [
-            Reached(credit=amount, time=after.day * DAY_SECONDS)
+            history.Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
-            for amount in milestones_between(before.total, after.total)
+            for amount in history.milestones_between(before.total, after.total)
         ]
         return found[::-1]
 
@@ -98,7 +93,7 @@ def view(published: PublishedFile, entity: Entity) -> View:
             titles.get(member.project, entity.name): published.history(member)
             for member in members[:MOST_HISTORIES]
         },
-        milestone=next_milestone(entity.total, entity.recent),
+        milestone=history.next_milestone(entity.total, entity.recent),
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
         until=published.until,
@@ -129,7 +124,7 @@ def _moment(day: float) -> str:
 def _days_between(entity: Entity, other: Entity) -> float | None:
     """Return the days until the one behind overtakes the one ahead; None: never."""
     ahead, behind = (other, entity) if other.rank_total < entity.rank_total else (entity, other)
-    return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
+    return history.days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
 
 
 class EntityPages(Pages[StatisticsSite]):

@@ -8,15 +8,9 @@ from dataclasses import replace
 import msgspec
 
 from cobblestone.api_schema import apps as schema
+from cobblestone.domain import job_form
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import JobError, NotFound
-from cobblestone.domain.job_form import (
-    InputSlot,
-    JobForm,
-    check_open_names,
-    find_placeholders,
-    legal_name,
-)
 from cobblestone.domain.texts import MAX_BYTES, check_kept, name_problem, same_file
 from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
@@ -132,7 +126,7 @@ def outputs_from(bodies: list[schema.OutputBody]) -> tuple[OutputSpec, ...]:
     seen: set[str] = set()
     for index, body in enumerate(bodies):
         name = body.name
-        problem = "" if legal_name(name) else "cannot be the name of a file"
+        problem = "" if job_form.legal_name(name) else "cannot be the name of a file"
         problem = problem or name_problem(name) or ("occurs twice" if same_file(name) in seen else "")
         if problem:
             raise JobError(f"outputs[{index}]: {name!r} {problem}. Choose another name.")
@@ -149,7 +143,7 @@ def outputs_from(bodies: list[schema.OutputBody]) -> tuple[OutputSpec, ...]:
     )
 
 
-def form_from(body: schema.NewApp) -> JobForm:
+def form_from(body: schema.NewApp) -> job_form.JobForm:
     """Return the form of jobs of a new app.
 
     Raises:
@@ -162,31 +156,35 @@ def form_from(body: schema.NewApp) -> JobForm:
             )
         return form_of_command(body.command, [output.name for output in body.outputs], body.stdout)
     for index, slot in enumerate(body.inputs):
-        if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
+        if not job_form.legal_name(slot.name) or slot.name in [
+            earlier.name for earlier in body.inputs[:index]
+        ]:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
         for name in (slot.name, slot.open_name):
             if problem := name_problem(name):
                 raise JobError(f"inputs[{index}]: the name {name!r} {problem}. Choose another.")
     check_command_line(body.command_line)
-    return JobForm(
+    return job_form.JobForm(
         command_line=body.command_line,
         inputs=tuple(
-            InputSlot(name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky)
+            job_form.InputSlot(
+                name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky
+            )
             for slot in body.inputs
         ),
     )
 
 
-def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
+def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> job_form.JobForm:
     """Return the form of jobs of a command; raises JobError if it names an output that is not declared."""
-    found = find_placeholders(command)
+    found = job_form.find_placeholders(command)
     for name in (*found.outputs, *([stdout] if stdout else [])):
         if name not in outputs:
             raise JobError(
                 f"The command refers to the output {name!r}, which outputs does not have ({', '.join(outputs)})."
             )
-    slots = tuple(InputSlot(name=name) for name in found.inputs)
-    return JobForm(command=tuple(command), stdout=stdout, inputs=slots)
+    slots = tuple(job_form.InputSlot(name=name) for name in found.inputs)
+    return job_form.JobForm(command=tuple(command), stdout=stdout, inputs=slots)
 
 
 def check_title(title: str) -> None:
@@ -311,7 +309,7 @@ def with_credit(app: App, body: schema.CreditBody) -> App:
 def version_from(
     body: schema.NewVersion,
     app: App,
-    form: JobForm,
+    form: job_form.JobForm,
     *,
     stored: Mapping[str, FileRow],
     plan_classes: Collection[str],
@@ -336,7 +334,7 @@ def version_from(
     if sum(file.main_program for file in body.files) != 1:
         raise JobError("files: exactly one must have main_program = true.")
     names = [file.open_name for file in body.files if not file.main_program]
-    check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
+    job_form.check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
     advice = "Put such values into a file of the version."
     check_kept(body.command_line, "command_line", advice=advice, max_bytes=MAX_BYTES)
     return form_of(
@@ -361,7 +359,7 @@ def version_from(
     )
 
 
-def changed_app(app: App, form: JobForm, changes: schema.AppChanges) -> tuple[App, JobForm]:
+def changed_app(app: App, form: job_form.JobForm, changes: schema.AppChanges) -> tuple[App, job_form.JobForm]:
     """Return an app with changes.
 
     Raises:
