@@ -102,13 +102,6 @@ class PageOptions:
     ] = None
 
 
-OWN_PARSER: dict[str, Any] = {
-    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
-    "add_help_option": False,
-}
-"""Of a command that parses its arguments itself."""
-
-
 class Commands(typer.Typer):
     """Commands whose parameters can be groups of options."""
 

@@ -57,13 +57,13 @@ class ChoicePages(Pages[ManagerSite]):
                 "bars": day_bars(days, today=today),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
     @shows("/choices.php", methods=BOTH, own=True)
     async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show the form for choosing interests, or each project by hand."""
-        keywords = await visit.ctx.store.aread(projects.keywords)
+        keywords = await visit.read(projects.keywords)
         known = visit.ctx.projects.projects
         problems: dict[str, str] = {}
         if visit.request.method == "POST":
@@ -77,7 +77,7 @@ class ChoicePages(Pages[ManagerSite]):
                 now=visit.ctx.clock(),
             )
             if not problems:
-                await visit.ctx.store.awrite(lambda tx: accounts.set_choices(tx, account, chosen))
+                await visit.write(lambda tx: accounts.set_choices(tx, account, chosen))
                 return visit.go("choices.php?done=1")
             account = replace(account, choices=chosen)
         return visit.show_form(
@@ -111,7 +111,7 @@ class ChoicePages(Pages[ManagerSite]):
                     accounts.set_choices(tx, account, said)
                     accounts.want_told(tx, account.id, now=now)
 
-                await visit.ctx.store.awrite(keep)
+                await visit.write(keep)
                 return visit.go("sharing.php?done=1")
         return visit.show_form(
             "sharing.html",
@@ -119,7 +119,7 @@ class ChoicePages(Pages[ManagerSite]):
             choices=account.choices,
             problem=problem,
             projects=visit.ctx.projects.projects,
-            at_projects=await visit.ctx.store.aread(lambda db: accounts.project_accounts(db, account.id)),
+            at_projects=await visit.read(lambda db: accounts.project_accounts(db, account.id)),
             done=visit.fields.get("done", ""),
         )
 
@@ -144,7 +144,7 @@ class ChoicePages(Pages[ManagerSite]):
             accounts.want_project_accounts(tx, account_id=account.id, now=now)
             accounts.set_own(tx, account.id, project.id, key)
 
-        await visit.ctx.store.awrite(keep)
+        await visit.write(keep)
         return visit.go("home.php")
 
     @shows("/account.php", methods=BOTH, own=True)
@@ -165,7 +165,7 @@ class ChoicePages(Pages[ManagerSite]):
                 problem = wrong_password()
             else:
                 if form.get("what") == "erase":
-                    await visit.ctx.store.awrite(lambda tx: accounts.erase_account(tx, account.id))
+                    await visit.write(lambda tx: accounts.erase_account(tx, account.id))
                     return visit.go("")
                 new = form.get("new_passwd", "")
                 problem = password_problem(new, visit.ctx.settings.accounts.min_password_length)
@@ -241,7 +241,7 @@ class ComputerPages(Pages[ManagerSite]):
     async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show one computer, with a form to set its venue or hide it from lists."""
         host_id = visit.needed_number("id")
-        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        host = await visit.read(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.account_id != account.id:
             raise not_found(_("computer"))
         if visit.request.method == "POST":
@@ -256,7 +256,7 @@ class ComputerPages(Pages[ManagerSite]):
                 "counted": ledger.by_host(db, account.id).get(host.id),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         names = {project.id: project for project in visit.ctx.projects.projects}
         return visit.show_form("computer.html", host=host, projects=names, venues=venue_names(), **found)
 
@@ -264,8 +264,8 @@ class ComputerPages(Pages[ManagerSite]):
         form = await visit.form()
         venue = form.get("venue", "")
         if form.get("what") == "hide":
-            await visit.ctx.store.awrite(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
+            await visit.write(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
             return visit.go("home.php")
         if venue in ("", *VENUES):
-            await visit.ctx.store.awrite(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
+            await visit.write(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
         return visit.go(f"computer.php?id={host.id}")

@@ -32,7 +32,7 @@ class JoiningPages(Pages[ManagerSite]):
     @shows("/")
     async def index(self, visit: ManagerVisit) -> Response:
         """Show what this is, and which projects it knows."""
-        counted, news = await visit.ctx.store.aread(
+        counted, news = await visit.read(
             lambda db: (ledger.sum_of(db, "all"), users.list_news(db, limit=SHOWN_NEWS))
         )
         known = [each for each in visit.ctx.projects.projects if not each.stopped]
@@ -104,7 +104,7 @@ class JoiningPages(Pages[ManagerSite]):
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.ctx.store.awrite(lambda tx: end_session(tx, key, expire_time=end))
+        await visit.write(lambda tx: end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response

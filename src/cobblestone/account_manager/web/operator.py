@@ -34,7 +34,7 @@ class OperatorPages(Pages[ManagerSite]):
             raise not_found(_("page"))
         if visit.request.method == "POST":
             await self._change(visit)
-            await visit.ctx.store.aread(visit.ctx.projects.load)
+            await visit.read(visit.ctx.projects.load)
             return visit.go("ops.php")
         today = day_of(visit.ctx.clock())
         asks = visit.ctx.settings.accounting.policy != "estimate"
@@ -52,7 +52,7 @@ class OperatorPages(Pages[ManagerSite]):
                 "people": int(db.value("SELECT COUNT(*) FROM account")),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         projects = visit.ctx.projects
         return visit.show_form(
             "ops.html",

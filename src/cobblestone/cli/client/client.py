@@ -12,7 +12,7 @@ import typer
 
 from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, replay, run
 from cobblestone.cli.client.run import SUMMARY
-from cobblestone.cli.options import OWN_PARSER, Commands, JsonOption, QuietOption
+from cobblestone.cli.options import Commands, JsonOption, QuietOption
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
@@ -382,6 +382,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 client_commands = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
-client_commands.command("run", help=SUMMARY, **OWN_PARSER)(run)
+_everything = {"allow_extra_args": True, "ignore_unknown_options": True}  # it parses its arguments itself
+client_commands.command("run", help=SUMMARY, context_settings=_everything, add_help_option=False)(run)
 for _name, _function in _COMMANDS.items():
     client_commands.command(_name)(_function)

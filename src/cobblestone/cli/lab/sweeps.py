@@ -11,7 +11,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cobblestone.cli.lab.simulating import SUMMARY, main
-from cobblestone.cli.options import OWN_PARSER
 from cobblestone.cli.output import error_console
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
@@ -49,7 +48,9 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
         raise typer.Exit(130) from None
 
 
-simulate_options = {"help": SUMMARY, **OWN_PARSER}
+# It parses its arguments itself.
+EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
+simulate_options = {"help": SUMMARY, "context_settings": EVERYTHING, "add_help_option": False}
 
 
 def simulate(context: typer.Context) -> None:

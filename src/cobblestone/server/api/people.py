@@ -98,7 +98,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     """List accounts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
-    found = await call.ctx.store.aread(
+    found = await call.read(
         lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
     )
     return schema.UserList(users=[schema.User(**_user_fields(user)) for user in found])
@@ -107,7 +107,7 @@ async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
 @answers(endpoints.GET_USER)
 async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
     """Describe an account."""
-    return await call.ctx.store.aread(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
+    return await call.read(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
 
 
 @answers(endpoints.CHANGE_USER)
@@ -184,7 +184,7 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
 @answers(endpoints.LIST_TEAMS)
 async def list_teams(call: Call) -> schema.TeamList:
     """List teams."""
-    found = await call.ctx.store.aread(lambda db: users.list_teams(db, limit=1000))
+    found = await call.read(lambda db: users.list_teams(db, limit=1000))
     return schema.TeamList(teams=[_team(team) for team in found])
 
 
@@ -257,7 +257,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
 @answers(endpoints.LIST_TOKENS)
 async def list_tokens(call: Call) -> schema.TokenList:
     """List tokens."""
-    found = await call.ctx.store.aread(credentials.list_tokens)
+    found = await call.read(credentials.list_tokens)
     return schema.TokenList(tokens=[_token_reply(token, call.now) for token in found])
 
 
@@ -277,14 +277,14 @@ def _news(item: NewsItem) -> schema.News:
 async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
     """List news, newest first."""
     before = users.MAX_ID if query.before is None else query.before
-    found = await call.ctx.store.aread(lambda db: users.list_news(db, limit=query.limit, before=before))
+    found = await call.read(lambda db: users.list_news(db, limit=query.limit, before=before))
     return schema.NewsList(news=[_news(item) for item in found])
 
 
 @answers(endpoints.GET_NEWS)
 async def get_news(call: Call, news_id: int) -> schema.News:
     """Read a news item."""
-    return _news(await call.ctx.store.aread(lambda db: users.news_item(db, news_id)))
+    return _news(await call.read(lambda db: users.news_item(db, news_id)))
 
 
 @answers(endpoints.ADD_NEWS, quiet=True)
@@ -343,7 +343,7 @@ def _owner_of_token(call: Call) -> UserId:
 async def account(call: Call) -> schema.OwnAccount:
     """Your account."""
     user_id = _owner_of_token(call)
-    user, counts = await call.ctx.store.aread(
+    user, counts = await call.read(
         lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
     )
     if user is None:
@@ -363,7 +363,7 @@ async def account(call: Call) -> schema.OwnAccount:
 async def computers(call: Call) -> schema.OwnComputers:
     """Your computers."""
     user_id = _owner_of_token(call)
-    found = await call.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
+    found = await call.read(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
     return schema.OwnComputers(computers=[_computer(host, call.now) for host in found])
 
 
@@ -382,7 +382,7 @@ async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
             owner = TaskOwner(host_id=host.id, app_id=app_id)
         return page_queries.list_tasks(db, owner, state=query.state, before=query.before, limit=query.limit)
 
-    rows = await call.ctx.store.aread(read)
+    rows = await call.read(read)
     more = len(rows) > query.limit
     shown = rows[: query.limit]
     return schema.OwnTasks(

@@ -105,7 +105,7 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
     def known(db: Database) -> list[HostDescription]:
         return [host.description for host in hosts.list_hosts(db, limit=MAX_HOSTS_LOOKED_AT)]
 
-    descriptions = await call.ctx.store.aread(known)
+    descriptions = await call.read(known)
     counted = {name: count_matching_hosts(plan_class, descriptions) for name, plan_class in classes.items()}
     return schema.PlanClassList(
         plan_classes=[
@@ -125,7 +125,7 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
 @answers(endpoints.LIST_TRICKLES)
 async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.TrickleList:
     """List messages of running jobs."""
-    found = await call.ctx.store.aread(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
+    found = await call.read(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
     return schema.TrickleList(
         trickles=[
             form_of(schema.Trickle, each, result=each.result_name, received=each.receive_time)

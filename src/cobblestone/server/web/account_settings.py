@@ -81,7 +81,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account.php", now=now)
 
-        await visit.ctx.store.awrite(change)
+        await visit.write(change)
         response = visit.go("account.php?done=saved")
         self._site.remember_language(response, language)
         return response
@@ -95,7 +95,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
         problems: Mapping[str, str],
         status: int = 200,
     ) -> Response:
-        said = await visit.ctx.store.aread(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
+        said = await visit.read(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
         return visit.show(
             "account.html",
             http_status=status,
@@ -230,7 +230,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
             }
             return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
         secret = tokens.new_secret()
-        await visit.ctx.store.awrite(
+        await visit.write(
             lambda tx: tokens.create_token(
                 tx,
                 secret,
@@ -247,7 +247,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
         number = form.get("id", "")
         token_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
         try:
-            await visit.ctx.store.awrite(
+            await visit.write(
                 lambda tx: tokens.revoke_token(tx, token_id, now=visit.ctx.clock(), user_id=user.id)
             )
         except NotFound:
@@ -256,7 +256,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
 
     async def _tokens_of(self, visit: ProjectVisit, user: User) -> list[ApiToken]:
         now = visit.ctx.clock()
-        found = await visit.ctx.store.aread(lambda db: tokens.list_tokens(db, user_id=user.id))
+        found = await visit.read(lambda db: tokens.list_tokens(db, user_id=user.id))
         return [token for token in found if token.usable(now)]
 
     async def _show_tokens(

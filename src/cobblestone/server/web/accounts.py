@@ -139,7 +139,7 @@ class AccountPages(Pages[ProjectSite]):
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.ctx.store.awrite(lambda tx: users.end_session(tx, key, expire_time=end))
+        await visit.write(lambda tx: users.end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response
@@ -185,7 +185,7 @@ class AccountPages(Pages[ProjectSite]):
                 "asked": consents.latest(db, user.id, ConsentKind.STATISTICS) is not None,
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         cpid = wire.external_cpid(user.cross_project_id, user.email_addr)
         standing = await self._site.standing(CreditOwner("user", user.id), created=user.create_time)
         return visit.show(
@@ -273,7 +273,7 @@ class AccountFinishPages(Pages[ProjectSite]):
         except TooManyAttempts as error:
             raise PageError(429, _("Not now"), too_many(error)) from None
         limits.lookups.take(address, now=now)
-        found = await visit.ctx.store.aread(lambda db: users.user_by_authenticator(db, key))
+        found = await visit.read(lambda db: users.user_by_authenticator(db, key))
         if found is None:
             return None
         user, weak = found
@@ -297,7 +297,7 @@ class AccountFinishPages(Pages[ProjectSite]):
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account_finish.php", now=now)
 
-        await visit.ctx.store.awrite(change)
+        await visit.write(change)
 
 
 class MailLinkPages(Pages[ProjectSite]):

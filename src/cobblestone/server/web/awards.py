@@ -69,7 +69,7 @@ class CertificatePages(Pages[ProjectSite]):
         def read(db: Database) -> tuple[list[AppCredit], dict[int, str]]:
             return credit_by_app(db, Owner.USER, user.id), {app.id: app.title for app in apps.list_apps(db)}
 
-        shares, titles = await visit.ctx.store.aread(read)
+        shares, titles = await visit.read(read)
         share = next((item for item in shares if item.app_id == app_id), None)
         if app_id is not None and share is None:
             raise not_found(_("credit of yours from app %(id)d") % {"id": app_id})
@@ -98,7 +98,7 @@ class CertificatePages(Pages[ProjectSite]):
         made = self._read(visit.fields.get("code", ""))
         if made is None:
             return visit.show("certificate_check.html", http_status=404, made=None)
-        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, UserId(made.user_id)))
+        user = await visit.read(lambda db: users.user_by_id(db, UserId(made.user_id)))
         if user is None or user.erased:
             raise PageError(
                 410,

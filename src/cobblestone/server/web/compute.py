@@ -76,7 +76,7 @@ class ComputePages(Pages[ProjectSite]):
         viewer = visit.viewer
         return visit.show(
             "compute.html",
-            apps=await visit.ctx.store.aread(apps_of_browsers),
+            apps=await visit.read(apps_of_browsers),
             visitors=visit.ctx.settings.browsers.visitors,
             framed=framed,
             ticket="" if viewer is None else account_ticket(visit.ctx, viewer),

@@ -67,7 +67,7 @@ class CreditPages(Pages[ProjectSite]):
     async def history(self, visit: ProjectVisit) -> Response:
         """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
-        rows, reached = await visit.ctx.store.aread(
+        rows, reached = await visit.read(
             lambda db: (
                 credit_days.credit_periods(db, owner),
                 credit_days.milestones_of(db, Owner(owner.kind), owner.id),
@@ -97,7 +97,7 @@ class CreditPages(Pages[ProjectSite]):
     async def history_json(self, visit: ProjectVisit) -> Response:
         """Return the same for programs: a list of spans of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
-        rows = await visit.ctx.store.aread(lambda db: credit_days.credit_periods(db, owner))
+        rows = await visit.read(lambda db: credit_days.credit_periods(db, owner))
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
@@ -105,7 +105,7 @@ class CreditPages(Pages[ProjectSite]):
     async def app_json(self, visit: ProjectVisit) -> Response:
         """Return what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
-        days = await visit.ctx.store.aread(lambda db: job_results.app_days(db, app_id))
+        days = await visit.read(lambda db: job_results.app_days(db, app_id))
         if not days:
             raise not_found(_("history of app %(id)d") % {"id": app_id})
         return _json([_app_day(day) for day in days], f"app-{app_id}-history.json")
@@ -123,7 +123,7 @@ async def credit_owner(visit: ProjectVisit) -> tuple[CreditOwner, User | Host | 
         host = hosts.host_by_id(db, HostId(owner.id))
         return host, None if host is None else users.user_by_id(db, host.user_id)
 
-    found, host_owner = await visit.ctx.store.aread(read)
+    found, host_owner = await visit.read(read)
     if found is None:
         raise not_found(_NAMES[owner.kind]() % {"id": owner.id})
     if isinstance(found, Host) and not sees_computer(visit.viewer, host_owner, found):
@@ -256,7 +256,7 @@ class ProjectRankings(Pages[ProjectSite]):
             owner=owner,
             found=found,
             page=PAGES[owner.kind],
-            places=await visit.ctx.store.aread(read),
+            places=await visit.read(read),
             list_page=f"top_{owner.kind}s.php",
         )
 
@@ -283,7 +283,7 @@ class ProjectRankings(Pages[ProjectSite]):
                 **details(db, shown),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
         return visit.show(
             template,

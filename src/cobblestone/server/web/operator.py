@@ -182,7 +182,7 @@ class ProjectOperatorPages(ForOperators):
     async def search(self, visit: ProjectVisit) -> Response:
         """Find users, hosts, batches, workunits and results by id or name."""
         text = visit.fields.get("q", "").strip()[:200]
-        found = await visit.ctx.store.aread(lambda db: interventions.search(db, text))
+        found = await visit.read(lambda db: interventions.search(db, text))
         if len(found) == 1:
             return visit.go(_address(found[0].kind, found[0].id))
         return visit.show(
@@ -231,7 +231,7 @@ class ProjectOperatorPages(ForOperators):
             return {**read(db), "history": audit.entries(db, limit=HISTORY, target=target)}
 
         try:
-            found = await visit.ctx.store.aread(load)
+            found = await visit.read(load)
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
         done = visit.fields.get("done") == "reset"
@@ -258,7 +258,7 @@ class ProjectOperatorPages(ForOperators):
             ]
             return {"versions": listed}
 
-        return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
+        return visit.show("ops_versions.html", **await visit.read(read))
 
     @shows("/ops_errors.php")
     async def errors(self, visit: ProjectVisit) -> Response:
@@ -274,14 +274,14 @@ class ProjectOperatorPages(ForOperators):
                 "n_looked_at": figures.RATE_WINDOW,
             }
 
-        return visit.show("ops_errors.html", **await visit.ctx.store.aread(read))
+        return visit.show("ops_errors.html", **await visit.read(read))
 
     @shows("/ops_audit.php")
     async def audit(self, visit: ProjectVisit) -> Response:
         """Show the audit log."""
         before = visit.number("before")
         target = visit.fields.get("target", "")[:200]
-        found = await visit.ctx.store.aread(
+        found = await visit.read(
             lambda db: audit.entries(db, limit=AUDIT_PAGE + 1, before=before, target=target)
         )
         return visit.show(
@@ -388,7 +388,7 @@ async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, 
 
 
 async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    new = await visit.ctx.store.awrite(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
+    new = await visit.write(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
@@ -487,7 +487,7 @@ _ACTIONS: Mapping[str, Action] = {
 
 
 async def _write(visit: ProjectVisit, operation_: Callable[[Transaction], object]) -> None:
-    await visit.ctx.store.awrite(operation_)
+    await visit.write(operation_)
 
 
 def _reason(form: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ class NewsDesk(ForOperators):
     ) -> Response:
         status = 422 if problems else 200
         if number is None:
-            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=LISTED))
+            items = await visit.read(lambda db: users.list_news(db, limit=LISTED))
             return visit.show(
                 "ops_news.html",
                 http_status=status,
@@ -50,7 +50,7 @@ class NewsDesk(ForOperators):
                 typed=typed,
                 problems=problems,
             )
-        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, number))
+        item = await visit.read(lambda db: page_queries.news_item(db, number))
         if item is None:
             raise not_found(_("news item of this number"))
         typed = typed or {"title": item.title, "text": item.text}

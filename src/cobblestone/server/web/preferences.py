@@ -148,14 +148,14 @@ class PreferencePages(Pages[ProjectSite]):
             text = wire.write_computing(sets, source_project=url, mod_time=mod_time)
             users.set_global_preferences(tx, user.id, text, mod_time)
 
-        await visit.ctx.store.awrite(store)
+        await visit.write(store)
 
     @shows("/prefs_project.php", methods=BOTH, own=True)
     async def project(self, visit: ProjectVisit, user: User) -> Response:
         """Show what this project may use and send."""
         venue = _venue(visit)
         sets = wire.read_project(user.project_prefs)
-        found = await visit.ctx.store.aread(lambda db: apps.apps_in_use(db)[: wire.MAX_APPS])
+        found = await visit.read(lambda db: apps.apps_in_use(db)[: wire.MAX_APPS])
         shown, problems = sets.get(venue, sets[""]), dict[str, str]()
         typed = _project_typed(shown)
         if visit.request.method == "POST":
@@ -195,7 +195,7 @@ class PreferencePages(Pages[ProjectSite]):
             sets = change(wire.read_project(fresh.project_prefs if fresh else ""))
             account_changes.set_project_preferences(tx, user.id, wire.write_project(sets))
 
-        await visit.ctx.store.awrite(store)
+        await visit.write(store)
 
 
 def _venue(visit: ProjectVisit) -> str:

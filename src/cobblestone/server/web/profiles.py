@@ -34,7 +34,7 @@ class ProfilePages(Pages[ProjectSite]):
     @shows("/profile_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own profile in a form."""
-        present = await visit.ctx.store.aread(lambda db: users.profile_of(db, user.id)) or Profile()
+        present = await visit.read(lambda db: users.profile_of(db, user.id)) or Profile()
         if visit.request.method != "POST":
             return self._form(visit, present)
         form, sent = await visit.form_with_file("picture", max_file_bytes=MAX_BYTES)
@@ -58,7 +58,7 @@ class ProfilePages(Pages[ProjectSite]):
             if picture is not None or "no_picture" in form:
                 users.set_picture(tx, user.id, picture)
 
-        await visit.ctx.store.awrite(transact)
+        await visit.write(transact)
         return visit.go(f"show_user.php?userid={user.id}")
 
     def _form(
@@ -100,14 +100,14 @@ class ProfilePages(Pages[ProjectSite]):
                     now=visit.ctx.clock(),
                 )
 
-        await visit.ctx.store.awrite(transact)
+        await visit.write(transact)
         return visit.go(f"show_user.php?userid={user_id}")
 
     @shows("/user_picture.php")
     async def picture(self, visit: ProjectVisit) -> Response:
         """Return the picture of a user."""
         user_id = visit.needed_number("userid")
-        found = await visit.ctx.store.aread(lambda db: users.picture_of(db, user_id))
+        found = await visit.read(lambda db: users.picture_of(db, user_id))
         if found is None:
             return PlainTextResponse("Not Found", 404)
         headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=3600"}

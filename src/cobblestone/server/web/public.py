@@ -59,7 +59,7 @@ class PublicPages(Pages[ProjectSite]):
     async def home(self, visit: ProjectVisit) -> Response:
         """Show what this project is, its state, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
-        found_apps, for_browsers, news = await visit.ctx.store.aread(
+        found_apps, for_browsers, news = await visit.read(
             lambda db: (apps.apps_in_use(db), apps_of_browsers(db), users.list_news(db, limit=NEWS_ON_HOME))
         )
         by_app = {app.app_id: app for app in counts.apps}
@@ -99,7 +99,7 @@ class PublicPages(Pages[ProjectSite]):
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
         user_id = UserId(visit.needed_number("userid"))
-        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, user_id))
+        user = await visit.read(lambda db: users.user_by_id(db, user_id))
         if user is None:
             raise not_found(_("volunteer %(id)d") % {"id": user_id})
         is_open = sees_computers(visit.viewer, user)
@@ -117,7 +117,7 @@ class PublicPages(Pages[ProjectSite]):
                 ),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         return visit.show(
             "user.html",
             user=user,
@@ -148,7 +148,7 @@ class PublicPages(Pages[ProjectSite]):
             user, own_hosts = read(db)
             return user, own_hosts, user is not None and profile_of(db, user.id) is not None
 
-        user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
+        user, own_hosts, has_profile = await visit.read(read_all)
         if user is None:
             return _xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
         public = form_of(
@@ -172,9 +172,9 @@ class PublicPages(Pages[ProjectSite]):
         """Show all news, or one item."""
         news_id = visit.number("id")
         if news_id is None:
-            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=50))
+            items = await visit.read(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
-        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, news_id))
+        item = await visit.read(lambda db: page_queries.news_item(db, news_id))
         if item is None:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
@@ -231,7 +231,7 @@ class AppPages(Pages[ProjectSite]):
                 {app.id: job_results.app_days(db, app.id) for app in found},
             )
 
-        found, versions, days = await visit.ctx.store.aread(read)
+        found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
@@ -264,7 +264,7 @@ class AppPages(Pages[ProjectSite]):
             }
 
         try:
-            found = await visit.ctx.store.aread(read)
+            found = await visit.read(read)
         except NotFound:
             raise not_found(_("app %(id)d") % {"id": app_id}) from None
         counts = await self._status.counts()

@@ -44,7 +44,7 @@ class TeamPages(Pages[ProjectSite]):
             best = ranking.top(db, Owner.TEAM, Order.RECENT, page=0)
             return teams.rows_of(db, [item.id for item in best[: page_queries.PAGE_SIZE]])
 
-        return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
+        return visit.show("teams.html", words=words, teams=await visit.read(read))
 
     @shows("/team_display.php")
     async def team(self, visit: ProjectVisit) -> Response:
@@ -65,7 +65,7 @@ class TeamPages(Pages[ProjectSite]):
                 "more": len(members) > page_queries.PAGE_SIZE,
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise _no_team(team_id)
         standing = await self._site.standing(CreditOwner("team", team_id), created=found["team"].create_time)
@@ -89,7 +89,7 @@ class TeamPages(Pages[ProjectSite]):
         problems = _problems(form)
         if not problems:
             try:
-                team = await visit.ctx.store.awrite(
+                team = await visit.write(
                     lambda tx: teams.found_team(
                         tx, user.id, name=form["name"].strip(), now=visit.ctx.clock(), **_texts(form)
                     )
@@ -112,7 +112,7 @@ class TeamPages(Pages[ProjectSite]):
             problems = _problems(form)
             if not problems:
                 try:
-                    await visit.ctx.store.awrite(
+                    await visit.write(
                         lambda tx: teams.update_team(
                             tx,
                             team.id,
@@ -133,7 +133,7 @@ class TeamPages(Pages[ProjectSite]):
         text = form.get("heir", "").strip()
         heir = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
         try:
-            await visit.ctx.store.awrite(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
+            await visit.write(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
         except NotFound:
             return {
                 "heir": _(
@@ -146,7 +146,7 @@ class TeamPages(Pages[ProjectSite]):
 
     async def _own_team(self, visit: ProjectVisit, user: User) -> Team:
         team_id = TeamId(visit.needed_number("teamid"))
-        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
+        team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise _no_team(team_id)
         if team.founder_id != user.id:
@@ -160,7 +160,7 @@ class TeamPages(Pages[ProjectSite]):
         visit.need_confirmed_address(user)
         team_id = TeamId(visit.needed_number("teamid"))
         try:
-            await visit.ctx.store.awrite(lambda tx: teams.join(tx, user.id, team_id))
+            await visit.write(lambda tx: teams.join(tx, user.id, team_id))
         except NotFound:
             raise _no_team(team_id) from None
         except Conflict:
@@ -174,7 +174,7 @@ class TeamPages(Pages[ProjectSite]):
         team_id = user.team_id
         if team_id is None:
             return visit.go("home.php")
-        await visit.ctx.store.awrite(lambda tx: account_changes.leave_team(tx, user.id, team_id))
+        await visit.write(lambda tx: account_changes.leave_team(tx, user.id, team_id))
         return visit.go(f"team_display.php?teamid={team_id}")
 
 
@@ -218,7 +218,7 @@ class TeamMessagePages(Pages[ProjectSite]):
     async def messages(self, visit: ProjectVisit, user: User) -> Response:
         """Show the messages of the user's team; its founder writes, operators may withdraw."""
         team_id = TeamId(visit.needed_number("teamid"))
-        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
+        team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise not_found(_("team %(id)d") % {"id": team_id})
         if user.team_id != team.id and team.founder_id != user.id and not user.is_operator:
@@ -232,9 +232,7 @@ class TeamMessagePages(Pages[ProjectSite]):
             case "withdraw":
                 return await self._withdraw(visit, user, team, form.get("id", ""))
             case "wish":
-                await visit.ctx.store.awrite(
-                    lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form)
-                )
+                await visit.write(lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form))
             case _:
                 raise PageError(400, _("Invalid request"), _("The form asks for an unknown action."))
         return visit.go(f"team_messages.php?teamid={team.id}")
@@ -248,7 +246,7 @@ class TeamMessagePages(Pages[ProjectSite]):
         typed: dict[str, str] | None = None,
         problems: dict[str, str] | None = None,
     ) -> Response:
-        found, next_time, wanted = await visit.ctx.store.aread(
+        found, next_time, wanted = await visit.read(
             lambda db: (
                 teams.messages_of(db, team.id, limit=MESSAGES_SHOWN),
                 teams.next_message_time(db, team.id),
@@ -278,7 +276,7 @@ class TeamMessagePages(Pages[ProjectSite]):
         if not problems:
             now = visit.ctx.clock()
             try:
-                sent = await visit.ctx.store.awrite(
+                sent = await visit.write(
                     lambda tx: teams.send_message(tx, team.id, user.id, title=title, text=text, now=now)
                 )
             except Conflict:
@@ -287,7 +285,7 @@ class TeamMessagePages(Pages[ProjectSite]):
                 ) from None
             if sent:
                 return visit.go(f"team_messages.php?teamid={team.id}")
-            next_time = await visit.ctx.store.aread(lambda db: teams.next_message_time(db, team.id))
+            next_time = await visit.read(lambda db: teams.next_message_time(db, team.id))
             problems["text"] = _(
                 "A team may send one message a day; the next one is possible from %(when)s."
             ) % {"when": moment(next_time)}
@@ -313,7 +311,7 @@ class TeamMessagePages(Pages[ProjectSite]):
                 )
 
         try:
-            await visit.ctx.store.awrite(transact)
+            await visit.write(transact)
         except NotFound:
             raise not_found(_("message %(id)s") % {"id": message_id}) from None
         return visit.go(f"team_messages.php?teamid={team.id}")

@@ -72,7 +72,7 @@ class WorkPages(Pages[ProjectSite]):
             owner_id = host.user_id if host else UserId(user_id or 0)
             return host, users.user_by_id(db, owner_id)
 
-        host, user = await visit.ctx.store.aread(whose)
+        host, user = await visit.read(whose)
         if user is None:
             raise not_found(_("computer") if host_id is not None else _("volunteer"))
         if not (sees_computer(visit.viewer, user, host) if host else sees_computers(visit.viewer, user)):
@@ -98,7 +98,7 @@ class WorkPages(Pages[ProjectSite]):
                 "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         archived = await asyncio.to_thread(
             count_archived,
             visit.ctx.archive.path,
@@ -146,7 +146,7 @@ class WorkPages(Pages[ProjectSite]):
                 "outputs": uploads.outputs_of_results(db, [result.id], with_data=False)[result.id],
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("task %(id)d") % {"id": result_id})
         host: Host | None = found["host"]
@@ -172,7 +172,7 @@ class WorkPages(Pages[ProjectSite]):
                 "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("workunit %(id)d") % {"id": workunit_id})
         return visit.show("workunit.html", **found)
@@ -208,7 +208,7 @@ class FoundPages(Pages[ProjectSite]):
                 "open_apps": open_apps,
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         old = await asyncio.to_thread(listings.count_archived, path, ArchiveOwner(user_id=user.id))
         return visit.show("found.html", user=user, before=before, in_archive=sum(old.values()), **found)
 
@@ -226,7 +226,7 @@ class FoundPages(Pages[ProjectSite]):
             outputs = uploads.outputs_of_results(db, [result_id])[result_id]
             return next(((row.result.name, each) for each in outputs if each.index == index - 1), None)
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("output of yours that the project shows"))
         name, output = found
@@ -260,7 +260,7 @@ class FoundPages(Pages[ProjectSite]):
             host_ids = page_queries.records_of_computer(db, owner.id) if owner.kind == "host" else []
             return user, host_ids, {app.id: app.title for app in apps.list_apps(db)}
 
-        user, host_ids, titles = await visit.ctx.store.aread(read)
+        user, host_ids, titles = await visit.read(read)
         if not sees_computers(visit.viewer, user):
             raise private()
         whose = ArchiveOwner(user_id=0 if host_ids else owner.id, host_ids=host_ids)

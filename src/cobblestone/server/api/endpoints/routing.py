@@ -25,7 +25,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http import api as http
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import credentials
@@ -49,6 +49,7 @@ PERSON_HEADER = "x-cobblestone-person"
 """Says who sits at the command line: several people may use the token of the project's folder."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Reply)
 
 
@@ -73,6 +74,10 @@ class Call:
         """Return the caller, for the audit log."""
         name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
         return Actor(name=name, origin=request_origin(self.request, "api"))
+
+    async def read(self, operation: Callable[[Database], T]) -> T:
+        """Read from the database."""
+        return await self.ctx.store.aread(operation)
 
     async def write(self, operation: Callable[[Transaction], R]) -> R:
         """Make a write and record it in the audit log, in one transaction."""

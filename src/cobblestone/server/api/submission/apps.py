@@ -259,7 +259,7 @@ async def create_app(call: Call, body: schema.NewApp) -> schema.App:
 @answers(endpoints.LIST_APPS)
 async def list_apps(call: Call) -> schema.AppList:
     """List apps."""
-    return await call.ctx.store.aread(
+    return await call.read(
         lambda db: schema.AppList(apps=[_describe_app(db, app) for app in apps.list_apps(db)])
     )
 
@@ -267,7 +267,7 @@ async def list_apps(call: Call) -> schema.AppList:
 @answers(endpoints.GET_APP)
 async def get_app(call: Call, name: str) -> schema.App:
     """Describe an app."""
-    return await call.ctx.store.aread(lambda db: _describe_app(db, app_named(db, name)))
+    return await call.read(lambda db: _describe_app(db, app_named(db, name)))
 
 
 @answers(endpoints.PROPOSE_DEADLINE)
@@ -290,7 +290,7 @@ async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
             proposed=None if found is None else found.delay_bound,
         )
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CHANGE_APP)
@@ -352,7 +352,7 @@ async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> sc
         found = apps.list_versions(db, app.id, deprecated=query.deprecated)
         return schema.VersionList(versions=[version_reply(version, app.name) for version in found])
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CHANGE_VERSION)

@@ -269,7 +269,7 @@ async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 @answers(endpoints.LIST_BATCHES)
 async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     """List batches."""
-    return await call.ctx.store.aread(
+    return await call.read(
         lambda db: schema.BatchList(
             batches=[
                 _describe_batch(call, db, batch)
@@ -283,9 +283,7 @@ async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
 async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Return the progress of a batch."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    return await call.ctx.store.aread(
-        lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer)
-    )
+    return await call.read(lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer))
 
 
 @answers(endpoints.LIST_JOBS)
@@ -297,7 +295,7 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
         found = batches.list_jobs(db, batch_id, after=query.after, limit=query.limit)
         return schema.JobList(jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx)))
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.LIST_STUCK_JOBS)
@@ -317,7 +315,7 @@ async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
             jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why)
         )
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CANCEL_JOBS)
@@ -344,7 +342,7 @@ async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
         job = batches.job_of_batch(db, batch_id, job_id)
         return job_forms.describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.GET_RESULTS)
@@ -391,7 +389,7 @@ async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     Jobs that are done stay; hosts that compute one are told to stop at their next contact.
     """
     batch = await operations.cancel_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+    return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
 @answers(endpoints.RETRY_BATCH)
@@ -402,7 +400,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """
     await _check_room(call.ctx)
     batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+    return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
 @answers(endpoints.RETIRE_BATCH)
