@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.ops.environment import environment_without_proxies, run_and_read
 
 PROGRAMS = ("boinc", "boinccmd")
 START_SECONDS = 30.0
@@ -230,14 +230,8 @@ class StockClient(LoggedClient):
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         password = (self.folder / "gui_rpc_auth.cfg").read_text(encoding="ascii").strip()
-        return subprocess.run(
-            ["boinccmd", "--host", f"127.0.0.1:{self.port}", "--passwd", password, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=self.folder,
-        )
+        words = ["boinccmd", "--host", f"127.0.0.1:{self.port}", "--passwd", password, *arguments]
+        return run_and_read(words, timeout=60, cwd=self.folder)
 
     def attach(self, url: str, authenticator: str) -> None:
         """Attach to a project."""
