@@ -10,13 +10,7 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import OPERATOR, User
 from cobblestone.domain.values import HostId, UserId, WorkunitId, form_of
 from cobblestone.domain.work import ReplicationRules, Workunit, WorkunitError
-from cobblestone.policy.lifecycle.states import (
-    CLIENT_DETACHED,
-    CLIENT_ERROR,
-    COULDNT_SEND,
-    NO_REPLY,
-    VALIDATE_ERROR,
-)
+from cobblestone.policy.lifecycle import states
 from cobblestone.store.catalog import apps, kept_files
 from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Database, Transaction
@@ -33,7 +27,9 @@ from cobblestone.store.work.steps import IS_UNSENT, matching
 MAX_FOUND = 20
 _LIMITS = work.LIMITS.writer()
 _RULES = RowMapper(ReplicationRules).writer()
-_FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, CLIENT_DETACHED)
+_FAILED = matching(
+    states.COULDNT_SEND, states.CLIENT_ERROR, states.NO_REPLY, states.VALIDATE_ERROR, states.CLIENT_DETACHED
+)
 
 
 # -- workunits and batches -----------------------------------------------------

@@ -14,16 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from cobblestone.domain.work import FileDeleteState
+from cobblestone.store.work import steps
 from cobblestone.store.work.rows import TARGETED
-from cobblestone.store.work.steps import (
-    DELETABLE,
-    IS_IN_PROGRESS,
-    IS_UNSENT,
-    OPEN_BATCH,
-    TO_ARCHIVE,
-    TO_ASSIMILATE,
-    matching,
-)
 
 metadata = sa.MetaData()
 
@@ -265,8 +257,8 @@ batch = _table(
     _real("turn"),  # place in the queue of its last job
     _int("released_seq"),  # of a retired batch: up to where answers were released; -1: all
     _int("archived"),  # of a retired batch: none of its jobs is left here
-    _partial("batch_to_archive", "id", where=TO_ARCHIVE),
-    _partial("batch_unfinished", "token_id", where=OPEN_BATCH),
+    _partial("batch_to_archive", "id", where=steps.TO_ARCHIVE),
+    _partial("batch_unfinished", "token_id", where=steps.OPEN_BATCH),
 )
 
 workunit = _table(
@@ -314,9 +306,9 @@ workunit = _table(
     _text("handler_problem"),  # what that function said last; empty: nothing is wrong
     _partial("wu_due", "transition_time", where="transition_time IS NOT NULL"),
     _partial("wu_validate", "id", where="need_validate = 1"),
-    _partial("wu_assimilate", "id", where=TO_ASSIMILATE),
-    _partial("wu_delete", "id", where=DELETABLE),
-    _partial("wu_archive", "batch_id", "completed_time", where=matching(FileDeleteState.DONE)),
+    _partial("wu_assimilate", "id", where=steps.TO_ASSIMILATE),
+    _partial("wu_delete", "id", where=steps.DELETABLE),
+    _partial("wu_archive", "batch_id", "completed_time", where=steps.matching(FileDeleteState.DONE)),
     sa.Index("wu_by_batch", "batch_id", "completed_seq"),
     _partial("wu_targeted", "id", where=TARGETED),
     storage=_CHANGED_OFTEN,
@@ -355,12 +347,12 @@ result = _table(
     _maybe_real("told_remaining"),  # seconds that the client said it still needs, of a job that will be late
     _maybe_real("told_time"),  # when it said so
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
-    _partial("result_unsent", sa.text("priority DESC"), "turn", "id", where=IS_UNSENT),
-    _partial("result_in_progress", "host_id", where=IS_IN_PROGRESS),
+    _partial("result_unsent", sa.text("priority DESC"), "turn", "id", where=steps.IS_UNSENT),
+    _partial("result_in_progress", "host_id", where=steps.IS_IN_PROGRESS),
     sa.Index("result_by_host", "host_id", "id"),
     sa.Index("result_by_user", "user_id", "id"),
     sa.Index("result_by_app", "app_id"),
-    _partial("result_delete", "id", where=DELETABLE),
+    _partial("result_delete", "id", where=steps.DELETABLE),
     storage=_CHANGED_OFTEN,
 )
 
