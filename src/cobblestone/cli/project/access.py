@@ -14,13 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import (
-    Commands,
-    Common,
-    OutputOptions,
-    ProjectOption,
-    open_project,
-)
+from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
 
 key_commands = Commands(

@@ -9,13 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from cobblestone.cli.options import (
-    Commands,
-    Common,
-    OutputOptions,
-    ProjectOption,
-    local_folder,
-)
+from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, size, when
 from cobblestone.domain.errors import StoreError
 

@@ -12,14 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from cobblestone.cli.options import (
-    Common,
-    HostOption,
-    OutputOptions,
-    PortOption,
-    ProjectOption,
-    local_folder,
-)
+from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
 
