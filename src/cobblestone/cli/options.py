@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -26,6 +26,7 @@ from cobblestone.cli.output import Output
 if TYPE_CHECKING:
     from cobblestone.sdk import Project
 
+T = TypeVar("T")
 
 ProjectOption = Annotated[
     str | None,
@@ -84,6 +85,11 @@ class Common:
     def connect(self) -> AbstractContextManager[Project]:
         """Connect to the project."""
         return open_project(self.project, self.token)
+
+    def ask(self, question: Callable[[Project], T]) -> T:
+        """Connect to the project for one question, and return the answer."""
+        with self.connect() as connected:
+            return question(connected)
 
     @property
     def out(self) -> Output:

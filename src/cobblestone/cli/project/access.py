@@ -86,8 +86,7 @@ def manifest(
     """Write the files to be signed into a folder, to be copied to the machine with the private key."""
     from cobblestone.sdk.api.signing import export_manifest
 
-    with common.connect() as connected:
-        made = export_manifest(connected.connection, folder, everything=all_)
+    made = common.ask(lambda connected: export_manifest(connected.connection, folder, everything=all_))
     common.out.show(
         made,
         lines=[
@@ -135,8 +134,7 @@ def import_(
     """Import the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.api.signing import import_signatures, read_signatures
 
-    with common.connect() as connected:
-        reply = import_signatures(connected.connection, read_signatures(folder))
+    reply = common.ask(lambda connected: import_signatures(connected.connection, read_signatures(folder)))
     left = (
         f"{len(reply.still_unsigned)} files are still unsigned."
         if reply.still_unsigned
@@ -240,8 +238,9 @@ def create_token(
 ) -> None:
     """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)
-    with common.connect() as connected:
-        made = connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+    made = common.ask(
+        lambda connected: connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+    )
     common.out.show(
         made,
         lines=created_lines(made.id, name, made.expires, made.scopes, made.token),
@@ -254,8 +253,7 @@ def list_tokens(
     common: Common,
 ) -> None:
     """List tokens."""
-    with common.connect() as connected:
-        found = connected.admin.tokens()
+    found = common.ask(lambda connected: connected.admin.tokens())
     rows = [
         (
             each.id,
@@ -276,8 +274,7 @@ def revoke(
     common: Common,
 ) -> None:
     """Revoke a token."""
-    with common.connect() as connected:
-        revoked = connected.admin.revoke_token(token_id)
+    revoked = common.ask(lambda connected: connected.admin.revoke_token(token_id))
     common.out.show(
         revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
     )

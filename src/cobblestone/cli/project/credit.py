@@ -28,8 +28,7 @@ def explain(
     common: Common,
 ) -> None:
     """Show how the credit of a result was computed, with all numbers."""
-    with common.connect() as connected:
-        found = connected.admin.explain_credit(result)
+    found = common.ask(lambda connected: connected.admin.explain_credit(result))
     common.out.show(found, lines=_explanation(found), essential=[repr(found.granted)])
 
 
@@ -74,8 +73,7 @@ def recompute(
     common: Common,
 ) -> None:
     """Recompute every grant, total and average from the ledger; the exit status is 1 if anything differs."""
-    with common.connect() as connected:
-        audit = connected.admin.audit_ledger()
+    audit = common.ask(lambda connected: connected.admin.audit_ledger())
     common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
     if not audit.agrees:
         raise typer.Exit(1)
@@ -105,8 +103,7 @@ def correct(
     common: Common,
 ) -> None:
     """Correct the credit of a result with a new entry in the ledger."""
-    with common.connect() as connected:
-        entry = connected.admin.correct_credit(result, amount, reason)
+    entry = common.ask(lambda connected: connected.admin.correct_credit(result, amount, reason))
     common.out.show(
         entry,
         lines=[f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}."],
@@ -119,8 +116,7 @@ def systems(
     common: Common,
 ) -> None:
     """List the credit systems that an app can choose."""
-    with common.connect() as connected:
-        found = connected.admin.credit_systems()
+    found = common.ask(lambda connected: connected.admin.credit_systems())
     common.out.table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
 
 

@@ -26,8 +26,7 @@ def host(
     common: Common,
 ) -> None:
     """Show what a computer would get if it asked for work now, and why not more."""
-    with common.connect() as connected:
-        found = connected.admin.explain_host(host_id)
+    found = common.ask(lambda connected: connected.admin.explain_host(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.would_get])
 
 
@@ -69,8 +68,7 @@ def workunit(
     common: Common,
 ) -> None:
     """Show the state of a workunit, and which hosts could take its waiting results."""
-    with common.connect() as connected:
-        found = connected.admin.explain_workunit(workunit_id)
+    found = common.ask(lambda connected: connected.admin.explain_workunit(workunit_id))
     lines = [f"Workunit {found.id} {found.name}", *(f"  - {each.text}" for each in found.reasons)]
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
@@ -81,8 +79,7 @@ def result(
     common: Common,
 ) -> None:
     """Show what happened to a result, and why."""
-    with common.connect() as connected:
-        found = connected.admin.explain_result(result_id)
+    found = common.ask(lambda connected: connected.admin.explain_result(result_id))
     lines = [
         f"Result {found.id} {found.name} of workunit {found.workunit}",
         *(f"  - {each.text}" for each in found.reasons),
@@ -107,8 +104,11 @@ def list_hosts(
     common: Common = Common(),
 ) -> None:
     """List computers, newest first."""
-    with common.connect() as connected:
-        found = connected.operation.hosts(limit=page.limit, before=page.before, user=user, blocked=blocked)
+    found = common.ask(
+        lambda connected: connected.operation.hosts(
+            limit=page.limit, before=page.before, user=user, blocked=blocked
+        )
+    )
     rows = [
         (
             each.id,
@@ -135,8 +135,7 @@ def show(
     common: Common,
 ) -> None:
     """Describe a computer."""
-    with common.connect() as connected:
-        found = connected.operation.host(host_id)
+    found = common.ask(lambda connected: connected.operation.host(host_id))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -187,8 +186,7 @@ def edit(
         changes["venue"] = ""
     if not changes:
         raise typer.BadParameter("give what to change: --label, --venue, --hidden or --shown")
-    with common.connect() as connected:
-        found = connected.operation.change_host(host_id, HostChanges(**changes))
+    found = common.ask(lambda connected: connected.operation.change_host(host_id, HostChanges(**changes)))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -198,8 +196,7 @@ def reset_errors(
     common: Common,
 ) -> None:
     """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
-    with common.connect() as connected:
-        found = connected.operation.reset_host_errors(host_id)
+    found = common.ask(lambda connected: connected.operation.reset_host_errors(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.id])
 
 

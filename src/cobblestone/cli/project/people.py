@@ -71,13 +71,14 @@ def list_users(
     common: Common = Common(),
 ) -> None:
     """List accounts, newest first."""
-    with common.connect() as connected:
-        found = connected.admin.users(
+    found = common.ask(
+        lambda connected: connected.admin.users(
             limit=page.limit,
             before=page.before,
             role=None if role is None else _stored_role(role),
             blocked=blocked,
         )
+    )
     rows = [
         (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.1f}", when(each.created))
         for each in found
@@ -101,8 +102,7 @@ def show_user(
     common: Common,
 ) -> None:
     """Describe an account."""
-    with common.connect() as connected:
-        found = connected.admin.user(user_id)
+    found = common.ask(lambda connected: connected.admin.user(user_id))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
 
 
@@ -156,8 +156,7 @@ def edit_user(
     changes = given(wanted)
     if not changes:
         raise typer.BadParameter("give what to change, such as --name or --hide-hosts")
-    with common.connect() as connected:
-        found = connected.admin.change_user(user_id, UserChanges(**changes))
+    found = common.ask(lambda connected: connected.admin.change_user(user_id, UserChanges(**changes)))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
 
 
@@ -168,8 +167,7 @@ def role(
     common: Common,
 ) -> None:
     """Give a user access to the operator's pages, or withdraw it."""
-    with common.connect() as connected:
-        done = connected.operation.set_role(user_id, _stored_role(name))
+    done = common.ask(lambda connected: connected.operation.set_role(user_id, _stored_role(name)))
     common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
 
 
@@ -198,8 +196,7 @@ def reset_password(
     common: Common,
 ) -> None:
     """Give a user a new password, shown only once; clients must attach again."""
-    with common.connect() as connected:
-        done = connected.operation.reset_password(user_id)
+    done = common.ask(lambda connected: connected.operation.reset_password(user_id))
     common.out.show(
         done,
         lines=[f"The new password of user {user_id}, shown only once:", done.password],
@@ -216,8 +213,7 @@ def delete(
     """Erase an account: personal data is deleted permanently, credit stays in the totals."""
     if not yes:
         typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
-    with common.connect() as connected:
-        done = connected.operation.delete_user(user_id)
+    done = common.ask(lambda connected: connected.operation.delete_user(user_id))
     common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
 
 
@@ -232,8 +228,7 @@ def create_team(
     common: Common,
 ) -> None:
     """Create a team; its founder joins it."""
-    with common.connect() as connected:
-        made = connected.admin.create_team(name, founder)
+    made = common.ask(lambda connected: connected.admin.create_team(name, founder))
     common.out.show(made, lines=[f"Team {made.id}: {made.name}."], essential=[made.id])
 
 
@@ -244,8 +239,7 @@ def join(
     common: Common,
 ) -> None:
     """Add a user to a team."""
-    with common.connect() as connected:
-        joined = connected.admin.join_team(team, user)
+    joined = common.ask(lambda connected: connected.admin.join_team(team, user))
     common.out.show(joined, lines=[f"User {user} is now in {joined.name}."], essential=[joined.id])
 
 
@@ -254,8 +248,7 @@ def list_teams(
     common: Common,
 ) -> None:
     """List teams."""
-    with common.connect() as connected:
-        found = connected.admin.teams()
+    found = common.ask(lambda connected: connected.admin.teams())
     rows = [
         (each.id, each.name, each.founder, f"{each.total_credit:.1f}", when(each.created)) for each in found
     ]
@@ -277,8 +270,7 @@ def add_news(
     common: Common,
 ) -> None:
     """Publish a news item; clients get it as a notice."""
-    with common.connect() as connected:
-        made = connected.admin.add_news(title, text)
+    made = common.ask(lambda connected: connected.admin.add_news(title, text))
     common.out.show(made, lines=[f"News item {made.id} is published."], essential=[made.id])
 
 
@@ -288,8 +280,7 @@ def list_news(
     common: Common,
 ) -> None:
     """List news, newest first."""
-    with common.connect() as connected:
-        found = connected.admin.news(limit=page.limit, before=page.before)
+    found = common.ask(lambda connected: connected.admin.news(limit=page.limit, before=page.before))
     rows = [(each.id, when(each.time), each.title) for each in found]
     common.out.table(found, ["id", "published", "title"], rows, empty="No news yet.", right=("id",))
 
@@ -300,8 +291,7 @@ def show_news(
     common: Common,
 ) -> None:
     """Show a news item with its text."""
-    with common.connect() as connected:
-        found = connected.admin.news_item(news_id)
+    found = common.ask(lambda connected: connected.admin.news_item(news_id))
     common.out.show(found, lines=_news_lines(found), essential=[found.text])
 
 
@@ -319,8 +309,7 @@ def edit_news(
     """Change a news item; clients that have shown it do not show it again."""
     if title is None and text is None:
         raise typer.BadParameter("give what to change: --title or --text")
-    with common.connect() as connected:
-        found = connected.admin.edit_news(news_id, title=title, text=text)
+    found = common.ask(lambda connected: connected.admin.edit_news(news_id, title=title, text=text))
     common.out.show(found, lines=_news_lines(found), essential=[found.id])
 
 
@@ -330,8 +319,7 @@ def withdraw(
     common: Common,
 ) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
-    with common.connect() as connected:
-        found = connected.admin.withdraw_news(news_id)
+    found = common.ask(lambda connected: connected.admin.withdraw_news(news_id))
     common.out.show(
         found, lines=[f"News item {found.id} ({found.title}) is withdrawn."], essential=[found.id]
     )

@@ -164,8 +164,9 @@ def audit(
     common: Common = Common(),
 ) -> None:
     """Show who did what in the project, newest first."""
-    with common.connect() as connected:
-        found = connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
+    found = common.ask(
+        lambda connected: connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
+    )
     rows = [
         (
             each.id,
@@ -194,7 +195,6 @@ def find(
     common: Common,
 ) -> None:
     """Find users, hosts, batches, workunits and results."""
-    with common.connect() as connected:
-        found = connected.operation.search(text)
+    found = common.ask(lambda connected: connected.operation.search(text))
     rows = [(each.id, each.kind, each.name) for each in found]
     common.out.table(found, ["id", "kind", "name"], rows, empty="Nothing fits.")

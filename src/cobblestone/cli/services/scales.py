@@ -79,8 +79,7 @@ def apply(
 
     published = parse_published_scales(read_document(source))
     printer = common.out
-    with common.connect() as connected:
-        done = connected.admin.apply_scales(published, dry_run=dry_run)
+    done = common.ask(lambda connected: connected.admin.apply_scales(published, dry_run=dry_run))
     rows = [
         (
             f"{each.app} {each.version_num / 100:.2f}",

@@ -37,8 +37,7 @@ def create(
     """Create an app from a program, with its first version."""
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
-    with common.connect() as connected:
-        created = connected.create_app(wanted)
+    created = common.ask(lambda connected: connected.create_app(wanted))
     show_created(common.out, created, bool(wanted.command))
 
 
@@ -132,8 +131,7 @@ def list_apps(
     common: Common,
 ) -> None:
     """List apps."""
-    with common.connect() as connected:
-        found = connected.apps()
+    found = common.ask(lambda connected: connected.apps())
     rows = [
         (
             app.name,
@@ -168,8 +166,7 @@ def show(
     common: Common,
 ) -> None:
     """Describe an app."""
-    with common.connect() as connected:
-        app = connected.app(name)
+    app = common.ask(lambda connected: connected.app(name))
     common.out.show(app, lines=app_lines(app), essential=[app.name])
 
 
@@ -217,8 +214,7 @@ def deprecate(
     """Deprecate an app: send no more of its jobs, and accept none."""
     from cobblestone.api_schema.apps import AppChanges
 
-    with common.connect() as connected:
-        changed = connected.change_app(name, AppChanges(deprecated=True))
+    changed = common.ask(lambda connected: connected.change_app(name, AppChanges(deprecated=True)))
     common.out.show(
         changed,
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
@@ -273,8 +269,11 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
     from cobblestone.api_schema.apps import AppChanges
 
     changes = wanted.changes()
-    with common.connect() as connected:
-        app = connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
+    app = common.ask(
+        lambda connected: (
+            connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
+        )
+    )
     lines = [
         f"{name}:",
         *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
@@ -308,8 +307,7 @@ def plan_classes(
     common: Common,
 ) -> None:
     """List plan classes and how many of the known hosts each would match."""
-    with common.connect() as connected:
-        found = connected.plan_classes()
+    found = common.ask(lambda connected: connected.plan_classes())
     rows = [
         (
             each.name,

@@ -45,8 +45,7 @@ def show_status(
     common: Common,
 ) -> None:
     """Show the progress of a batch."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).status()
+    status = common.ask(lambda connected: connected.batch(batch_id).status())
     common.out.show(
         status,
         lines=[
@@ -63,8 +62,7 @@ def list_batches(
     common: Common = Common(),
 ) -> None:
     """List batches, newest first."""
-    with common.connect() as connected:
-        found = connected.batches(limit=limit)
+    found = common.ask(lambda connected: connected.batches(limit=limit))
     rows = [
         (
             each.id,
@@ -93,8 +91,7 @@ def list_jobs(
     common: Common,
 ) -> None:
     """List the jobs of a batch, and why some failed."""
-    with common.connect() as connected:
-        found = list(connected.batch(batch_id).jobs())
+    found = common.ask(lambda connected: list(connected.batch(batch_id).jobs()))
     rows = [
         (
             each.id,
@@ -208,8 +205,7 @@ def cancel(
     common: Common,
 ) -> None:
     """Cancel the unfinished jobs of a batch; existing answers stay."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).cancel()
+    status = common.ask(lambda connected: connected.batch(batch_id).cancel())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
@@ -219,8 +215,7 @@ def retry(
     common: Common,
 ) -> None:
     """Submit the failed or cancelled jobs again, as a new batch."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).retry().status()
+    status = common.ask(lambda connected: connected.batch(batch_id).retry().status())
     common.out.show(status, lines=status_lines(status), essential=[status.id])
 
 
@@ -230,8 +225,7 @@ def retire(
     common: Common,
 ) -> None:
     """Retire a finished batch: the project deletes its outputs."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).retire()
+    status = common.ask(lambda connected: connected.batch(batch_id).retire())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 

@@ -90,8 +90,7 @@ def list_versions(
     common: Common,
 ) -> None:
     """List all versions of an app."""
-    with common.connect() as connected:
-        found = connected.versions(name)
+    found = common.ask(lambda connected: connected.versions(name))
     rows = [
         (
             each.id,
@@ -118,8 +117,7 @@ def deprecate(
     common: Common = Common(),
 ) -> None:
     """Stop sending a version."""
-    with common.connect() as connected:
-        changed = connected.deprecate_version(version_id, undo=undo)
+    changed = common.ask(lambda connected: connected.deprecate_version(version_id, undo=undo))
     state = "is sent again" if undo else "is no longer sent"
     common.out.show(
         changed,
@@ -147,10 +145,11 @@ def start_rollout(
 ) -> None:
     """Roll a version out to growing parts of the computers, as long as it works there."""
     parts = o.parts(stages)
-    with common.connect() as connected:
-        found = connected.operation.start_rollout(
+    found = common.ask(
+        lambda connected: connected.operation.start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
         )
+    )
     common.out.show(
         found,
         lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers ({found.state})."],
@@ -164,8 +163,7 @@ def hold(
     common: Common,
 ) -> None:
     """Send a version to no more computers until its roll-out is started again."""
-    with common.connect() as connected:
-        found = connected.operation.hold_rollout(version_id)
+    found = common.ask(lambda connected: connected.operation.hold_rollout(version_id))
     common.out.show(
         found, lines=[f"Version {version_id} is held: no computer gets it."], essential=[version_id]
     )
@@ -180,8 +178,7 @@ def roll_back(
     common: Common = Common(),
 ) -> None:
     """Withdraw a version: the previous one is sent again."""
-    with common.connect() as connected:
-        done = connected.operation.roll_back(version_id, abort_jobs=abort_jobs)
+    done = common.ask(lambda connected: connected.operation.roll_back(version_id, abort_jobs=abort_jobs))
     instead = (
         f"version {done.version_in_its_place} is sent instead"
         if done.version_in_its_place

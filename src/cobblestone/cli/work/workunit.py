@@ -34,10 +34,11 @@ def list_workunits(
     common: Common = Common(),
 ) -> None:
     """List workunits, newest first; a filter by app or status searches the newest 20,000."""
-    with common.connect() as connected:
-        found = connected.operation.workunits(
+    found = common.ask(
+        lambda connected: connected.operation.workunits(
             limit=page.limit, before=page.before, app=app, batch=batch, status=status
         )
+    )
     rows = [
         (
             each.id,
@@ -66,8 +67,7 @@ def show(
     common: Common,
 ) -> None:
     """Describe a workunit: limits, rules, and the state of its results."""
-    with common.connect() as connected:
-        found = connected.operation.workunit(workunit)
+    found = common.ask(lambda connected: connected.operation.workunit(workunit))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -141,8 +141,7 @@ def edit(
     changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
     if changes == WorkunitChanges():
         raise typer.BadParameter("give what to change, such as --priority or --delay-bound")
-    with common.connect() as connected:
-        found = connected.operation.change_workunit(workunit, changes)
+    found = common.ask(lambda connected: connected.operation.change_workunit(workunit, changes))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -152,8 +151,7 @@ def cancel(
     common: Common,
 ) -> None:
     """Cancel a workunit; hosts that compute it are told at their next contact."""
-    with common.connect() as connected:
-        done = connected.operation.cancel_workunit(workunit_id)
+    done = common.ask(lambda connected: connected.operation.cancel_workunit(workunit_id))
     common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
 
 
@@ -163,8 +161,7 @@ def retry(
     common: Common,
 ) -> None:
     """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
-    with common.connect() as connected:
-        done = connected.operation.retry_workunit(workunit_id)
+    done = common.ask(lambda connected: connected.operation.retry_workunit(workunit_id))
     if done.new_batch is None:
         line = f"Workunit {workunit_id} continues: it may fail as many times again."
     else:
@@ -181,8 +178,7 @@ def list_trickles(
     common: Common = Common(),
 ) -> None:
     """List messages from running jobs, oldest first."""
-    with common.connect() as connected:
-        found = connected.admin.trickles(after=after)
+    found = common.ask(lambda connected: connected.admin.trickles(after=after))
     common.out.table(
         found,
         ("number", "result", "variety", "received", "text"),
@@ -199,8 +195,7 @@ def send(
     common: Common,
 ) -> None:
     """Send a message to a running job: its program gets it from receive_trickles()."""
-    with common.connect() as connected:
-        made = connected.admin.send_trickle(result, text)
+    made = common.ask(lambda connected: connected.admin.send_trickle(result, text))
     common.out.show(
         made, lines=[f"Message {made.id} is sent at the computer's next contact."], essential=[made.id]
     )
