@@ -124,7 +124,7 @@ class AppLimitOptions:
 class CreditOptions:
     """Options for the credit of a job."""
 
-    credit: Annotated[
+    system: Annotated[
         str | None,
         typer.Option(
             "--credit",
@@ -132,10 +132,10 @@ class CreditOptions:
             help="Credit system; see `cobblestone credit systems`. Default creditnew-deployed.",
         ),
     ] = None
-    credit_per_job: Annotated[
-        float | None, typer.Option(min=0, help="With --credit fixed: credit of each job.")
+    per_job: Annotated[
+        float | None, typer.Option("--credit-per-job", min=0, help="With --credit fixed: credit of each job.")
     ] = None
-    partial_credit: Annotated[
+    partial: Annotated[
         bool | None,
         typer.Option(
             "--partial-credit/--no-partial-credit",
@@ -149,7 +149,7 @@ class CreditOptions:
             help="Use only credit scales of proven hosts (against cherry-picking).",
         ),
     ] = None
-    credit_per_cpu_second: Annotated[
+    per_cpu_second: Annotated[
         float | None,
         typer.Option(
             "--credit-per-cpu-second",
@@ -157,9 +157,10 @@ class CreditOptions:
             help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
         ),
     ] = None
-    credit_function: Annotated[
+    function: Annotated[
         str | None,
         typer.Option(
+            "--credit-function",
             metavar="FILE.py:FUNCTION",
             help="With --credit assigned: called with each result; returns its credit.",
         ),
@@ -169,14 +170,7 @@ class CreditOptions:
         """Return the options as an API body."""
         from cobblestone.api_schema.apps import CreditBody
 
-        return CreditBody(
-            system=self.credit,
-            per_job=self.credit_per_job,
-            partial=self.partial_credit,
-            host_scale_check=self.host_scale_check,
-            per_cpu_second=self.credit_per_cpu_second,
-            function=self.credit_function,
-        )
+        return CreditBody(**given(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,13 +184,13 @@ class DispatchOptions:
             help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
         ),
     ] = None
-    redundancy: Annotated[
+    homogeneous_redundancy: Annotated[
         Literal["none", "fine", "coarse"] | None,
         typer.Option(
             "--homogeneous", help="Send results of a job to similar computers: none, fine or coarse."
         ),
     ] = None
-    one_version: Annotated[
+    homogeneous_app_version: Annotated[
         bool | None,
         typer.Option("--one-version/--any-version", help="All results of a job use one app version."),
     ] = None
@@ -207,11 +201,16 @@ class DispatchOptions:
             help="Send jobs first to computers that have one of their sticky files.",
         ),
     ] = None
-    size_classes: Annotated[
+    size_class_count: Annotated[
         int | None,
-        typer.Option(min=1, max=21, help="Number of speed classes of computers; large jobs go to fast ones."),
+        typer.Option(
+            "--size-classes",
+            min=1,
+            max=21,
+            help="Number of speed classes of computers; large jobs go to fast ones.",
+        ),
     ] = None
-    always: Annotated[
+    non_cpu_intensive: Annotated[
         bool | None,
         typer.Option(
             "--always/--not-always",
@@ -231,25 +230,28 @@ class DispatchOptions:
     min_version: Annotated[
         int | None, typer.Option(min=0, help="Versions below this are not used (100 x major + minor).")
     ] = None
-    max_on_host: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs on a computer at a time; 0: no limit.")
+    max_jobs_on_host: Annotated[
+        int | None,
+        typer.Option("--max-on-host", min=0, help="Most jobs on a computer at a time; 0: no limit."),
     ] = None
-    max_per_cpu: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs for the CPU at a time, per CPU.")
+    max_jobs_in_progress: Annotated[
+        int | None, typer.Option("--max-per-cpu", min=0, help="Most jobs for the CPU at a time, per CPU.")
     ] = None
-    max_per_gpu: Annotated[int | None, typer.Option(min=0, help="Most jobs for GPUs at a time, per GPU.")] = (
-        None
-    )
-    max_per_reply: Annotated[int | None, typer.Option(min=0, help="Most jobs in one reply; 0: no limit.")] = (
-        None
-    )
+    max_gpu_jobs_in_progress: Annotated[
+        int | None, typer.Option("--max-per-gpu", min=0, help="Most jobs for GPUs at a time, per GPU.")
+    ] = None
+    max_jobs_per_rpc: Annotated[
+        int | None, typer.Option("--max-per-reply", min=0, help="Most jobs in one reply; 0: no limit.")
+    ] = None
     bandwidth: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Download speed that a computer must have, in bytes per second."),
     ] = None
-    first_day: Annotated[
+    max_jobs_per_day_init: Annotated[
         int | None,
-        typer.Option(min=0, help="Jobs per processor for a computer that has not returned any yet."),
+        typer.Option(
+            "--first-day", min=0, help="Jobs per processor for a computer that has not returned any yet."
+        ),
     ] = None
 
     def changes(self) -> AppChanges:
@@ -257,30 +259,18 @@ class DispatchOptions:
         from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
         from cobblestone.sdk.app_definition import parse_size
 
-        rules = DispatchBody(
-            adaptive=self.adaptive,
-            homogeneous_redundancy=self.redundancy,
-            homogeneous_app_version=self.one_version,
-            locality=self.locality,
-            size_class_count=self.size_classes,
-            non_cpu_intensive=self.always,
-            min_version=self.min_version,
-            max_jobs_on_host=self.max_on_host,
-            max_jobs_in_progress=self.max_per_cpu,
-            max_gpu_jobs_in_progress=self.max_per_gpu,
-            max_jobs_per_rpc=self.max_per_reply,
-            max_jobs_per_day_init=self.first_day,
+        rules = given(self)
+        beta, show_outputs, bandwidth = (
+            rules.pop(name, None) for name in ("beta", "show_outputs", "bandwidth")
         )
         limits = None
-        if self.bandwidth is not None:
-            limits = LimitsBody(
-                rsc_bandwidth_bound=0 if self.bandwidth == "0" else parse_size(self.bandwidth)
-            )
+        if bandwidth is not None:
+            limits = LimitsBody(rsc_bandwidth_bound=0 if bandwidth == "0" else parse_size(bandwidth))
         return AppChanges(
-            dispatch=None if rules == DispatchBody() else rules,
+            dispatch=DispatchBody(**rules) if rules else None,
             limits=limits,
-            beta=self.beta,
-            show_outputs=self.show_outputs,
+            beta=beta,
+            show_outputs=show_outputs,
         )
 
 
@@ -330,7 +320,7 @@ def changes(
     """Return the changes to an app; raises ConfigError."""
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
 
-    if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):
+    if checks.function_files and not (checks.compare or checks.assimilate or credit.function):
         raise typer.BadParameter(
             "--function-files needs --assimilate, --compare python:… or --credit-function"
         )
