@@ -21,7 +21,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Generic
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.protocol import Changes
@@ -31,16 +30,16 @@ from cobblestone.policy.client.published import work_fetch
 from cobblestone.policy.client.published.debts import DebtState, PolledAccounting
 from cobblestone.policy.client.published.policy import Availability, PublishedPolicy
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends, RoundRobinOutcome
-from cobblestone.policy.client.published.run_list import Behaviour2007, JobT, SchedulableJob
+from cobblestone.policy.client.published.run_list import Behaviour2007
 from cobblestone.simulator.host.driver import Network, SimulatedClient
 from cobblestone.simulator.host.engine import HostRun
 from cobblestone.simulator.world.scenario import Compatibility
 
 
-class Heap2007(Generic[JobT]):
+class Heap2007:
     """Running tasks, the next to give way on top; ``misses`` per project may change in the meantime."""
 
-    def __init__(self, running: Sequence[JobT], now: float, misses: Sequence[int]) -> None:
+    def __init__(self, running: Sequence[ClientJob], now: float, misses: Sequence[int]) -> None:
         self._items = list(running)
         self._now = now
         self._misses = misses
@@ -49,17 +48,17 @@ class Heap2007(Generic[JobT]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def top(self) -> JobT:
+    def top(self) -> ClientJob:
         """Return the task to preempt next."""
         return self._items[0]
 
-    def keep(self, job: JobT) -> None:
+    def keep(self, job: ClientJob) -> None:
         """Remove a task that continues to run; the heap is rebuilt from the rest, in its order."""
         if job in self._items:
             self._items.remove(job)
             self._build()
 
-    def pop(self) -> JobT:
+    def pop(self) -> ClientJob:
         """Remove the top."""
         items = self._items
         top, last = items[0], items.pop()
@@ -71,7 +70,7 @@ class Heap2007(Generic[JobT]):
         for k in range(len(self._items) // 2 - 1, -1, -1):
             self._place(k, self._items[k])
 
-    def _place(self, hole: int, job: JobT) -> None:
+    def _place(self, hole: int, job: ClientJob) -> None:
         """Put a job into the heap below ``hole``: the larger children move up, then the job rises to its place."""
         items, top = self._items, hole
         while (child := 2 * hole + 2) <= len(items):
@@ -84,10 +83,10 @@ class Heap2007(Generic[JobT]):
             hole = parent
         items[hole] = job
 
-    def _before(self, one: SchedulableJob, other: SchedulableJob) -> bool:
+    def _before(self, one: ClientJob, other: ClientJob) -> bool:
         return self._rank(one) < self._rank(other)
 
-    def _rank(self, job: SchedulableJob) -> tuple[bool, float, float]:
+    def _rank(self, job: ClientJob) -> tuple[bool, float, float]:
         """Return the rank: tasks in deadline trouble highest, then the latest started, then the earliest deadline."""
         trouble = self._misses[job.project] > 0
         return (trouble, 0.0 if trouble else job.run_start - self._now, -job.report_deadline)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.state import ClientJob, CoreState
@@ -142,54 +142,6 @@ class DebtMemory:
     pending: Standing | None = None  #: 2007: who was runnable, contactable in what is not charged yet
 
 
-class DebtAccounting(Protocol):
-    """Debts and processor efficiency of one client."""
-
-    memory: DebtMemory
-
-    @property
-    def long(self) -> list[float]:
-        """Long-term debts."""
-        ...
-
-    @property
-    def short(self) -> list[float]:
-        """Short-term debts."""
-        ...
-
-    def refit(self) -> None:
-        """Refresh the projects."""
-        ...
-
-    def forget(self, project: int) -> None:
-        """Note that a project is gone."""
-        ...
-
-    def reweigh(self, shares: Sequence[float]) -> None:
-        """Take other shares from now on."""
-        ...
-
-    def settle(self, standing: Callable[[], Standing]) -> None:
-        """Bring the debts up to date; how projects stand is asked only if it matters."""
-        ...
-
-    def passed(self, seconds: float) -> None:
-        """Time has passed in which the running tasks computed."""
-        ...
-
-    def ended(self, task: ClientJob) -> None:
-        """Record that a task has ended and is no longer scheduled."""
-        ...
-
-    def preempted(self, task: ClientJob) -> None:
-        """Note that a task is taken off the processor."""
-        ...
-
-    def gap(self, seconds: float) -> None:
-        """Note that the host was off."""
-        ...
-
-
 class DebtState(NamedTuple):
     """Accounts at one moment."""
 
@@ -198,7 +150,9 @@ class DebtState(NamedTuple):
     efficiency: float
 
 
-class _Debts:
+class DebtAccounting:
+    """Debts and processor efficiency of one client; those that follow say how time is counted."""
+
     def __init__(self, state: CoreState, memory: DebtMemory) -> None:
         self.state = state
         self.memory = memory
@@ -239,6 +193,22 @@ class _Debts:
         """Short-term debts."""
         return self.memory.short
 
+    def settle(self, standing: Callable[[], Standing]) -> None:
+        """Bring the debts up to date; how projects stand is asked only if it matters."""
+        raise NotImplementedError
+
+    def passed(self, seconds: float) -> None:
+        """Time has passed in which the running tasks computed."""
+
+    def ended(self, task: ClientJob) -> None:
+        """Record that a task has ended and is no longer scheduled."""
+
+    def preempted(self, task: ClientJob) -> None:
+        """Note that a task is taken off the processor."""
+
+    def gap(self, seconds: float) -> None:
+        """Note that the host was off."""
+
     def _charge(self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
         long_parts, short_parts = self._parts(wall, runnable, contactable)
         memory = self.memory
@@ -257,7 +227,7 @@ class _Debts:
         return self._long_parts, self._short_parts
 
 
-class ExactAccounting(_Debts):
+class ExactAccounting(DebtAccounting):
     """Every task is charged with the time in which it ran, times the processors that it takes."""
 
     def __init__(
@@ -295,12 +265,6 @@ class ExactAccounting(_Debts):
         for i in range(len(wall)):
             wall[i] = 0.0
 
-    def ended(self, task: ClientJob) -> None:
-        """Nothing to do: its time was counted as it passed."""
-
-    def preempted(self, task: ClientJob) -> None:
-        """Nothing to do: its time was counted as it passed."""
-
     def gap(self, seconds: float) -> None:
         """Take a short gap for a time in which the running tasks were scheduled and got nothing."""
         if self._count_off_time and interval_counts(seconds, slice_seconds=self.state.slice):
@@ -309,7 +273,7 @@ class ExactAccounting(_Debts):
                 self.memory.unused += seconds
 
 
-class PolledAccounting(_Debts):
+class PolledAccounting(DebtAccounting):
     """The accounts of the 2007 client: wall time since the last look, for those scheduled now.
 
     ``literally``, the order of the floating-point operations is that of the original, since projects of equal debt are
@@ -331,9 +295,6 @@ class PolledAccounting(_Debts):
         """Short-term debts."""
         self._charge_pending()
         return self.memory.short
-
-    def passed(self, seconds: float) -> None:
-        """Nothing to do: the next look counts it."""
 
     def settle(self, standing: Callable[[], Standing]) -> None:
         """Charge the projects for the time since the last look."""

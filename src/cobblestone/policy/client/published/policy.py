@@ -98,17 +98,13 @@ class PublishedPolicy:
         self.state = state
         self.explain = explain
         self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
-        polled = self.faults.wall_time_to_latest
-        self.debts = (
-            PolledAccounting(state, self.memory.debts, literally=self.ways.every_poll)
-            if polled
-            else ExactAccounting(
-                state,
-                self.memory.debts,
-                count_off_time=self.availability == "efficiency",
-                processors=self.processors,
+        debts = self.memory.debts
+        if self.faults.wall_time_to_latest:
+            self.debts = PolledAccounting(state, debts, literally=self.ways.every_poll)
+        else:
+            self.debts = ExactAccounting(
+                state, debts, count_off_time=self.availability == "efficiency", processors=self.processors
             )
-        )
         self.refit()
 
     # -- what it is told ----------------------------------------------------------------------------------------------
@@ -283,11 +279,11 @@ class PublishedPolicy:
             else:
                 self.outcome = self.backends.queues(
                     queues,
-                    now=self.state.now,
-                    ncpus=self.ncpus,
-                    cpu_fraction=self.available(),
-                    buffer_seconds=self.prefs.buffer_total,
-                    total_share=self.total_share,
+                    self.state.now,
+                    self.ncpus,
+                    self.available(),
+                    self.prefs.buffer_total,
+                    self.total_share,
                 )
             self.memory.misses = self.outcome.misses
             self.memory.shortfalls = self.outcome.shortfalls
@@ -295,14 +291,8 @@ class PublishedPolicy:
 
     def look_ahead_2007(self, now: float, available: float) -> RoundRobinOutcome:
         """Simulate round robin in the original's order of operations."""
-        return self.backends.steps(
-            [(j.project, j.remaining, j.cutoff) for j in self.state.jobs],
-            now=now,
-            ncpus=self.ncpus,
-            cpu_fraction=available,
-            buffer_seconds=self.prefs.buffer_total,
-            shares=self.shares,
-        )
+        jobs = [(j.project, j.remaining, j.cutoff) for j in self.state.jobs]
+        return self.backends.steps(jobs, now, self.ncpus, available, self.prefs.buffer_total, self.shares)
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
-from typing import Protocol
 
 from cobblestone.domain.values import float_sum
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.policy.client.recent.concurrency import LimitedJob, ProjectLimits, Together
+from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.recent.rec import PICK_CHARGE, Devices, priority_terms
 
 #: Seconds after which at the latest the choice is looked at again.
@@ -37,15 +37,6 @@ _LONGEST_PAUSE = 63
 
 #: Recent credit (a day) to which work of one FLOP/s leads in the end.
 LEVEL_PER_FLOP = 200.0 / 1e9
-
-
-class QueuedJob(LimitedJob, Protocol):
-    """The attributes of a (nearly) runnable job that the simulation uses."""
-
-    @property
-    def cutoff(self) -> float: ...  #: computation deadline
-    @property
-    def remaining(self) -> float: ...  #: estimated elapsed seconds left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +54,7 @@ class Rundown:
 
     __slots__ = ("_end_of", "_ends", "_kind", "_left", "_progress", "_speeds")
 
-    def __init__(self, jobs: Sequence[QueuedJob], cpu_speed: float, gpu_speed: float) -> None:
+    def __init__(self, jobs: Sequence[ClientJob], cpu_speed: float, gpu_speed: float) -> None:
         self._left = [job.remaining for job in jobs]
         self._kind = [1 if job.gpu else 0 for job in jobs]
         self._end_of: list[float | None] = [None] * len(jobs)  #: None: it does not run
@@ -171,7 +162,7 @@ class Picks:
     """The jobs that run together; they are started and stopped in ``rundown``."""
 
     def __init__(
-        self, jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, rundown: Rundown
+        self, jobs: Sequence[ClientJob], projects: Sequence[QueueProject], devices: Devices, rundown: Rundown
     ) -> None:
         self._jobs, self._projects, self._devices, self._rundown = jobs, projects, devices, rundown
         self._limits = [p.limits for p in projects]
