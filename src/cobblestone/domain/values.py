@@ -29,6 +29,12 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
+def taken_from(cls: type[T], source: object, /, **given: object) -> T:
+    """Return a dataclass with what another object has under the same names; ``given`` are the other fields."""
+    names = [each.name for each in fields(cls) if each.name not in given]  # type: ignore[arg-type]  # a dataclass
+    return cls(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **given)
+
+
 def made_of_fields(cls: type) -> bool:
     """Return whether an instance of a dataclass can be made by setting its fields, without calling the class."""
     return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]  # a dataclass

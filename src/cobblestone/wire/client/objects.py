@@ -37,7 +37,6 @@ from cobblestone.wire.text.writer import line_text, scalar
 
 _IN = "    "
 _FLAG, _TIME = FlagField(content=""), Number(high=MAX_TIME)
-_CHECKPOINT = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
 _SIZES = ("swap_size", "working_set_size", "working_set_size_smoothed")
 _RUNNING = ("fraction_done", "current_cpu_time", "elapsed_time", *_SIZES)
 
