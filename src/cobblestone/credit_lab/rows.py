@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from cobblestone.credit_lab.joblog import FIGURES
 from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, scales
 
 Function = TypeVar("Function", bound=Callable[..., Any])  # Any: any signature
@@ -63,28 +64,7 @@ make_rules: Any = namedtuple(
 
 
 LINE = np.dtype(
-    [
-        (name, np.float64)
-        for name in (
-            "time",
-            "elapsed_time",
-            "cpu_time",
-            "sent_time",
-            "received_time",
-            "peak_flops",
-            "ncpus",
-            "p_fpops",
-            "p_iops",
-            "fpops_counted",
-            "intops_counted",
-            "trickle_credit",
-            "claimed_credit",
-            "rsc_fpops_est",
-            "rsc_fpops_bound",
-            "fixed_credit",
-            "delay_bound",
-        )
-    ]
+    [(name, np.float64) for name in FIGURES]
     + [(name, np.int64) for name in ("outcome", "workunit", "record", "version", "app")]
     + [(name, np.bool_) for name in ("anonymous", "is_gpu", "canonical", "outlier")],
     align=True,

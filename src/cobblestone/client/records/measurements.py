@@ -128,8 +128,6 @@ def _fraction(stated: float) -> float:
     return stated if 0.0 <= stated <= 1.0 else 1.0
 
 
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
     """Peak speeds, in operations per second."""

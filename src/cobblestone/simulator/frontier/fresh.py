@@ -29,7 +29,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
 from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.host.run import simulate
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 from cobblestone.simulator.world.distributions import (
     DAY,
@@ -460,5 +460,4 @@ def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
             )
             axes.grid(linewidth=0.3)
     fig.suptitle("Each point: one scenario; blue: better or equal, red: worse", fontsize=11)
-    fig.savefig(path, dpi=100)
-    plt.close(fig)
+    save_picture(plt, fig, path, 100)
