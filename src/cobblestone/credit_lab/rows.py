@@ -58,9 +58,8 @@ _OPTIONS = (
 )
 ReplayRules: TypeAlias = Any  # Any: a named tuple, made of the table above
 #: System, options and constants of a replay; constants have their names in small letters.
-make_rules: Any = namedtuple(
-    "ReplayRules", f"{_OPTIONS} {' '.join(CONSTANTS.values()).lower()}"
-)  # Any: as above
+_named: Any = namedtuple  # Any: the names come from a table
+make_rules: Any = _named("ReplayRules", f"{_OPTIONS} {' '.join(CONSTANTS.values()).lower()}")  # Any: as above
 
 
 LINE = np.dtype(

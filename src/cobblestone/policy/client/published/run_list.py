@@ -398,7 +398,7 @@ class Behaviour2007:
     every_poll: bool = False  #: ... really, and in the original's order of operations
     one_contact_reports_all: bool = False
     faults: Faults2007 = field(default_factory=Faults2007)
-    line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims[ClientJob]] | None = None
+    line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims] | None = None
     """The order in which running tasks give way, if it is another than today's."""
 
 
