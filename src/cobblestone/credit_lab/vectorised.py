@@ -156,7 +156,7 @@ _COMBINATIONS = {
 _FLAGS = ("anonymous", "is_gpu", "canonical", "outlier")
 
 LINES_AT_A_TIME = 200_000
-_LAYOUT = ("C", "W")  # one layout: a kernel is compiled anew for any other
+_LAYOUT = ("C", "W")  # one layout: a kernel is compiled again for any other
 
 
 def rules_of(name: str, options: ReplayOptions) -> ReplayRules:

@@ -248,7 +248,7 @@ class JsonInterface:
             listening = socket.create_server((host, 0), backlog=MAX_JSON_CONNECTIONS)
         listening.setblocking(False)
         self._listening = listening
-        # what serves WebSockets is loaded when somebody calls: most clients are never asked over this interface
+        # what serves WebSockets is loaded when someone calls: most clients are never asked over this interface
         asyncio.get_running_loop().add_reader(listening, self._first_call, listening)
         self.access.port = listening.getsockname()[1]
         write_private(self._view.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))

@@ -252,7 +252,7 @@ class CountedSystem:
         run_times = learn_run_times(inputs, claims, workunit)
         if not counts:
             return run_times
-        # a job has one count: a replica that claims another lowers nobody's scale
+        # a job has one count: a replica that claims another lowers no one's scale
         counted = len(counts) * COMBINATIONS[self.combination](counts)
         app = AppIncrement(
             benchmark_credit=benchmark, counted_credit=counted, cpu_seconds=seconds, jobs=len(counts)

@@ -4,7 +4,7 @@ Daily quota of a host and app version: what a host that wastes jobs may waste.
 
 Two numbers of the record decide.  ``max_jobs_per_day`` is what the host has *earned*: a new one begins with I jobs per
 processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes that
-nobody has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
+no one has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
 that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
 quota each time::
 
@@ -39,7 +39,7 @@ result sets W to 0.
 The bound.  A host that begins to cheat at W has, on average, ``(1 - p) / p = W / 10 - 1`` wrong answers
 accepted before the first spot check ends it, and none while W <= 10.  To get there it delivered at least W
 right answers, so at most 1/11 (9.1 %) of its answers are wrong, however it chooses the moment and however
-often it repeats it.  If W counts only replicated jobs (as it should: nobody checked the others), one more
+often it repeats it.  If W counts only replicated jobs (as it should: no one checked the others), one more
 costs W / 10 jobs, and the share is largest for a host that cheats at W = 24: 4.1 %, less before and after.
 Both hold as long as a wrong answer does not find a second one that agrees with it.
 

@@ -2,11 +2,11 @@
 
 Random scenarios: hosts, mixes and apps as they may occur, drawn from a seed.
 
-Nobody has tuned a policy on a seed that is drawn after the policy is finished, so these scenarios say what it is worth.
+No one has tuned a policy on a seed that is drawn after the policy is finished, so these scenarios say what it is worth.
 The ranges are wide on purpose: some jobs cannot be in time on their host, some apps say nothing true of their progress,
 some hosts are on in the evening only.  All jobs take one processor, since the published policies know no other.
 
-A policy against others on random scenarios of a seed that nobody has tuned on, and what is to be said of each demand.
+A policy against others on random scenarios of a seed that no one has tuned on, and what is to be said of each demand.
 
 All policies meet the same worlds, so differences are taken run by run; the interval of a scenario is that of its
 seeds, the interval of a mean that of the scenarios.

@@ -115,7 +115,7 @@ class LiteralPolicy(PublishedPolicy):
 
     enforced_with: list[int]  #: misses as the run list was last enforced with
     enforced_change: (
-        bool  #: somebody gave way then: the heap upside down may have another on top now, whose slice is over
+        bool  #: someone gave way then: the heap upside down may have another on top now, whose slice is over
     )
 
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:

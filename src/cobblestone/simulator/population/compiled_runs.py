@@ -7,7 +7,7 @@ by operation; property tests compare the runs.
 
 Many hosts of the published policies in compiled form, on one clock with shared projects.
 
-Between two contacts a host meets nobody, so it goes on by itself from one to the next; what it reports and what it gets is
+Between two contacts a host meets no one, so it goes on by itself from one to the next; what it reports and what it gets is
 settled by the projects' own code.  The runs are those of `cobblestone.simulator.population.crowd`, to the last digit
 (a test compares them).
 
@@ -72,7 +72,7 @@ def knows(scenario: Scenario, policy: PolicyChoice) -> bool:
         ours
         and simple_host
         and all(p.downtime == OnOff() and all(map(_simple, p.apps)) for p in scenario.projects)
-        and all(float(p.share).is_integer() for p in scenario.projects)  # sums of which nobody rounds
+        and all(float(p.share).is_integer() for p in scenario.projects)  # sums of which no one rounds
     )
 
 

@@ -233,7 +233,7 @@ class JobRecord:
 class DailyCredit:
     """A project's credit at the end of a day."""
 
-    day: float  #: Unix seconds of its begin (UTC)
+    day: float  #: Unix seconds of its beginning (UTC)
     user_total_credit: float
     user_expavg_credit: float
     host_total_credit: float

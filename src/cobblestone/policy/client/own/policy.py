@@ -212,7 +212,7 @@ class OwnPolicy(PublishedPolicy):
     # -- shares and jobs ----------------------------------------------------------------------------------------------
 
     def _book(self, i: int, seconds: float, *, useful: bool) -> None:
-        """Take note of what came of a project's time, and weigh its share anew."""
+        """Take note of what came of a project's time, and weigh its share again."""
         if len(self.shares) > 1:
             self._learning.book(i, seconds, useful=useful)
             self._weigh(i)

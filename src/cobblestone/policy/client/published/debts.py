@@ -260,7 +260,7 @@ class ExactAccounting(DebtAccounting):
                 memory.efficiency, wall=total, cpu=total - memory.unused
             )
             memory.unused = 0.0
-        if len(wall) > 1:  # a single project owes nobody
+        if len(wall) > 1:  # a single project owes no one
             self._charge(wall, *standing())
         for i in range(len(wall)):
             wall[i] = 0.0

@@ -248,7 +248,7 @@ class PublishedPolicy:
     def estimate(self) -> list[ProjectQueue]:
         """Bring remaining times up to date and return the queues for the round-robin simulation.
 
-        Only those of projects whose tasks ran or whose queue changed since the last time are made anew.
+        Only those of projects whose tasks ran or whose queue changed since the last time are made again.
         """
         changed = self.changed
         changed.update([job.project for job in self.state.running])

@@ -5,7 +5,7 @@ Which jobs should run, and which running task gives way (published family: CS1, 
 Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedule_cpus``,
 ``enforce_schedule``).
 
-For how long a run list need not be made anew: a proof that the same one would come out of it.
+For how long a run list need not be made again: a proof that the same one would come out of it.
 
 Between two events jobs only progress.  Where all of them are of one project and none can come near its deadline, whatever
 progress the running ones report, those that run go on running.  How near they can come follows from two bounds: of what a
@@ -352,7 +352,7 @@ def stands_2007(
 def stands_recent(state: CoreState, correction: Callable[[ClientJob], float], available: float) -> float:
     """Return for how long the run list of today's family stands (seconds); 0 if that is not known.
 
-    Marks of endangered jobs are worked out anew from look to look, so none may have one, nor come to have one.
+    Marks of endangered jobs are worked out again from look to look, so none may have one, nor come to have one.
     """
     if not _nothing_but_deadlines(state) or any(job.late_since is not None for job in state.jobs):
         return 0.0

@@ -3,10 +3,10 @@
 The model: as long as a device type has room, the project of the highest group and priority gets the next of its jobs, which
 lowers its priority; GPUs come before CPUs.
 
-A step changes little, and choosing dozens of jobs anew in each of thousands of steps is what such a simulation would cost.  CPU
+A step changes little, and choosing dozens of jobs again in each of thousands of steps is what such a simulation would cost.  CPU
 jobs of a project run in the order of its queue, so what runs are the beginnings of the queues, and each project's picks come at
 rising *ranks*.  Hence a choice is the right one if no job of it ranks after one that is not in it, and a few exchanges mend it.
-Only where apps are limited, and for GPUs, of which there are few, all is chosen anew.
+Only where apps are limited, and for GPUs, of which there are few, all is chosen again.
 
 Nor does every step need a look.  As long as each job that ends is followed by the next of its project, the credit of all projects
 tends to a level of each, at one pace; ranks times the sum of all credit are linear in what has not faded yet.  So it can be told
@@ -267,7 +267,7 @@ class Picks:
     def relay(self, recs: Sequence[float], half_life: float) -> list[tuple[float, int]]:
         """Let jobs end and follow each other up to the end after which that may be wrong; returns when (in seconds) which ended.
 
-        To be called when all is settled, which is to be done anew then.
+        To be called when all is settled, which is to be done again then.
         """
         if self._choose_again or not self._crowded:
             return []

@@ -76,7 +76,7 @@ def make_device_run_list(
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
     limits = [p.limits for p in projects]
     kinds = {CPU, *(g.name for g in devices.gpus)}
-    everybody, jobs = jobs, [job for job in jobs if job.gpu in kinds]
+    all_jobs, jobs = jobs, [job for job in jobs if job.gpu in kinds]
     crowd = _Crowd.of(jobs)
     preference = _Preference(jobs, projects, devices, late, cpu_order)
     together = Together(limits, devices, ram_bytes=ram_bytes)
@@ -94,7 +94,7 @@ def make_device_run_list(
         others = sorted(others, key=lambda job: -job.cpus)
     together = Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked)
     found = _fit(chain(always, [job for _, job in first], others), together, devices, crowd)
-    found.waiting.update((id(job), why("wait.gpu", gpu=job.gpu)) for job in everybody if job.gpu not in kinds)
+    found.waiting.update((id(job), why("wait.gpu", gpu=job.gpu)) for job in all_jobs if job.gpu not in kinds)
     return found
 
 
