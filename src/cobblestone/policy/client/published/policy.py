@@ -275,7 +275,10 @@ class PublishedPolicy:
         if self.outcome is None:
             queues = self.estimate()
             if self.ways.every_poll:
-                self.outcome = self.look_ahead_2007(self.state.now, self.available())
+                jobs = [(j.project, j.remaining, j.cutoff) for j in self.state.jobs]
+                self.outcome = self.backends.steps(
+                    jobs, self.state.now, self.ncpus, self.available(), self.prefs.buffer_total, self.shares
+                )
             else:
                 self.outcome = self.backends.queues(
                     queues,
@@ -288,11 +291,6 @@ class PublishedPolicy:
             self.memory.misses = self.outcome.misses
             self.memory.shortfalls = self.outcome.shortfalls
         return self.outcome
-
-    def look_ahead_2007(self, now: float, available: float) -> RoundRobinOutcome:
-        """Simulate round robin in the original's order of operations."""
-        jobs = [(j.project, j.remaining, j.cutoff) for j in self.state.jobs]
-        return self.backends.steps(jobs, now, self.ncpus, available, self.prefs.buffer_total, self.shares)
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
