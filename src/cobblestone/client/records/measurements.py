@@ -103,11 +103,11 @@ class Measurements:
         """Learn from a finished transfer."""
         stats = self._state.notes.net_stats
         way = "up" if upload else "down"
-        names = (f"bw{way}", f"avg_{way}", f"avg_time_{way}")
-        rate = TransferRate(*(getattr(stats, name) for name in names))
+        names = {"highest": f"bw{way}", "average": f"avg_{way}", "average_at": f"avg_time_{way}"}
+        rate = TransferRate(**{each: getattr(stats, name) for each, name in names.items()})
         rate = after_transfer(rate, nbytes=nbytes, started=started, now=now)
-        found = (rate.highest, rate.average, rate.average_at)
-        self._state.notes.net_stats = replace(stats, **dict(zip(names, found, strict=True)))
+        changes = {name: getattr(rate, each) for each, name in names.items()}
+        self._state.notes.net_stats = replace(stats, **changes)
 
 
 def known_times(stats: TimeStats) -> HostTimes | None:

