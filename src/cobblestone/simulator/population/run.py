@@ -33,14 +33,13 @@ from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
-from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
-from cobblestone.policy.dispatch.request import ResourceRequest
 from cobblestone.simulator.host.books import Books, SimTask
 from cobblestone.simulator.host.engine import SimulationFault
 from cobblestone.simulator.host.run import MAX_JOBS
 from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.population.crowd import Crowd
+from cobblestone.simulator.population.dispatch_memory import RememberedOffer, RememberedRequest
 from cobblestone.simulator.population.shared_project import ProjectTally, SharedProject
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
@@ -111,10 +110,14 @@ class HostDoor:
     ) -> tuple[list[SimTask], bool]:
         if not self._served:
             return [], False
-        wanted = ResourceRequest(seconds=request.seconds, instances=request.instances, estimated_delay=delay)
+        offers = self.shared.choose(
+            RememberedRequest(
+                self._row, self._host.ncpus, request.seconds, request.instances, delay, self._held, now
+            )
+        )
         tasks: list[SimTask] = []
         refused = False
-        for offer in self.shared.choose(self._row, wanted, self._held, now):
+        for offer in offers:
             if known is not None:
                 booked = BookedJob(offer.report_deadline - now, _raw(offer) * stretch)
                 if not known.admits(booked):
@@ -126,7 +129,7 @@ class HostDoor:
         self.shared.tally.empty += not tasks
         return tasks, refused
 
-    def _take(self, offer: Assignment, now: float) -> SimTask:
+    def _take(self, offer: RememberedOffer, now: float) -> SimTask:
         job = self.shared.send(offer, self._row, now)
         app = self.model.apps[job.app]
         task = SimTask(
@@ -150,9 +153,9 @@ class HostDoor:
         self.shared.take_report(task, self._row, wrong=wrong, now=now)
 
 
-def _raw(offer: Assignment) -> float:
+def _raw(offer: RememberedOffer) -> float:
     """Return the estimate in seconds, from the speed that the server tells the client."""
-    return offer.candidate.limits.rsc_fpops_est / offer.usage.flops
+    return offer.candidate.limits.rsc_fpops_est / offer.flops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@ import heapq
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
-from cobblestone.domain.hosts import CPU, Host, HostAppVersion
+from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed, float_sum
 from cobblestone.domain.work import (
     ExitStatus,
@@ -28,13 +28,16 @@ from cobblestone.domain.work import (
     result_name,
 )
 from cobblestone.policy.credit.claims import ClaimInput
-from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue
-from cobblestone.policy.dispatch.choose import choose_work
+from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
 from cobblestone.policy.dispatch.limits import DispatchLimits, after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
-from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.simulator.host.books import SimTask
-from cobblestone.simulator.population.learned_speeds import LearnedSpeeds
+from cobblestone.simulator.population.dispatch_memory import (
+    DispatchMemory,
+    LearnedSpeeds,
+    RememberedOffer,
+    RememberedRequest,
+)
 from cobblestone.simulator.population.workunit_paths import (
     CHECK,
     DEADLINE,
@@ -48,10 +51,6 @@ from cobblestone.simulator.population.workunit_paths import (
 )
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import ProjectModel, pick_weighted
-
-PLATFORM = "x86_64-pc-linux-gnu"
-CLIENT_VERSION = 72005
-ENOUGH_BYTES = 1e15
 
 
 @dataclass(slots=True)
@@ -140,7 +139,7 @@ class SharedProject:
         self._made = 0
         self._speeds = LearnedSpeeds()
         self.records = self._speeds.records
-        self._limits = DispatchLimits(
+        limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
             max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
             check_deadline=self.rules.check_deadline,
@@ -165,7 +164,7 @@ class SharedProject:
             for app in model.apps
         ]
         apps = {AppId(i + 1): App(id=AppId(i + 1), name=a.name) for i, a in enumerate(model.apps)}
-        self._catalogue = Catalogue(
+        catalogue = Catalogue(
             apps=apps,
             versions={
                 i: (AppVersion(id=AppVersionId(i), app_id=i, platform=ANY_PLATFORM, version_num=100),)
@@ -173,7 +172,9 @@ class SharedProject:
             },
             peak_flop_counts=self._speeds.peak_flop_counts,
         )
-        self._dispatch = streams.stream("dispatch", model.name)
+        self._dispatch = DispatchMemory(
+            limits, catalogue, self._speeds, streams.stream("dispatch", model.name)
+        )
         self._results: dict[ResultId, tuple[SimWorkunit, int]] = {}  #: with their places in their workunits
         self._paths = WorkunitPaths()
         self._first = [
@@ -361,48 +362,25 @@ class SharedProject:
         self.tally.refused += not in_time
         return in_time
 
-    def choose(self, host: Host, wanted: ResourceRequest, held: int, now: float) -> Sequence[Assignment]:
-        """Return what a host with ``held`` jobs gets, and count it in its records; :meth:`send` carries it out."""
+    def choose(self, asked: RememberedRequest) -> list[RememberedOffer]:
+        """Return what a host gets for a request; :meth:`send` carries it out."""
         self.tally.asking += 1
-        records = self.records.setdefault(int(host.id), {})
-        asked = WorkRequest(
-            host=host,
-            platforms=(PLATFORM,),
-            client_version=CLIENT_VERSION,
-            resources={CPU: wanted},
-            usable_ncpus=host.description.p_ncpus,
-            ram_bytes=ENOUGH_BYTES,
-            disk_bytes=ENOUGH_BYTES,
-            in_progress={AppId(1): held},
-            records=records,
-        )
+        host = asked.host.id
 
-        def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
-            return frozenset(
-                id_ for id_ in ids if any(each.host == host.id for each in self.jobs[id_].replicas)
-            )
+        def at_host(workunit: WorkunitId) -> bool:
+            return any(each.host == host for each in self.jobs[workunit].replicas)
 
-        decision = choose_work(
-            asked,
-            self._candidates(now),
-            self._catalogue,
-            limits=self._limits,
-            already_at_host=at_host,
-            now=now,
-            rng=self._dispatch,
-        )
-        records.update({record.app_version_id: record for record in decision.records})
-        return decision.assignments
+        return self._dispatch.choose(asked, self._candidates(asked.now), at_host)
 
-    def send(self, offer: Assignment, host: Host, now: float) -> SimWorkunit:
+    def send(self, offer: RememberedOffer, host: Host, now: float) -> SimWorkunit:
         """Send a result to a host."""
         candidate = offer.candidate
         del self._unsent[candidate.priority][candidate.result_id]
         job, place = self._results[candidate.result_id]
         replica = job.replicas[place]
         replica.host = host.id
-        replica.version = offer.version.id
-        replica.peak_flops = offer.usage.peak_flops
+        replica.version = offer.version
+        replica.peak_flops = offer.peak_flops
         job.stand = self._paths.sent(job.stand, place)
         due = offer.report_deadline
         first = FIRST + OF_RESULT * place

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -40,8 +40,8 @@ from cobblestone.policy.validation.canonical import (
 )
 from cobblestone.simulator.host.engine import SimulationFault
 
-Way: TypeAlias = "Callable[[Sequence[float]], tuple[Any, ...] | None]"
-"""A rule's way, from numbers to its answer if they go this way."""
+Way: TypeAlias = "Callable[[Sequence[float], Callable[..., object] | None], tuple[Any, ...] | None]"
+"""A rule's way: of numbers, and of a function that answers questions to others, to its answer if it goes this way."""
 
 #: Ways that are remembered of one case at most.
 MOST_WAYS = 50
@@ -50,9 +50,10 @@ _NAMES = re.compile(r"\bn\d+\b")
 
 
 class Tape:
-    """Operations of rules on numbers, recorded as lines of Python."""
+    """Operations of rules on numbers, recorded as lines of Python; more than ``most`` are a `TypeError`, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = most
         self._lines: list[str] = []
         self._names: dict[str, str] = {}  #: of what was worked out, by how it was
         self._noted: set[str] = set()
@@ -66,14 +67,19 @@ class Tape:
         name = self._names.get(text)
         if name is None:
             name = self._names[text] = f"n{len(self._lines)}"
-            self._lines.append(f"{name} = {text}")
+            self._add(f"{name} = {text}")
         return Marked(value, name, self)
 
     def take_note(self, question: str, answer: object) -> None:
         """Record the answer to a comparison."""
         if question not in self._noted:
             self._noted.add(question)
-            self._lines.append(f"if ({question}) != {answer!r}: return None")
+            self._add(f"if ({question}) != {answer!r}: return None")
+
+    def _add(self, line: str) -> None:
+        if len(self._lines) >= self._most:
+            raise TypeError("this way is too long to be noted")
+        self._lines.append(line)
 
     def way(self, results: Sequence[object]) -> Way:
         """Return the function for these results: marked numbers among plain values."""
@@ -84,8 +90,8 @@ class Tape:
             if not text or name in used:
                 used.update(_NAMES.findall(text or line))
                 lines.append(line)
-        source = "\n    ".join(["def way(t):", *reversed(lines)])
-        scope: dict[str, Any] = {"inf": math.inf}
+        source = "\n    ".join(["def way(t, ask):", *reversed(lines)])
+        scope: dict[str, Any] = {"inf": math.inf, "floor": math.floor}
         exec(source, scope)  # noqa: S102  # the operators below, and what is plain enough to be written out
         return scope["way"]
 
@@ -98,10 +104,12 @@ class Ways(Generic[T]):
     def __init__(self) -> None:
         self._ways: list[tuple[Way, T]] = []
 
-    def find(self, numbers: Sequence[float]) -> tuple[T, tuple[Any, ...]] | None:
+    def find(
+        self, numbers: Sequence[float], ask: Callable[..., object] | None = None
+    ) -> tuple[T, tuple[Any, ...]] | None:
         """Return the common part of the path of these numbers, and its results for them; None for an unknown path."""
         for place, (way, common) in enumerate(self._ways):
-            found = way(numbers)
+            found = way(numbers, ask)
             if found is not None:
                 if place:  # those that are gone often come to the front
                     self._ways[place - 1 : place + 1] = self._ways[place], self._ways[place - 1]
@@ -118,6 +126,18 @@ class Ways(Generic[T]):
 def text_of(value: object) -> str:
     """Return a marked number's name, or a plain value as source text."""
     return value.text if isinstance(value, Marked) else repr(value)
+
+
+def marked_fields(tape: Tape, first: int, original: T, names: Sequence[str]) -> T:
+    """Return a copy of a value with the fields of these names marked, as numbers from a place of the list on."""
+    found = {name: tape.number(first + i, getattr(original, name)) for i, name in enumerate(names)}
+    return changed(original, **found)
+
+
+def changes(before: T, after: T, names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of these names that have changed."""
+    found = {name: getattr(after, name) for name in names}
+    return {name: each for name, each in found.items() if text_of(each) != text_of(getattr(before, name))}
 
 
 def _texts(one: Marked, other: object, sign: str, *, swapped: bool) -> tuple[Any, Any, str]:
@@ -161,6 +181,9 @@ class Marked:
     __add__, __radd__ = _computed("+"), _computed("+", swapped=True)
     __sub__, __rsub__ = _computed("-"), _computed("-", swapped=True)
     __mul__, __rmul__ = _computed("*"), _computed("*", swapped=True)
+    __truediv__, __rtruediv__ = _computed("/"), _computed("/", swapped=True)
+    __pow__, __rpow__ = _computed("**"), _computed("**", swapped=True)
+    __floordiv__, __mod__ = _computed("//"), _computed("%")
     __lt__, __le__, __gt__, __ge__ = (_compared(sign) for sign in ("<", "<=", ">", ">="))
     __eq__, __ne__ = _compared("=="), _compared("!=")
     __hash__ = None  # type: ignore[assignment]  # a look-up in a table would be a question, too
@@ -172,6 +195,9 @@ class Marked:
 
     def __bool__(self) -> bool:
         return self != 0.0
+
+    def __floor__(self) -> Marked:
+        return self.tape.compute(math.floor(self.value), f"floor({self.text})")
 
     def __format__(self, how: str) -> str:
         return format(self.value, how)  # for the texts of errors
