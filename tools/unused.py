@@ -41,12 +41,8 @@ CALLED_FROM_OUTSIDE = {
 }
 #: What tests measure the code by: stated bounds, what a volunteer's program would write, and ways to look inside.
 USED_BY_TESTS = {
-    "wasted_at_most",
-    "largest_step",
     "unparsed_xml",
-    "successful",
     "write_global_preferences",
-    "write_project_preferences",
 }
 #: Rules of the client that wait for the part that will ask for them.
 FOR_LATER = {
