@@ -131,10 +131,9 @@ def test_a_session_cookie_is_new_at_log_in(world: World) -> None:
     world.user("ada")
     visitor = Visitor(world)
     visitor.get("/login.php")
-    numbers = [
-        number_of_session(each) for each in (visitor, visitor.log_in("ada"), Visitor(world).log_in("ada"))
-    ]
-    assert len(set(numbers)) == 3
+    before = number_of_session(visitor)
+    after, elsewhere = (number_of_session(each.log_in("ada")) for each in (visitor, Visitor(world)))
+    assert len({before, after, elsewhere}) == 3
 
 
 def number_of_session(visitor: Visitor) -> str:
