@@ -94,8 +94,6 @@ MUTATIONS = (
         "return owner is not None", _PERMISSIONS + "test_each_page_opens_for_those_who_may_see_it"),
     Mutation("server/web/computers.py", "if own or not host.hidden]", "]",
         "integration/test_web_preferences.py::test_a_computer_gets_a_name_and_a_venue_and_is_hidden"),
-    Mutation("server/web/work.py", "own_hosts if own else [item for item in own_hosts if not item.hidden]", "own_hosts",
-        "integration/test_web_preferences.py::test_a_computer_gets_a_name_and_a_venue_and_is_hidden"),
     Mutation("store/operation/page_queries.py", "shows_hosts=bool(show_hosts) and not hidden,", "shows_hosts=bool(show_hosts),",
         _PERMISSIONS + "test_a_hidden_computer_is_hidden_wherever_its_tasks_appear"),
     Mutation("server/web/operator.py", "if not visit.viewer.is_operator:", "if False:",
