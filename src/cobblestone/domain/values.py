@@ -29,10 +29,20 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
-def taken_from(cls: type[T], source: object, /, **given: object) -> T:
-    """Return a dataclass with what another object has under the same names; ``given`` are the other fields."""
-    names = [each.name for each in fields(cls) if each.name not in given]  # type: ignore[arg-type]  # a dataclass
-    return cls(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **given)
+_ABSENT = object()
+
+
+def form_of(cls: type[T], *sources: object, **more: Any) -> T:
+    """Return a value of a dataclass or ``msgspec.Struct`` that has the fields ``more``, and else what the sources call the same.
+
+    The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
+    """
+    of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+    for name in of_struct or (each.name for each in fields(cls)):  # type: ignore[arg-type]  # a dataclass, then
+        found = (getattr(each, name, _ABSENT) for each in sources if name not in more)
+        if (first := next((each for each in found if each is not _ABSENT), _ABSENT)) is not _ABSENT:
+            more[name] = first
+    return cls(**more)
 
 
 def made_of_fields(cls: type) -> bool:

@@ -36,7 +36,7 @@ from cobblestone.client.remote.control import ClientCommands, CommandPorts
 from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
 from cobblestone.policy.client.core.events import (
     ContactProject,
@@ -131,9 +131,9 @@ class Client:
         self.started = clock()
         self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
-        self.contacts = Contacts(taken_from(ContactPorts, self))
-        self.control = ClientCommands(taken_from(CommandPorts, self, stop=self.stopping.set))
-        self.manager = ManagerContacts(taken_from(ManagerPorts, self))
+        self.contacts = Contacts(form_of(ContactPorts, self))
+        self.control = ClientCommands(form_of(CommandPorts, self, stop=self.stopping.set))
+        self.manager = ManagerContacts(form_of(ManagerPorts, self))
         self._last_tick = clock()
         self._ticks = 0
         self._had_jobs = False
@@ -141,7 +141,7 @@ class Client:
     @property
     def controls(self) -> Controls:
         """What interfaces need, to show and control this client."""
-        view = taken_from(ClientView, self)
+        view = form_of(ClientView, self)
         return Controls(view=view, control=self.control, manager=self.manager)
 
     # -- life -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.decisions import job_place
 from cobblestone.client.records.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.wire.client.records import (
@@ -94,7 +94,7 @@ def make_request(
             for file in content.files.values()
             if file.keep and file.status in (FileStatus.PRESENT, FileStatus.UPLOADED)
         ),
-        app_versions=tuple(taken_from(ClientAppVersion, each) for each in versions),
+        app_versions=tuple(form_of(ClientAppVersion, each) for each in versions),
         other_results=tuple(_other(content, job, versions) for job in others),
         other_results_listed=True,
         in_progress_results=_in_progress(contact),
@@ -152,7 +152,7 @@ def _in_progress(contact: ContactProject) -> tuple[InProgressResult, ...]:
 def _report(content: ProjectContent, job: JobRecord) -> ReportedResult:
     version = content.version_of(job)
     number = job.result.version_num or (version.version_num if version else 0)
-    return taken_from(
+    return form_of(
         ReportedResult,
         job,
         exit_status_present=True,

@@ -14,7 +14,7 @@ from cobblestone.client.tasks.description import TaskInput, TaskLimits, TaskOutp
 from cobblestone.domain.apps import CONTAINER_CLASS
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.client.task_messages import InitData
 from cobblestone.wire.scheduler.job import AppVersionBlock
@@ -100,7 +100,7 @@ def _init_data(
     workunit = content.workunits[job.result.wu_name]
     manager = state.notes.manager
     total = sum(each.project.resource_share for each in state.contents.values())
-    return taken_from(
+    return form_of(
         InitData,
         workunit,
         client_version=VERSION,

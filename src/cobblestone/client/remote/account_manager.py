@@ -18,7 +18,7 @@ from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase, ManagerAttachment
 from cobblestone.client.remote.control import IN_PROGRESS, ClientCommands, Errand
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.wire.client.account_manager import (
     ManagedAccount,
     ManagerReply,
@@ -170,7 +170,7 @@ class ManagerContacts:
 
     def _request(self, account: ManagerAttachment) -> ManagerRequest:
         facts = self._ports.facts()
-        return taken_from(
+        return form_of(
             ManagerRequest,
             account,
             name=account.login,

@@ -35,7 +35,7 @@ from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent,
 from cobblestone.client.tasks.slot import SharedSegment
 from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock, environment_without_proxies
 from cobblestone.policy.client.host.tasks import (
     ERR_NOT_STARTED,
@@ -286,7 +286,7 @@ class Runner:
         self._changing.discard(name)
         task.ended.set()
         self.around.emit(
-            taken_from(
+            form_of(
                 Ended,
                 verdict,
                 name=name,

@@ -43,7 +43,7 @@ from cobblestone.client.tasks.description import (
     UploadWanted,
 )
 from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
-from cobblestone.domain.values import taken_from
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock
 from cobblestone.policy.client.host.tasks import (
     EXIT_ABORTED_BY_CLIENT,
@@ -477,7 +477,7 @@ class RunningTask:
             state = ProcessState.QUIT_PENDING
         elif self.paused and not self.around.throttled:
             state = ProcessState.SUSPENDED
-        return taken_from(
+        return form_of(
             TaskView,
             self,
             name=self.spec.name,
