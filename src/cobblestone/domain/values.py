@@ -29,6 +29,22 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
+_ABSENT = object()
+
+
+def form_of(cls: type[T], *sources: object, **more: Any) -> T:
+    """Return a value of a dataclass or ``msgspec.Struct`` that has the fields ``more``, and else what the sources call the same.
+
+    The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
+    """
+    of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+    for name in of_struct or (each.name for each in fields(cls)):  # type: ignore[arg-type]  # a dataclass, then
+        found = (getattr(each, name, _ABSENT) for each in sources if name not in more)
+        if (first := next((each for each in found if each is not _ABSENT), _ABSENT)) is not _ABSENT:
+            more[name] = first
+    return cls(**more)
+
+
 def made_of_fields(cls: type) -> bool:
     """Return whether an instance of a dataclass can be made by setting its fields, without calling the class."""
     return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]  # a dataclass
