@@ -2,7 +2,7 @@
 
 A long run, which prints the seed of every find::
 
-    python -m tests.properties.test_hostile_outputs --seconds 600 [--seed 1]
+    python -m tests.programs.test_hostile_outputs --seconds 600 [--seed 1]
 """
 
 from __future__ import annotations
