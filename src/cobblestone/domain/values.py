@@ -29,20 +29,31 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
-_ABSENT = object()
-
-
 def form_of(cls: type[T], *sources: object, **more: Any) -> T:
     """Return a value of a dataclass or ``msgspec.Struct`` that has the fields ``more``, and else what the sources call the same.
 
     The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
     """
-    of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
-    for name in of_struct or (each.name for each in fields(cls)):  # type: ignore[arg-type]  # a dataclass, then
-        found = (getattr(each, name, _ABSENT) for each in sources if name not in more)
-        if (first := next((each for each in found if each is not _ABSENT), _ABSENT)) is not _ABSENT:
-            more[name] = first
+    plan = _taken.get(key := (cls, *map(type, sources), *more))
+    if plan is None:
+        of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+        names = of_struct or tuple(each.name for each in fields(cls))  # type: ignore[arg-type]  # a dataclass, then
+        wanted = [name for name in names if name not in more]
+        plan = _taken[key] = [
+            (name, place) for name in wanted for place in [_first_with(name, sources)] if place is not None
+        ]
+    for name, place in plan:
+        more[name] = getattr(sources[place], name)
     return cls(**more)
+
+
+_taken: dict[
+    tuple[object, ...], list[tuple[str, int]]
+] = {}  # which fields a kind of value takes from which source
+
+
+def _first_with(name: str, sources: tuple[object, ...]) -> int | None:
+    return next((place for place, each in enumerate(sources) if hasattr(each, name)), None)
 
 
 def made_of_fields(cls: type) -> bool:
