@@ -61,6 +61,7 @@ nightly: ## hours of searching with new seeds: all random tests at length, every
 	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(MOST) || status=1; \
 	$(BIN)/pytest --hypothesis-profile=nightly $(PYTEST_ARGS) $(BROWSERS) || status=1; \
 	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) $(KILLS) || status=1; \
+	$(BIN)/python -m tools.mutations || status=1; \
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status
 
