@@ -15,19 +15,22 @@ export PYTHON
 
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
-SLOW := tests/programs tests/conformance tests/integration tests/browser
+# In this order each of three workers begins with a part of its own: what compiles, what is quick, what has databases.
+MOST := tests/simulations $(QUICK) tests/programs tests/conformance tests/integration
 # What a client or server may do depends on who starts it: these have tests of root alone, or run as root besides.
 ROOT = $(sort $(shell grep -rl 'mark\.root' tests --include='test_*.py') \
 	tests/e2e/test_client_sandbox.py tests/e2e/test_client_tasks.py tests/e2e/test_client_host.py tests/e2e/test_own_client.py)
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 # Kill a client or server again and again, --kills=N times.
 KILLS := tests/e2e/test_client_killed.py tests/e2e/test_kill.py tests/e2e/test_own_client.py tests/e2e/test_several_processes.py
-# Neighbours share databases, browsers and compiled code, so each worker begins with a half and takes from the other at the end.
+# Neighbours share databases, browsers and compiled code, so each worker begins with a part and takes from the others at the end.
 TWO := -n 2 --dist worksteal
+# Databases and disks let a worker wait, too.
+THREE := -n 3 --dist worksteal
 # These wait for clients most of the time, so several run side by side.
 E2E := -n 4 --dist worksteal tests/e2e
-# A test that failed beside others is tried once more alone; both attempts are printed, and one that fails twice fails.
-AGAIN := --last-failed --last-failed-no-failures none
+# The library of browsers keeps an event loop in its thread for good, so no other tests may follow in these processes.
+BROWSERS := $(TWO) tests/browser
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-root nightly bench docs coverage static format setup lock launchers everywhere clients pythons machines clean
@@ -46,7 +49,7 @@ check: ## what to run before each commit: style, types, architecture, quick test
 # Clients and servers that wait have time limits; what only computes takes the processors that they leave.
 test: ## everything: check, and the tests with real clients, databases and browsers; a quarter of an hour
 	@tools/setup.sh test
-	@$(MAKE) --no-print-directory --keep-going --jobs 3 GIVING_WAY="nice -n 10" clients-at-work quick-and-slow static
+	@$(MAKE) --no-print-directory --keep-going --jobs 4 GIVING_WAY="nice -n 5" clients-at-work in-browsers quick-and-slow static
 
 test-root: ## the few tests that need root, or that root passes differently (by sudo, where you are not root)
 	@tools/setup.sh test
@@ -55,7 +58,8 @@ test-root: ## the few tests that need root, or that root passes differently (by 
 nightly: ## hours of searching with new seeds: all random tests at length, every test of the server on both databases, clients and servers killed 100 times, every Python
 	@tools/setup.sh test
 	@status=0; \
-	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/programs tests/conformance tests/integration || status=1; \
+	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(MOST) || status=1; \
+	$(BIN)/pytest --hypothesis-profile=nightly $(PYTEST_ARGS) $(BROWSERS) || status=1; \
 	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) $(KILLS) || status=1; \
 	$(BIN)/python -m tools.mutations || status=1; \
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
@@ -74,22 +78,26 @@ docs: ## build the documentation site; `cobblestone docs` shows it
 
 coverage: ## run the tests without clients, and say which lines none of them reached
 	@tools/setup.sh test
-	$(BIN)/pytest $(TWO) --cov --cov-report term --cov-report html:coverage $(PYTEST_ARGS) $(QUICK) $(SLOW)
+	$(BIN)/pytest --cov --cov-report= $(PYTEST_ARGS) $(BROWSERS)
+	$(BIN)/pytest $(TWO) --cov --cov-append --cov-report term --cov-report html:coverage $(PYTEST_ARGS) $(MOST)
 
 static: pyright ruff-check ruff-format lint-imports unused
 
-.PHONY: clients-at-work quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
+# Two that print dots at once cannot be read.
+define AT_ITS_END
+@echo "$(1)  # its output comes at its end"
+@output=$$(mktemp); status=0; $(1) >$$output 2>&1 || status=1; cat $$output; rm $$output; exit $$status
+endef
+
+.PHONY: clients-at-work in-browsers quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
 quick:
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK)
 quick-and-slow:
-	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/most $(TWO) $(PYTEST_ARGS) $(QUICK) $(SLOW) \
-		|| $(BIN)/pytest -o cache_dir=.pytest_cache/most $(PYTEST_ARGS) $(AGAIN) $(QUICK) $(SLOW)
+	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/most $(THREE) $(PYTEST_ARGS) $(MOST)
 clients-at-work:
-	@echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E)  # its output comes at its end"
-	@output=$$(mktemp); status=0; \
-	{ $(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(E2E) \
-		|| $(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(AGAIN) tests/e2e; } >$$output 2>&1 || status=1; \
-	cat $$output; rm $$output; exit $$status
+	$(call AT_ITS_END,$(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(E2E))
+in-browsers:
+	$(call AT_ITS_END,$(BIN)/pytest -o cache_dir=.pytest_cache/browsers $(PYTEST_ARGS) $(BROWSERS))
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:

@@ -30,7 +30,7 @@ from cobblestone.service import passwords
 TESTS = Path(__file__).parent
 
 #: A test that runs longer hangs; by folder, in seconds.
-TIMEOUTS = {"unit": 120, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
+TIMEOUTS = {"unit": 120, "properties": 300, "simulations": 300, "e2e": 900, "browser": 300, "bench": 1800}
 MARKED_FOLDERS = ("e2e", "browser", "bench")
 
 
@@ -108,7 +108,7 @@ sys.addaudithook(refuse_the_network)
 ON_A_BUILD_SERVICE = os.environ.get("CI", "") not in ("", "0", "false")
 
 settings.register_profile(
-    "ci", max_examples=25, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
+    "ci", max_examples=15, deadline=None, print_blob=True, derandomize=ON_A_BUILD_SERVICE
 )
 # In full, since Hypothesis begins with other settings on a build service; there, too, each night is another one.
 settings.register_profile(
@@ -135,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-database", action="store_true", help="run all integration tests on PostgreSQL too"
     )
-    parser.addoption("--kills", default=10, type=int, help="how often a client or server is killed")
+    parser.addoption("--kills", default=4, type=int, help="how often a client or server is killed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here

@@ -66,7 +66,7 @@ try_python() {
     step set-up set_up
     row="$row $cell |"
     if [ "$cell" != FAILED ]; then
-        step quick-tests .venv/bin/pytest -n 2 -q tests/unit tests/properties tests/golden tests/programs
+        step quick-tests .venv/bin/pytest -n 2 -q tests/simulations tests/unit tests/properties tests/golden tests/programs
         row="$row $cell |"
         step demo .venv/bin/cobblestone demo --quick
         row="$row $cell |"

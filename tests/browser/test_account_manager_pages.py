@@ -18,6 +18,7 @@ import uvicorn
 from playwright.sync_api import Browser
 from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS
+from tests.helpers.effort import times
 from tests.helpers.manager_world import PASSWORD, Caller, ManagerWorld
 
 from cobblestone.account_manager.store import projects
@@ -65,7 +66,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("look", "language"), [("desktop", "en"), ("dark-phone", "fr"), ("phone", "sk"), ("dark", "en")]
+    ("look", "language"),
+    [("desktop", "en"), ("dark-phone", "fr"), ("phone", "sk"), ("dark", "en")][: times(3)],
 )
 def test_pages_of_an_account_manager_can_be_used_by_everybody(
     browser: Browser, address: str, look: str, language: str

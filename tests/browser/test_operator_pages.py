@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, look_at
+from tests.helpers.effort import times
 
 PAGES = {
     "ops": "ops.php",
@@ -27,7 +28,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", list(LOOKS)[: times(3)])
 def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
     site: RunningSite, open_page: OpenPage, look: str
 ) -> None:

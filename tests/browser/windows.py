@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Page
 from tests.helpers.volunteers import Volunteers
 
+#: By day the first three are tried, which differ in width.
 LOOKS: dict[str, dict[str, Any]] = {
     "tablet": {"viewport": {"width": 768, "height": 1024}, "color_scheme": "light"},
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},

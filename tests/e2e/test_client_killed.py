@@ -57,7 +57,7 @@ def test_kills_at_random_moments_lose_nothing(
         last = subprocess.run(command, cwd=root, stderr=log, timeout=90 + steps)
     print(f"{killed} kills, {outlived} of them outlived by jobs")
     # Bubblewrap asks the system to end it with its parent. Where the client dies before that, its next start ends the job.
-    assert outlived <= kills / 10
+    assert outlived <= max(1, kills / 10)
     assert killed > kills / 5, "the jobs were done before they could be interrupted"
     assert last.returncode == 0, (folder / "log").read_text()
     assert sorted((folder / "done").read_text().split()) == sorted(JOBS)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.client_tasks import FAST, World, open_to_other_accounts, open_world
 
+from cobblestone.client.sandbox.processes import files_in_memory
 from cobblestone.client.sandbox.sandbox import SandboxChoice
 from cobblestone.client.tasks.description import (
     Checkpointed,
@@ -341,6 +342,10 @@ async def test_files_that_a_sandbox_keeps_in_memory_count_as_the_job_s_memory(
         ended = await world.run(spec)
         assert (ended.exit_status, ended.ending) == (198, Ending.ABORTED)
         assert "of memory; the limit is 60.0 MB" in ended.text
+
+
+def test_what_a_process_sees_before_its_sandbox_is_set_up_is_not_its_memory() -> None:
+    assert files_in_memory({os.getpid()}) == 0
 
 
 async def test_a_job_that_fills_the_disk_fails_with_the_family_s_number(world: World) -> None:

@@ -9,5 +9,5 @@ MANY = 5_000
 
 
 def times(count: int) -> int:
-    """Return how often a slow test tries something, ``count`` times in `make check`: at night twenty times as often."""
-    return count * (20 if settings().max_examples >= MANY else 1)
+    """Return how often a slow test tries something, ``count`` times in `make check`: at night fifty times as often."""
+    return count * (50 if settings().max_examples >= MANY else 1)

@@ -6,6 +6,7 @@ tests of what only SQLite has (``pytest.mark.of_sqlite``).
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,15 @@ from typing import Any
 import pytest
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
+
+from cobblestone.server.daemons import workers
+
+# Many tests start a worker of their own, whose imports take a second: here each is a copy of a process that has done them.
+# tests/e2e has the real ones.
+workers._context = multiprocessing.get_context("forkserver")  # type: ignore[assignment]  # it starts processes in the same way
+multiprocessing.set_forkserver_preload(
+    ["cobblestone.server.daemons.project_work", "cobblestone.server.daemons.workers"]
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+import shutil
 import socket
 import threading
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.command_line import run_here
 
 from cobblestone.cli import run_command
 from cobblestone.server.core.project import ProjectFolder
@@ -52,15 +55,24 @@ def cli(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.M
     return run
 
 
+@pytest.fixture(scope="module")
+def with_sky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a project that has an app, a program and inputs, to be copied."""
+    folder = tmp_path_factory.mktemp("with_sky")
+    with contextlib.chdir(folder):
+        run_here(*shlex.split("project create sky --port 18999"))
+        Path("period.py").write_text("print(1)\n")
+        Path("inputs").mkdir()
+        for name in ("low", "high"):
+            Path("inputs", f"{name}.json").write_text(f'"{name}"')
+        run_here(*shlex.split(CREATE_PERIOD))
+    return folder
+
+
 @pytest.fixture
-def sky(cli: Cli, tmp_path: Path) -> Path:
+def sky(cli: Cli, with_sky: Path, tmp_path: Path) -> Path:
     """A project with an app; the current folder holds a program and inputs."""
-    cli("project create sky --port 18999")
-    Path("period.py").write_text("print(1)\n")
-    Path("inputs").mkdir()
-    for name in ("low", "high"):
-        Path("inputs", f"{name}.json").write_text(f'"{name}"')
-    cli(CREATE_PERIOD)
+    shutil.copytree(with_sky, tmp_path, dirs_exist_ok=True)
     return tmp_path / "sky"
 
 

@@ -414,7 +414,7 @@ def token(world: World) -> dict[str, str]:
 FIGURES = ["final_cpu_time", "final_elapsed_time", "fpops_cumulative", "p_fpops", "p_iops", "p_ncpus"]
 
 
-@settings(max_examples=times(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(16), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     reports=st.lists(
         st.tuples(

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.command_line import run_here
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
@@ -182,7 +182,7 @@ def test_settings_with_a_password_are_private(tmp_path: Path):
 
 
 def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "cobblestone", *words], capture_output=True, text=True)
+    return run_here(*map(str, words), check=False)
 
 
 def test_the_commands_as_a_user_meets_them(postgres: PostgresServer, tmp_path: Path):

@@ -110,3 +110,22 @@ def test_downloads_are_shared_fairly_and_put_off_when_too_many_wait(
         else:
             assert answer.headers["retry-after"] == "60"
     assert world.run(get("10.0.0.9")).status_code == 200, "no place is lost"
+
+
+@pytest.mark.parametrize("path", ["/cgi-bin/cgi", "/cgi-bin/file_upload_handler", "/login.php"])
+def test_who_hangs_up_in_the_middle_of_a_request_is_no_error_of_the_server(world: World, path: str) -> None:
+    app = create_app(world.ctx)
+    parts = [{"type": "http.request", "body": b"<scheduler_request>", "more_body": True}]
+
+    async def receive() -> dict[str, object]:
+        return parts.pop() if parts else {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        pass
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "root_path": "", "query_string": b"",
+        "scheme": "http", "http_version": "1.1", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 9),
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/x-www-form-urlencoded")],
+    }  # fmt: skip
+    world.run(app(scope, receive, send))

@@ -170,7 +170,7 @@ def test_an_output_that_the_client_packed_is_compared_unpacked(world: World):
     assert world.query("SELECT validate_state FROM result") == [(1,), (1,)]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(16))
 @given(data=st.data())
 def test_mutilated_uploads_get_a_reply_of_the_protocol(world: World, data: st.DataObject):
     body = bytearray(upload_body("demo_1_0_0_0", b"x" * 100, signature="ab" * 32, max_nbytes=1000))

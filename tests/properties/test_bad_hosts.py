@@ -59,7 +59,7 @@ def jobs_wasted(rng: random.Random, limits: DispatchLimits, *, processors: int, 
     return wasted
 
 
-@settings(max_examples=times(15))  # each is a simulation of weeks
+@settings(max_examples=times(6))  # each is a simulation of weeks
 @given(
     seed=st.integers(0, 10**6),
     processors=st.sampled_from([1, 4, 8]),
@@ -75,7 +75,7 @@ def test_no_host_wastes_more_than_stated(seed: int, processors: int, initial: in
     )
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(6))
 @given(seed=st.integers(0, 10**6), failing=st.floats(0.0, 0.15))
 def test_a_host_that_fails_now_and_then_keeps_most_of_its_quota(seed: int, failing: float):
     rng = random.Random(seed)

@@ -272,7 +272,7 @@ def agree(case: Case) -> None:
 
 @pytest.mark.parametrize("part", range(10))
 def test_a_mended_choice_is_the_one_that_would_be_made_anew(part: int, rng: random.Random) -> None:
-    for _ in range(times(200)):
+    for _ in range(times(80)):
         agree(draw(rng))
 
 
@@ -321,5 +321,5 @@ def long_queue(r: random.Random) -> Case:
 def test_jobs_that_follow_each_other_are_those_that_would_be_chosen_anew(
     part: int, rng: random.Random
 ) -> None:
-    for _ in range(times(10)):
+    for _ in range(times(4)):
         agree(long_queue(rng))

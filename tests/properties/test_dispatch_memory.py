@@ -60,7 +60,7 @@ class Desk:
 REMEMBERS = Desk()  # for all examples: what one of them asks, others find remembered
 
 
-@settings(max_examples=times(150), deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(
     luck=st.randoms(use_true_random=False),
     seconds=st.sampled_from([0.0, 1.0, 5e4, 3e5]),

@@ -27,7 +27,7 @@ def draw(r: random.Random, longest: float, grid: bool) -> BookedJob:
 
 def test_both_ways_find_the_same_jobs(rng: random.Random) -> None:
     refused = 0
-    for _ in range(times(2000)):
+    for _ in range(times(800)):
         ncpus = rng.choice((1, 2, 4, 16))
         longest = 100.0 * rng.choice((1.0, 5.0, 20.0)) / ncpus
         grid = rng.random() < 0.5  # many equal deadlines and times

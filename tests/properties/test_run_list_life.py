@@ -80,7 +80,7 @@ def figures(run: PopulationRun) -> list[float]:
     return found
 
 
-@settings(max_examples=times(12), deadline=None)
+@settings(max_examples=times(5), deadline=None)
 @given(world=worlds(), policy=st.sampled_from(POLICIES), seed=st.integers(0, 1000))
 def test_looks_that_are_left_out_would_have_changed_nothing(
     world: Scenario, policy: PolicyChoice, seed: int

@@ -29,7 +29,7 @@ from cobblestone.wire.text.tree import MAX_DEPTH, read_tree
 
 #: Making them is slow, and making a failing one smaller takes minutes.
 BIG_VALUES = settings(
-    max_examples=times(20),
+    max_examples=times(8),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     phases=[Phase.explicit, Phase.generate],
 )

@@ -315,7 +315,7 @@ class WorkunitLife(RuleBasedStateMachine):
 
 
 TestWorkunitLife = WorkunitLife.TestCase
-TestWorkunitLife.settings = settings(max_examples=times(300))
+TestWorkunitLife.settings = settings(max_examples=times(120))
 
 
 @given(patience=st.sampled_from([500.0, 1.0]))

@@ -126,7 +126,7 @@ class Walk:
         self.put(place, row)
 
 
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(24), deadline=None)
 @given(
     quorum=st.integers(1, 3),
     spare=st.integers(0, 2),

@@ -128,7 +128,7 @@ def test_what_no_volunteer_could_load_is_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize("form", [docker_archive, oci_archive])  # with layers as they are, and packed
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(24))
 @given(position=st.integers(0, 20_000), noise=st.binary(min_size=1, max_size=8), kept=st.integers(0, 20_000))
 def test_a_damaged_archive_is_packed_rightly_or_refused(
     tmp_path: Path, form: Callable[[object], dict[str, bytes]], position: int, noise: bytes, kept: int

@@ -175,6 +175,7 @@ def test_no_test_below_end_to_end_waits_for_the_clock() -> None:
         "tests/properties/",
         "tests/golden/",
         "tests/programs/",
+        "tests/simulations/",
         "tests/conformance/",
         "tests/integration/",
     )

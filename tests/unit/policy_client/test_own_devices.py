@@ -66,7 +66,7 @@ def mixed(project: str, seed: int, bound: float) -> dict[str, Server]:
     return {project: answer}
 
 
-@settings(max_examples=times(6), deadline=None)
+@settings(max_examples=times(3), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     ncpus=st.sampled_from([1, 2, 4]),

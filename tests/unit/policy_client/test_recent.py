@@ -350,7 +350,7 @@ def test_a_wide_job_that_nothing_fits_beside_shares_the_last_processor(policy: s
 
 
 @both
-@settings(max_examples=times(10), deadline=None)
+@settings(max_examples=times(4), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=4, max_size=14), st.integers(0, 1000))
 def test_no_cpu_is_idle_while_a_job_that_could_use_it_waits(
     policy: str, widths: list[int], seed: int

@@ -113,12 +113,25 @@ def usage_by_root(
 
 
 def files_in_memory(pids: Collection[int]) -> int:
-    """Return the bytes of files that a sandbox keeps in memory, seen from inside; no process's size includes them."""
+    """Return the bytes of files that a sandbox keeps in memory, seen from inside; no process's size includes them.
+
+    A process whose sandbox is still being set up sees the computer's own file systems, which do not count.
+    """
+    outside = _used_by_device("")
     for pid in pids:
-        with suppress(OSError):
-            seen = [os.statvfs(f"/proc/{pid}/root{folder}") for folder in _FOLDERS_IN_MEMORY]
-            return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in seen)
+        inside = _used_by_device(f"/proc/{pid}/root")
+        if own := inside.keys() - outside.keys():
+            return sum(inside[device] for device in own)
     return 0
+
+
+def _used_by_device(root: str) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for folder in _FOLDERS_IN_MEMORY:
+        with suppress(OSError):
+            device, seen = Path(root + folder).stat().st_dev, os.statvfs(root + folder)
+            found[device] = (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+    return found
 
 
 def tasks_of_account(uid: int) -> int:

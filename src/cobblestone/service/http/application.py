@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +23,8 @@ from cobblestone.service.context import ProcessContext
 log = structlog.get_logger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
+_HUNG_UP = 499
+"""The status, for metrics and log, of a request whose sender left before its end, as nginx counts it."""
 
 
 def application(
@@ -96,6 +99,8 @@ class _RequestMiddleware:
         try:
             app = self._busy.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
             await app(scope, receive, observed)
+        except ClientDisconnect:
+            status = _HUNG_UP
         finally:
             self._metrics.requests_in_progress -= 1
             seconds = time.perf_counter() - started

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 numpy: Any = import_module("numpy")  # Any: fully typed only if installed
 numba: Any = import_module("numba")  # Any: Numba has no types
-compiled: Any = numba.njit(error_model="numpy")
+compiled: Any = numba.njit(
+    error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)  #: called by compiled code alone
 
 #: Why a run stopped before its end: tables of random numbers too short; too much for this form of it.
 DONE, SHORT_TABLES, TOO_MUCH = 0, 1, 2

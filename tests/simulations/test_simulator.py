@@ -116,7 +116,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return Scenario(duration=5 * DAY, host=host, projects=tuple(projects))
 
 
-@settings(max_examples=times(20), deadline=None)
+@settings(max_examples=times(8), deadline=None)
 @given(scenarios(), st.sampled_from(POLICIES), st.integers(0, 1000))
 def test_the_books_balance_and_metrics_stay_in_range(
     scenario: Scenario, policy: PolicyChoice, seed: int
@@ -172,7 +172,7 @@ def test_jobs_too_short_for_the_duration_are_refused_at_once() -> None:
         run(scenario)
 
 
-@pytest.mark.parametrize("policy", ["CS2_WF2_WS2_JC2", "CS3_WF3_WS2_JC2", "CS4_WF4_WS1_JC2"])
+@pytest.mark.parametrize("policy", ["CS3_WF3_WS2_JC2", "CS2_WF2_WS2_JC2", "CS4_WF4_WS1_JC2"][: times(1)])
 def test_memory_does_not_grow_with_simulated_time(policy: str) -> None:
     app = AppModel(flops_estimate=6e13, sizes=JobSizes(mean=6e13), output_bytes=1e6)
     projects = tuple(ProjectModel(name=name, apps=(app,)) for name in "ab")

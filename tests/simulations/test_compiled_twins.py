@@ -122,7 +122,7 @@ def worlds(draw: st.DrawFn) -> Scenario:
     return replace(world, duration=2 * DAY, host=host)
 
 
-@settings(max_examples=times(10), deadline=None)
+@settings(max_examples=times(4), deadline=None)
 @given(
     worlds(),
     st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 from pathlib import Path
 
@@ -64,14 +65,24 @@ def test_the_table_marks_what_is_worse_and_gives_the_means() -> None:
     )
 
 
-def test_the_command_writes_all_files_and_goes_on_from_what_it_has(tmp_path: Path) -> None:
-    arguments = ["frontier", str(tmp_path), "--only", "slack 5, buffer 7", "--workers", "1", "--seeds"]
-    first = CliRunner().invoke(build(), [*arguments, "2"])
+ARGUMENTS = ("--only", "slack 5, buffer 7", "--workers", "1", "--seeds")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which two policies were compared with two seeds."""
+    folder = tmp_path_factory.mktemp("compared")
+    first = CliRunner().invoke(build(), ["frontier", str(folder), *ARGUMENTS, "2"])
     assert first.exit_code == 0, first.output
     assert "| slack 5, buffer 7 h | 0.000 |" in first.stdout
+    return folder
+
+
+def test_the_command_writes_all_files_and_goes_on_from_what_it_has(compared: Path, tmp_path: Path) -> None:
+    shutil.copytree(compared, tmp_path, dirs_exist_ok=True)
     kept = (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(kept) == 4
-    assert CliRunner().invoke(build(), [*arguments, "3"]).exit_code == 0
+    assert CliRunner().invoke(build(), ["frontier", str(tmp_path), *ARGUMENTS, "3"]).exit_code == 0
     more = (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     assert more[:4] == kept
     assert len(more) == 6
@@ -83,14 +94,12 @@ def test_the_command_writes_all_files_and_goes_on_from_what_it_has(tmp_path: Pat
     assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_results_of_other_code_are_run_anew(tmp_path: Path) -> None:
-    arguments = ["frontier", str(tmp_path), "--only", "slack 5, buffer 7", "--workers", "1", "--seeds", "2"]
-    runs = tmp_path / "runs.jsonl"
-    assert CliRunner().invoke(build(), arguments).exit_code == 0
-    own = runs.read_text(encoding="utf-8")
+def test_results_of_other_code_are_run_anew(compared: Path, tmp_path: Path) -> None:
+    own = (compared / "runs.jsonl").read_text(encoding="utf-8")
     assert own.count(code_version()) == 4
+    runs = tmp_path / "runs.jsonl"
     runs.write_text(own.replace(code_version(), "0.0.9 other"), encoding="utf-8")
-    assert CliRunner().invoke(build(), arguments).exit_code == 0
+    assert CliRunner().invoke(build(), ["frontier", str(tmp_path), *ARGUMENTS, "2"]).exit_code == 0
     lines = runs.read_text(encoding="utf-8").splitlines()
     assert ["0.0.9 other" in line for line in lines] == [True] * 4 + [False] * 4
 

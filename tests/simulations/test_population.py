@@ -60,7 +60,7 @@ def tally(result: PopulationRun) -> ProjectTally:
     return result.tallies[0]
 
 
-@settings(max_examples=times(6), deadline=None)
+@settings(max_examples=times(3), deadline=None)
 @given(
     quorum=st.integers(1, 3),
     extra=st.integers(0, 2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from cobblestone.simulator.world.scenario import (
     Scenario,
     ServerModel,
 )
-from cobblestone.sweep.backends import open_backend
+from cobblestone.sweep.backends import Backend, open_backend
 
 POLICY = PolicyChoice.parse("CS2_WF2_WS1_JC2")
 
@@ -104,15 +105,19 @@ def test_answers_that_are_wrong_are_counted_and_a_quorum_finds_them() -> None:
     assert checked.tallies[0].wrong == 0
 
 
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    """One process beside this one."""
+    found = open_backend(workers=1)
+    yield found
+    found.close()
+
+
 @pytest.mark.timeout(240)
-def test_a_population_in_parts_says_what_the_whole_says() -> None:
+def test_a_population_in_parts_says_what_the_whole_says(backend: Backend) -> None:
     host = HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.9, mean_on=HOUR))
     world, hosts = _world(days=3.0), [host] * 40
-    backend = open_backend(workers=1)
-    try:
-        parts = run_shards(world, hosts, POLICY, seed=1, shards=2, backend=backend)
-    finally:
-        backend.close()
+    parts = run_shards(world, hosts, POLICY, seed=1, shards=2, backend=backend)
     whole = run_population(world, hosts, POLICY)
     (a,), (b,) = parts.tallies, whole.tallies
     assert len(parts.books) == len(whole.books) == 40
@@ -150,20 +155,19 @@ def test_impossible_values_are_named(table: dict[str, object], words: str) -> No
         parse_scenario({"project": [{"name": "P"}], **table})
 
 
-def _advised(world: Scenario, limits: ProjectCapacity) -> list[VariedSetting]:
+def _advised(world: Scenario, limits: ProjectCapacity, backend: Backend) -> list[VariedSetting]:
     hosts = [
         HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.8, mean_on=4 * HOUR)) for _ in range(2)
     ]
-    backend = open_backend(workers=1)
-    try:
-        return Advisor(world, hosts, POLICY, seeds=2, limits=limits, backend=backend).run()
-    finally:
-        backend.close()
+    return Advisor(world, hosts, POLICY, seeds=2, limits=limits, backend=backend).run()
 
 
 @pytest.mark.timeout(240)
-def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_quorum_that_is_right() -> None:
-    steps = _advised(_world(ServerModel(wrong_rate=0.05), days=2.0), ProjectCapacity(late=0.05, wrong=0.01))
+def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_quorum_that_is_right(
+    backend: Backend,
+) -> None:
+    world, limits = _world(ServerModel(wrong_rate=0.05), days=2.0), ProjectCapacity(late=0.05, wrong=0.01)
+    steps = _advised(world, limits, backend)
     deadline, quorum, buffers, batch = steps
     assert [step.name for step in steps] == ["deadline", "quorum", "buffers", "batch"]
     bad = [point.metrics["bad"].mean for point in deadline.points]
@@ -211,16 +215,12 @@ def test_nothing_lost_of_few_results_says_little() -> None:
     assert at_most(many, "bad", 0.05).holds
 
 
-def test_advice_watches_deadlines_longer_than_the_run() -> None:
+def test_advice_watches_deadlines_longer_than_the_run(backend: Backend) -> None:
     """On hosts that are seldom on, deadlines are long: that nothing is lost yet on the second day says nothing."""
     seldom = HostModel(ncpus=1, flops=6e9, availability=OnOff(fraction=0.125, mean_on=3 * HOUR))
-    backend = open_backend(workers=1)
-    try:
-        step = Advisor(
-            _world(days=2.0), [seldom], POLICY, seeds=2, limits=ProjectCapacity(), backend=backend
-        ).deadline()
-    finally:
-        backend.close()
+    step = Advisor(
+        _world(days=2.0), [seldom], POLICY, seeds=2, limits=ProjectCapacity(), backend=backend
+    ).deadline()
     assert step.points[-1].value > 2 * DAY
     for point in step.points:
         assert min(point.runs["due"]) > 0.0
@@ -252,10 +252,10 @@ def test_one_host_has_no_lifetime(tmp_path: Path) -> None:
     assert "lifetime: one host does not leave" in result.output
 
 
-def test_advice_is_for_one_project() -> None:
+def test_advice_is_for_one_project(backend: Backend) -> None:
     world = replace(_world(), projects=(ProjectModel(name="A"), ProjectModel(name="B")))
     with pytest.raises(ConfigError, match="advice is for one project"):
-        _advised(world, ProjectCapacity())
+        _advised(world, ProjectCapacity(), backend)
 
 
 @pytest.mark.timeout(240)
