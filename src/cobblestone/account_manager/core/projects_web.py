@@ -19,6 +19,7 @@ from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.api_schema.values import PREFIX, Body, Reply
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.exports import MAX_BATCH
+from cobblestone.ops.aside import read_aside
 from cobblestone.policy.account_manager.selection import OfferedVersion
 from cobblestone.wire.project.account import passwd_hash
 from cobblestone.wire.project.pages import (
@@ -82,7 +83,7 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
 
 async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
     """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
-    return parse_project_config(await fetch(client, project_config_url(url)))
+    return await read_aside(parse_project_config, await fetch(client, project_config_url(url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,9 @@ async def open_account(
         wish = create_account_url(url, email, hashed, account.name, team, consent=False)
     else:
         wish = lookup_account_hash_url(url, email, hashed)
-    key = parse_account_out(await fetch(client, wish))
-    return Keys(strong=key, weak=parse_weak_key(await fetch(client, account_info_url(url, key))))
+    key = await read_aside(parse_account_out, await fetch(client, wish))
+    weak = await read_aside(parse_weak_key, await fetch(client, account_info_url(url, key)))
+    return Keys(strong=key, weak=weak)
 
 
 async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
@@ -125,11 +127,11 @@ async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account
     said = {"cross_project_id": account.cross_project_id}
     if account.choices.statistics is not None:
         said["statistics"] = str(int(account.choices.statistics))
-    parse_account_set(await fetch(client, set_account_url(url, key, said)))
+    await read_aside(parse_account_set, await fetch(client, set_account_url(url, key, said)))
     if account.choices.team_name:
         team = {"team_name": account.choices.team_name}
         try:
-            parse_account_set(await fetch(client, set_account_url(url, key, team)))
+            await read_aside(parse_account_set, await fetch(client, set_account_url(url, key, team)))
         except WebRpcRefused as error:
             return f"Your team: {error}."
     return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from cobblestone.client.projects.http import Connections
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.ops.aside import read_aside
 from cobblestone.policy.client.host.transfers import items_to_show, next_poll
 from cobblestone.wire.project.pages import (
     MAX_FEED_BYTES,
@@ -77,7 +77,7 @@ async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> b
 async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
     """Return a project's description of itself, with its master URL checked.  Raises Unreachable or RemoteProtocolError."""
     base = canonical_master_url(url)
-    config = parse_project_config(await fetch(http, project_config_url(base)))
+    config = await read_aside(parse_project_config, await fetch(http, project_config_url(base)))
     if config.master_url:
         canonical_master_url(config.master_url)
     return config
@@ -89,7 +89,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[st
     Raises:
         Unreachable: the page cannot be had, or names no scheduler.
     """
-    urls = scheduler_urls(await fetch(http, master_url))
+    urls = await read_aside(scheduler_urls, await fetch(http, master_url))
     if not urls:
         raise ProjectNotReached(
             f"{master_url} is a page, but not of a project: it does not say where the scheduler is. Is the address right?"
@@ -99,7 +99,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[st
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:
     """Look up or create an account; return its key.  Raises Unreachable or RemoteProtocolError."""
-    return parse_account_out(await fetch(http, url))
+    return await read_aside(parse_account_out, await fetch(http, url))
 
 
 async def contact_scheduler(
@@ -117,7 +117,7 @@ async def contact_scheduler(
         )
         try:
             answer = await read_bounded(http, request, MAX_BYTES)
-            return parse_scheduler_reply(answer), answer
+            return await read_aside(parse_scheduler_reply, answer), answer
         except (ProjectNotReached, RemoteProtocolError) as error:
             last = error
     raise ProjectNotReached(str(last)) from last
@@ -200,7 +200,7 @@ class FeedReader:
 
     async def _fetch(self, feed: Feed, http: httpx.AsyncClient) -> None:
         try:
-            items = await asyncio.to_thread(read_rss, await fetch(http, feed.url, MAX_FEED_BYTES))
+            items = await read_aside(read_rss, await fetch(http, feed.url, MAX_FEED_BYTES))
             feed.failures = 0
         except (
             ProjectNotReached,
