@@ -1,15 +1,17 @@
 """Whatever a stranger writes is read in linear time: every reader of foreign bytes, fed with growing hostile text.
 
-`READERS` names them all, and `test_every_reader_is_on_the_list` finds one that is not.  The texts: openings without ends, nested ones,
-white space, entities, digits, and the elements that the reader knows.  Short here, at the reader's own largest size in `make nightly`.
-Regular expressions are tried one by one in `test_regular_expressions.py`.
+`READERS` names them all, and `test_every_reader_is_on_the_list` finds one that is not.  The texts: openings without ends,
+nested ones, white space, entities, digits, and the elements that the reader knows.  They are short here, and long in
+`make nightly`.  Regular expressions are tried one by one in `test_regular_expressions.py`.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import re
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
@@ -27,10 +29,11 @@ from tests.helpers.effort import MANY
 from cobblestone.account_manager.web import choices
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.domain.job_form import find_placeholders
+from cobblestone.domain.job_form import find_placeholders, legal_name
 from cobblestone.domain.texts import folder_name, markup_in, without_markup
 from cobblestone.domain.work import OutputSpec
 from cobblestone.launcher import cobblestone_runtime
+from cobblestone.ops.aside import SHORT, read_aside
 from cobblestone.policy.validation import archives, comparison, documents, numeric
 from cobblestone.service import languages
 from cobblestone.service.pages import fields, site, wording
@@ -157,7 +160,8 @@ READERS: dict[str, Reader] = {
     "wire.project.account:parse_team_lookup": text(account.parse_team_lookup, account.MAX_QUERY, QUERY),
     "wire.project.account:legal_email_addr": text(account.legal_email_addr, account.MAX_EMAIL, "a@ a. a@a."),
     "wire.project.preferences:read_global_preferences": Reader(
-        of_notes(preferences.read_global_preferences), preferences.MAX_TEXT, "global_preferences", 'venue mod_time venue~name="home"'
+        of_notes(preferences.read_global_preferences), preferences.MAX_TEXT,
+        "global_preferences", 'venue mod_time venue~name="home"',
     ),
     "wire.project.preferences:parse_global_preferences": text(
         preferences.parse_global_preferences, preferences.MAX_TEXT, "venue max_ncpus_pct", "global_preferences"
@@ -169,7 +173,8 @@ READERS: dict[str, Reader] = {
         preferences.read_project, preferences.MAX_TEXT, 'venue~name="home" app_id project_specific', "project_preferences"
     ),
     "wire.project.preferences:read_project_preferences": text(
-        preferences.read_project_preferences, preferences.MAX_TEXT, "venue app_id max_jobs project_specific", "project_preferences"
+        preferences.read_project_preferences, preferences.MAX_TEXT,
+        "venue app_id max_jobs project_specific", "project_preferences",
     ),
     "wire.project.signatures:verify_upload_signature": text(
         lambda body: signatures.verify_upload_signature(b"s", "a", 1, body), upload.MAX_HEADER_BYTES
@@ -198,7 +203,9 @@ READERS: dict[str, Reader] = {
     "service.pages.fields:number_problem": text(lambda body: fields.number_problem(body, 0, 1), 8000),
     "service.pages.fields:parse_number": text(fields.parse_number, 8000, "1, 1e"),
     "service.pages.wording:tidy_numbers": text(wording.tidy_numbers, 64_000, "1.1 1.1e 1e+1"),
-    "service.pages.site:Visit.form_with_file": Reader(multipart, 5 * MB, names="--a\r\n \r\n--a \r\n- content-disposition:~form-data;~name=a\r\n"),
+    "service.pages.site:Visit.form_with_file": Reader(
+        multipart, 5 * MB, names="--a\r\n \r\n--a \r\n- content-disposition:~form-data;~name=a\r\n"
+    ),
     "starlette.requests:cookie_parser": text(cookie_parser, 64_000, "a=b; \\1"),
     "starlette.responses:FileResponse": text(
         lambda body: FileResponse._parse_range_header(f"bytes={body}", 1 << 40), 64_000, "1-2, 0-, -1,"
@@ -206,6 +213,7 @@ READERS: dict[str, Reader] = {
     "domain.texts:folder_name": text(lambda body: folder_name(body, "a"), 64_000, "con. .."),
     "domain.texts:markup_in": text(markup_in, 64_000),
     "domain.texts:without_markup": text(without_markup, 64_000),
+    "domain.job_form:legal_name": text(legal_name, 64_000, "a. .."),
     "domain.job_form:find_placeholders": text(lambda body: find_placeholders([body]), 64_000, "{input: {arg:a} {{"),
     # exports of other projects, and what projects tell each other
     "wire.project.statistics_import:split_files": Reader(
@@ -240,7 +248,9 @@ READERS: dict[str, Reader] = {
     ),
     "wire.project.pages:parse_account_out": Reader(pages.parse_account_out, pages.MAX_PAGE, "account_out", "error_num error_msg"),
     "wire.project.pages:parse_account_set": Reader(pages.parse_account_set, pages.MAX_PAGE, "am_set_info_reply", "success"),
-    "wire.project.pages:parse_weak_key": Reader(pages.parse_weak_key, pages.MAX_PAGE, "am_get_info_reply", "weak_auth global_prefs"),
+    "wire.project.pages:parse_weak_key": Reader(
+        pages.parse_weak_key, pages.MAX_PAGE, "am_get_info_reply", "weak_auth global_prefs"
+    ),
     "wire.project.pages:scheduler_urls": Reader(
         pages.scheduler_urls, pages.MAX_PAGE, names="scheduler link link~rel='boinc_scheduler'~href='"
     ),
@@ -303,10 +313,12 @@ READERS: dict[str, Reader] = {
     "launcher.cobblestone_runtime:read_init_data": Reader(launcher_file, MB, "app_init_data", "result_name wu_name"),
     # templates that people bring
     "wire.project.templates:parse_input_template": text(
-        templates.parse_input_template, templates.MAX_TEMPLATE_CHARS, "file_info workunit file_ref url number open_name", "input_template"
+        templates.parse_input_template, templates.MAX_TEMPLATE_CHARS,
+        "file_info workunit file_ref url number open_name", "input_template",
     ),
     "wire.project.templates:parse_output_template": text(
-        templates.parse_output_template, templates.MAX_TEMPLATE_CHARS, "file_info result file_ref name OUTFILE_0", "output_template"
+        templates.parse_output_template, templates.MAX_TEMPLATE_CHARS,
+        "file_info result file_ref name OUTFILE_0", "output_template",
     ),
     # what several of these consist of
     "wire.text.reader:cut_verbatim": text(lambda body: reader.cut_verbatim(body, ("a", "b")), 8 * MB, "b c"),
@@ -505,7 +517,8 @@ def too_steep(name: str, make: Make) -> str:
         quarter, half, longest = taken(4, 2 * tries), taken(2, 2 * tries), min(longest, taken(1, tries))
         if longest < FLOOR_SECONDS or longest <= STEEPEST * max(4 * quarter, 2 * half):
             return ""
-    return f"{make(60)[:60]!r}: {quarter * 1e3:.1f}, {half * 1e3:.1f}, {longest * 1e3:.1f} ms for 1, 2, 4 parts of {largest} bytes"
+    times = ", ".join(f"{1000 * each:.1f}" for each in (quarter, half, longest))
+    return f"{make(60)[:60]!r}: {times} ms for a quarter, a half, all of {largest} bytes"
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -514,3 +527,184 @@ def test_the_time_of_a_reader_grows_with_the_text_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert [found for make in attacks(READERS[name].names) if (found := too_steep(name, make))] == []
+
+
+# -- the list is complete ---------------------------------------------------------------------------------
+
+ROOMS = (
+    *(
+        "wire",
+        "policy/validation",
+        "service/http",
+        "service/pages",
+        "service/languages.py",
+        "statistics/ingest.py",
+    ),
+    *("domain/texts.py", "domain/job_form.py", "launcher/cobblestone_runtime.py"),
+)
+"""Where bytes and texts of strangers are read."""
+READING = re.compile(
+    r"(parse|read|receive|split|cut_verbatim|unescape|gunzip|unzip|data_received|decode|legal|canonical|verify)(_|$)"
+)
+"""Names of functions that read."""
+FOREIGN = {"body", "data", "content", "chunk", "query", "page", "misc", "raw", "block", "accepted"}
+"""Names of what they read."""
+TEXTS = re.compile(r"\b(str|bytes|bytearray|memoryview)\b")
+WITHIN = {
+    "wire.text.reader:scan_fields": "wire.scheduler.request:parse_scheduler_request",
+    "wire.scheduler.request_layout:take_apart": "wire.scheduler.request:parse_scheduler_request",
+    "wire.scheduler.report:read_trickles": "wire.scheduler.request:parse_scheduler_request",
+    "wire.scheduler.host:read_coproc": "wire.scheduler.request:parse_scheduler_request",
+    "wire.text.reader:strip_control_bytes": "wire.scheduler.request:parse_scheduler_request",
+    "wire.text.reader:read_verbatim": "wire.project.preferences:read_global_preferences",
+    "wire.project.statistics_import:ExportReader.records": "wire.project.statistics_import:ExportReader.receive",
+    "wire.scheduler.job:read_file_name": "wire.scheduler.reply:parse_scheduler_reply",
+    "wire.scheduler.job:read_hex_text": "wire.scheduler.reply:parse_scheduler_reply",
+    "wire.text.reader:decode": "wire.project.preferences:read_global_preferences",
+    "service.languages:chosen": "service.languages:best_of",
+    "wire.client.config:read_switch": "wire.client.config:read_client_config",
+    "wire.client.config:read_number": "wire.client.config:read_preferences",
+}
+"""Functions that only work inside of a reader of the list."""
+NO_READERS = {
+    "wire.project.signatures:sign_bytes": "hashes",
+    "wire.project.signatures:verify_bytes": "hashes",
+    "wire.project.signatures:verify_md5": "as verify_upload_signature",
+    "policy.validation.comparison:parse_comparison": "the project's own rule",
+    **dict.fromkeys(
+        (
+            f"policy.validation.comparison:{kind}.parse"
+            for kind in ("Bitwise", "ComparisonKind", "Numeric", "PythonFunction", "Trivial")
+        ),
+        "the project's own rule",
+    ),
+    "service.http.api:read_json": "msgspec",
+    "service.http.connections:GuardedConnection.data_received": "httptools",
+    "service.http.lean:LeanConnection.data_received": "httptools",
+    "service.http.requests:answer": "our own answer",
+    "service.pages.pictures:small_picture": "Pillow",
+    "service.pages.site:Site.in_language": "a page's name",
+    "service.pages.site:Visit.go": "a page's name",
+    "service.pages.site:Visit.go_on": "a page's name",
+    "launcher.cobblestone_runtime:read_app": "the project's own description",
+    "launcher.cobblestone_runtime:parse_job": "the project's own command",
+}
+"""Functions with such names that take no text of strangers apart."""
+
+
+def readers_in(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
+    """Yield the public functions that read texts, by their names or by those of their arguments."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from readers_in(node, f"{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
+            ("_", "write_")
+        ):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            texts = {
+                each.arg
+                for each in arguments
+                if each.annotation and TEXTS.search(ast.unparse(each.annotation))
+            }
+            if (texts and READING.match(node.name)) or texts & FOREIGN:
+                yield prefix + node.name
+
+
+def all_readers() -> set[str]:
+    found: set[str] = set()
+    for room in ROOMS:
+        for path in [PACKAGE / room] if room.endswith(".py") else sorted((PACKAGE / room).rglob("*.py")):
+            module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+            found |= {f"{module}:{name}" for name in readers_in(ast.parse(path.read_text(encoding="utf-8")))}
+    return found
+
+
+def test_every_reader_is_on_the_list() -> None:
+    listed = READERS.keys() | WITHIN.keys() | NO_READERS.keys()
+    assert sorted(all_readers() - listed) == []
+    assert set(WITHIN.values()) <= READERS.keys()
+
+
+def test_a_new_reader_is_found() -> None:
+    for source in (
+        "def read_news(text: str): ...",
+        "def parse(sent: bytes | None = None): ...",
+        "class New:\n    def take(self, body: bytes): ...",
+        "async def whole(*, data: memoryview): ...",
+    ):
+        assert list(readers_in(ast.parse(source)))
+    for source in (
+        "def write_news(text: str): ...",
+        "def _read(text: str): ...",
+        "def escape(text: str): ...",
+    ):
+        assert not list(readers_in(ast.parse(source)))
+
+
+PARSERS = re.compile(r"(csv|lxml|html\.parser|xml|email\.parser|http\.cookies|starlette\.formparsers)(\.|$)")
+"""Modules and libraries that take texts apart."""
+ELSEWHERE = {
+    "server.web.presentation.standing": "writes",
+    "statistics.web.site": "writes",
+    "sdk.api.batch": "writes",
+    "sdk.api.jobs": "the scientist's own list of arguments",
+    "credit_lab.replay": "the operator's own files",
+    "credit_lab.joblog": "the operator's own files",
+    "simulator.world.host_tables": "the researcher's own files",
+    "simulator.paper.figures": "writes",
+    "simulator.frontier.fresh": "writes",
+    "simulator.frontier.compare": "writes",
+}
+"""Modules outside of the rooms that use one of them, and for what."""
+
+
+def test_nothing_is_taken_apart_elsewhere() -> None:
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        place = path.relative_to(PACKAGE)
+        source = path.read_text(encoding="utf-8")
+        if not place.as_posix().startswith(ROOMS) and re.search(
+            r"import.*(csv|lxml|html|xml|email|http|starlette)", source
+        ):
+            for node in ast.walk(ast.parse(source)):
+                names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                if any(map(PARSERS.match, names)):
+                    found.add(".".join(place.with_suffix("").parts))
+    assert sorted(found - ELSEWHERE.keys()) == []
+
+
+# -- beside the event loop --------------------------------------------------------------------------------
+
+
+def test_a_long_message_is_read_beside_the_event_loop_and_a_short_one_at_once() -> None:
+    async def read() -> tuple[object, object]:
+        others_go_on = threading.Event()
+        task = asyncio.create_task(read_aside(lambda _: others_go_on.wait(10), bytes(SHORT + 1)))
+        await asyncio.sleep(0)  # it begins
+        others_go_on.set()
+        return await task, await read_aside(lambda _: threading.get_ident(), bytes(SHORT))
+
+    assert asyncio.run(read()) == (True, threading.get_ident())
+
+
+ON_THE_LOOP = {
+    "service/pages/site.py": {"parse_web_query"},  # of an address, which is short
+}
+
+
+def test_no_coroutine_reads_a_long_message_itself() -> None:
+    long = {name.rpartition(":")[2] for name, known in READERS.items() if known.most > SHORT}
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        place, source = path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
+        if "async def" in source and any(f"{name}(" in source for name in long):
+            functions = [
+                each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.AsyncFunctionDef)
+            ]
+            calls = {
+                each for function in functions for each in ast.walk(function) if isinstance(each, ast.Call)
+            }
+            names = {each.func.id for each in calls if isinstance(each.func, ast.Name)}
+            found += (f"{place}: {name}" for name in names & long - ON_THE_LOOP.get(place, set()))
+    assert sorted(found) == []
