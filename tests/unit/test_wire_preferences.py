@@ -65,7 +65,7 @@ def test_a_percentage_that_makes_no_sense_is_none_every_time_it_is_read(number: 
     [
         ('<venue name="home">' * 90, "more than 40 elements deep"),
         ('<venue name="home">' * 3300, "longer than"),
-        ("<a/>" * 3000, "longer than"),
+        ("<a/>" * 5000, "longer than"),
         (f"<a>{' ' * 50_000}</a>", "longer than"),
         ("<global_preferences><mod_time>5</mod_time>", "does not end"),
     ],
