@@ -161,8 +161,9 @@ def test_such_a_pattern_is_found_however_it_is_written(source: str, found: bool)
 ORDERS = ("a1 _.-\n<", "1a .-_\n<", " \na1.-", "\n a1", ".a1", "-a1", "<a1", "_a1")
 """Characters for sets and dots: the first one that fits is taken."""
 OTHERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\"'!#$%&()*+,/:;<=>?@[]^`{|}~\\\x01\x80\xe9\u2028"
-LARGEST = 4096
-"""Characters of a text; what is linear reads them in less than a millisecond, what is not takes ten times the limit."""
+SIZES = (12, 16, 20, 24, 64, 512, 4096)
+"""Characters of a text.  What is linear reads the longest in less than a millisecond; what is not takes ten times the limit
+then, or, where each character doubles the time, soon."""
 LIMIT_SECONDS = 0.005
 FEW = 30
 """A repetition that is bounded by less is none."""
@@ -234,13 +235,11 @@ def slow_text(text: str, flags: int, ways: Iterable[str]) -> str:
         for before, pump in repetitions(parsed, "", order, pattern.flags):
             tried |= {(before, pump, end) for end in "\0<!"}
             tried |= {("", each, "\0") for each in (before + pump, before) if each}
-    for before, pump, end in tried:
-        size = 16
-        while size <= LARGEST:
+    for before, pump, end in sorted(tried):
+        for size in SIZES:
             subject = before + pump * max(1, size // len(pump)) + end
             if any(takes_long(run, subject) for run in runs):
                 return subject[:60]
-            size *= 4
     return ""
 
 
