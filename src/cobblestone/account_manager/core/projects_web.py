@@ -21,21 +21,8 @@ from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.exports import MAX_BATCH
 from cobblestone.ops.aside import read_aside
 from cobblestone.policy.account_manager.selection import OfferedVersion
+from cobblestone.wire.project import pages as wire
 from cobblestone.wire.project.account import passwd_hash
-from cobblestone.wire.project.pages import (
-    MAX_PAGE,
-    ProjectConfig,
-    WebRpcRefused,
-    account_info_url,
-    create_account_url,
-    lookup_account_hash_url,
-    parse_account_out,
-    parse_account_set,
-    parse_project_config,
-    parse_weak_key,
-    project_config_url,
-    set_account_url,
-)
 from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is_signed
 
 TIMEOUT_SECONDS = 30.0
@@ -72,8 +59,8 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
             body = bytearray()
             async for piece in answer.aiter_bytes():
                 body += piece
-                if len(body) > MAX_PAGE:
-                    raise ProjectUnreachable(f"It answers with more than {MAX_PAGE} bytes.")
+                if len(body) > wire.MAX_PAGE:
+                    raise ProjectUnreachable(f"It answers with more than {wire.MAX_PAGE} bytes.")
             return bytes(body)
     except TimeoutError:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
@@ -81,9 +68,9 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
         raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
 
 
-async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
+async def fetch_config(client: httpx.AsyncClient, url: str) -> wire.ProjectConfig:
     """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
-    return await read_aside(parse_project_config, await fetch(client, project_config_url(url)))
+    return await read_aside(wire.parse_project_config, await fetch(client, wire.project_config_url(url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,7 @@ async def open_account(
 ) -> Keys:
     """Create an account at a project, or find the existing one; return its keys.
 
-    The password is derived from a secret of the account, so that the person's own is known to nobody else.
+    The password is derived from a secret of the account, so that nothing else knows the person's own.
     ``make`` False: only one that is there.
 
     Raises:
@@ -109,11 +96,11 @@ async def open_account(
     email, hashed = account.email_addr, passwd_hash(account.project_secret, account.email_addr)
     if make:
         team = account.choices.team_name
-        wish = create_account_url(url, email, hashed, account.name, team, consent=False)
+        wish = wire.create_account_url(url, email, hashed, account.name, team, consent=False)
     else:
-        wish = lookup_account_hash_url(url, email, hashed)
-    key = await read_aside(parse_account_out, await fetch(client, wish))
-    weak = await read_aside(parse_weak_key, await fetch(client, account_info_url(url, key)))
+        wish = wire.lookup_account_hash_url(url, email, hashed)
+    key = await read_aside(wire.parse_account_out, await fetch(client, wish))
+    weak = await read_aside(wire.parse_weak_key, await fetch(client, wire.account_info_url(url, key)))
     return Keys(strong=key, weak=weak)
 
 
@@ -127,17 +114,19 @@ async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account
     said = {"cross_project_id": account.cross_project_id}
     if account.choices.statistics is not None:
         said["statistics"] = str(int(account.choices.statistics))
-    await read_aside(parse_account_set, await fetch(client, set_account_url(url, key, said)))
+    await read_aside(wire.parse_account_set, await fetch(client, wire.set_account_url(url, key, said)))
     if account.choices.team_name:
         team = {"team_name": account.choices.team_name}
         try:
-            await read_aside(parse_account_set, await fetch(client, set_account_url(url, key, team)))
-        except WebRpcRefused as error:
+            await read_aside(
+                wire.parse_account_set, await fetch(client, wire.set_account_url(url, key, team))
+            )
+        except wire.WebRpcRefused as error:
             return f"Your team: {error}."
     return ""
 
 
-def versions_of(config: ProjectConfig) -> frozenset[OfferedVersion]:
+def versions_of(config: wire.ProjectConfig) -> frozenset[OfferedVersion]:
     """Return what a project can run, from its platforms and plan classes."""
     return frozenset(
         OfferedVersion(

@@ -27,7 +27,7 @@ from starlette.routing import Route
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.ops.aside import read_aside
 from cobblestone.service import languages
-from cobblestone.service.context import ProcessContext
+from cobblestone.service.context import ProcessContext, ServiceContext
 from cobblestone.service.http.rate_limits import client_address
 from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
@@ -36,6 +36,7 @@ from cobblestone.service.pages import wording
 from cobblestone.service.pages.sessions import Account, Session, Sessions
 from cobblestone.service.pages.static_files import HTTPS_ONLY, SECURITY_HEADERS, StaticFiles
 from cobblestone.service.pages.texts import excerpt, markdown
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure, parse_web_query
 
 QUIET_ZONE = 4
@@ -62,6 +63,7 @@ MAX_FORM_FIELDS = 60
 MAX_ID = 2**53
 LANGUAGE_SECONDS = 365 * 86400
 
+T = TypeVar("T")
 A = TypeVar("A", bound=Account)
 V = TypeVar("V", bound="Visit[Any]")  # Any: a site fixes it
 
@@ -421,3 +423,20 @@ async def _in_pieces(body: bytes) -> AsyncGenerator[bytes, None]:
     for place in range(0, len(body), PIECE_BYTES):
         yield body[place : place + PIECE_BYTES]
         await asyncio.sleep(0)  # others are answered meanwhile
+
+
+class VisitOfRows(Visit[A], ABC):
+    """One request for a page of a service with a database of rows."""
+
+    @property
+    @abstractmethod
+    def ctx(self) -> ServiceContext:
+        """Return the service."""
+
+    async def read(self, operation: Callable[[Database], T]) -> T:
+        """Read from the database."""
+        return await self.ctx.store.aread(operation)
+
+    async def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Write to the database."""
+        return await self.ctx.store.awrite(operation)
