@@ -86,10 +86,9 @@ def text(read: Callable[[str], object], most: int, names: str = "", root: str = 
     return Reader(of_text(read), most, root, names)
 
 
-def export(kind: type[statistics_import.ExportReader], **options: object) -> Callable[[bytes], object]:
+def export(begin: Callable[[ExportedTable], statistics_import.ExportReader]) -> Callable[[bytes], object]:
     def read(body: bytes) -> None:
-        table = ExportedTable.HOST
-        found = kind(table, **options)
+        found = begin(ExportedTable.HOST)
         for place in range(0, len(body), 1 << 21):
             found.receive(body[place : place + (1 << 21)])
         found.close()
@@ -225,7 +224,7 @@ READERS: dict[str, Reader] = {
     "wire.project.statistics_import:gpu_models": text(statistics_import.gpu_models, 200_000, '[ {"coprocs": ['),
     "wire.project.statistics_import:resolved": text(statistics_import.resolved, 200_000, "&#195;"),
     "wire.project.statistics_import:ExportReader.receive": Reader(
-        export(statistics_import.ExportReader, make=statistics_import.row_maker(ExportedTable.HOST)),
+        export(lambda table: statistics_import.ExportReader(table, statistics_import.row_maker(table))),
         20_000_000, "hosts", "host misc id p_model",
     ),
     "statistics.ingest:ColumnReader.records": Reader(export(ColumnReader), 20_000_000, "hosts", "host misc id p_model"),

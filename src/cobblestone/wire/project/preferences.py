@@ -79,6 +79,7 @@ def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
     reader = root.reader(notes)
     preferences = GlobalPreferences(
         text=f"<global_preferences>{root.raw.encode('latin-1').decode()}</global_preferences>",
+        problem="",
         global_prefs_source_email_hash=reader.text("global_prefs_source_email_hash", 64),
         **{name: reader.number(name, high=high) for name, high in _NUMBERS.items()},
     )
