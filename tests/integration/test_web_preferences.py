@@ -10,7 +10,8 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.server.daemons.housekeeping import AppCreditFollower
-from cobblestone.wire.project.preferences import read_computing, read_project
+from cobblestone.wire.project.account import email_hash
+from cobblestone.wire.project.preferences import GlobalPreferences, read_computing, read_project
 
 
 def form_of(visitor: Visitor, page: str, action: str = "") -> tuple[str, dict[str, str]]:
@@ -51,6 +52,29 @@ def test_computing_preferences_reach_the_client_and_a_venue_has_its_own(world: W
         reset="1",
     )
     assert set(read_computing(world.value("SELECT global_prefs FROM user_account"))) == {""}
+
+
+def test_preferences_that_a_client_sends_are_read_when_they_come_and_refused_in_words(world: World) -> None:
+    host = world.host(world.user("ada"))
+    visitor = Visitor(world).log_in("ada")
+    source = (
+        f"<global_prefs_source_email_hash>{email_hash('ada@example.org')}</global_prefs_source_email_hash>"
+    )
+
+    def sent(inner: str) -> str:
+        text = f"<global_preferences>{source}<mod_time>{world.now}</mod_time>{inner}</global_preferences>"
+        reply = host.rpc(global_preferences=GlobalPreferences(text=text))
+        assert visitor.get("/prefs_computing.php?venue=home").status_code == 200
+        return " ".join(each.text for each in reply.all("message"))
+
+    home = '<venue name="home">'
+    assert "cannot be read, and were not stored" in sent(home * 3300)
+    assert world.value("SELECT global_prefs FROM user_account") == ""
+    assert "preferences" not in sent(f"{home}<max_ncpus_pct>10</max_ncpus_pct></venue>")
+    assert (
+        read_computing(world.value("SELECT global_prefs FROM user_account"))["home"].values["max_ncpus_pct"]
+        == 10
+    )
 
 
 @pytest.mark.parametrize(

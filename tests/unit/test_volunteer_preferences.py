@@ -63,6 +63,21 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     assert "" in read_project(text)
 
 
+def test_elements_within_others_do_not_count() -> None:
+    day = "<day_prefs><day_of_week>1</day_of_week><start_hour>7</start_hour></day_prefs>"
+    text = f"<global_preferences><start_hour>3</start_hour>{day}</global_preferences>"
+    (found,) = read_computing(text).values()
+    assert (found.values["start_hour"], dict(found.kept)) == (3, {})
+
+
+def test_the_last_of_several_sections_of_a_venue_counts() -> None:
+    sections = "".join(f"<venue name='home'><max_ncpus_pct>{n}</max_ncpus_pct></venue>" for n in (10, 20))
+    assert (
+        read_computing(f"<global_preferences>{sections}</global_preferences>")["home"].values["max_ncpus_pct"]
+        == 20
+    )
+
+
 def test_what_others_wrote_is_kept() -> None:
     text = "<project_preferences><color>a&amp;b</color><resource_share>nan</resource_share></project_preferences>"
     (default,) = read_project(text).values()

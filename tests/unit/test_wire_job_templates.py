@@ -157,7 +157,7 @@ def test_a_job_without_files_has_a_template_too():
         (("<number>1</number>", "<number>2</number>"), 13, "numbered [0, 2]"),
         (("<number>1</number>", "<number>0</number>"), 9, "input file 0 is described twice"),
         (("<file_number>1<", "<file_number>7<"), 19, "input file 7, which no <file_info> describes"),
-        (("<file_number>1<", "<file_number>0<"), 4, "no <file_ref> in the <workunit> uses input file 1"),
+        (("<file_number>1<", "<file_number>0<"), 19, "two <file_ref>s use the same input file"),
         (("<open_name>in</open_name>", ""), 14, "no <open_name>"),
         (("<open_name>in<", "<open_name>../in<"), 16, "working directory"),
         (("<open_name>in<", "<open_name>/etc/passwd<"), 16, "working directory"),

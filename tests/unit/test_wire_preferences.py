@@ -59,11 +59,26 @@ def test_a_percentage_that_makes_no_sense_is_none_every_time_it_is_read(number: 
         assert [note.kind for note in notes] == [LenienceKind.BAD_NUMBER]
 
 
-def test_long_preferences_are_cut():
-    notes: list[Lenience] = []
-    text = "<global_preferences>" + "<a>1</a>" * 20_000
-    assert len(read_global_preferences(text, notes).text) <= 64 * 1024
-    assert [note.kind for note in notes] == [LenienceKind.CUT]
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('<venue name="home">' * 90, "more than 40 elements deep"),
+        ('<venue name="home">' * 3300, "longer than"),
+        ("<a/>" * 5000, "longer than"),
+        (f"<a>{' ' * 50_000}</a>", "longer than"),
+        ("<global_preferences><mod_time>5</mod_time>", "does not end"),
+    ],
+)
+def test_preferences_that_cannot_be_read_are_none_and_the_reason_is_said(content: str, problem: str):
+    preferences = read_global_preferences(content, [])
+    assert problem in preferences.problem
+    assert (preferences.text, preferences.mod_time) == ("", 0)
+
+
+def test_what_stands_around_preferences_is_left_out():
+    text = "<global_preferences>\n<mod_time>5</mod_time>\n</global_preferences>"
+    preferences = parse_global_preferences(f'<?xml version="1.0"?>\n{text}\n<x/>')
+    assert (preferences.text, preferences.mod_time) == (text, 5)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "</x>", "A", "1a", "x" * 65])

@@ -15,6 +15,7 @@ from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import RemoteProtocolError, StoreError
+from cobblestone.ops.aside import read_aside
 from cobblestone.service.http.rate_limits import TooManyAttempts, client_address, limit_key, refuse_after
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
 from cobblestone.service.passwords import Passwords
@@ -49,7 +50,9 @@ class ManagerRpc:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one contact; errors are answers too, with status 200, as clients expect."""
         try:
-            request = wire.parse_manager_request(await read_all(scope, receive, wire.MAX_REQUEST))
+            request = await read_aside(
+                wire.parse_manager_request, await read_all(scope, receive, wire.MAX_REQUEST)
+            )
             reply = await self._answer(request, limit_key(client_address(scope)))
         except ClientDisconnect:
             return

@@ -31,7 +31,7 @@ _PLACES = {
     "changes.md": "CHANGELOG.md",
     "python.md": "python",
 }
-_HEADING = re.compile(r"<h([1-6])>(.*?)</h\1>", re.DOTALL)
+_HEADING = re.compile(r"<h([1-6])>((?:[^<]|<(?!/?h))*)</h\1>")
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title><style>
 :root {{ color-scheme: light dark }}
@@ -134,7 +134,7 @@ def _with_anchors(text: str) -> str:
     used: dict[str, int] = {}
 
     def named(heading: re.Match[str]) -> str:
-        plain = html.unescape(re.sub(r"<[^>]+>", "", heading[2])).lower()
+        plain = html.unescape(re.sub(r"<[^<>]+>", "", heading[2])).lower()
         slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
         count = used[slug] = used.get(slug, -1) + 1
         return f'<h{heading[1]} id="{slug if count == 0 else f"{slug}-{count}"}">{heading[2]}</h{heading[1]}>'

@@ -242,7 +242,9 @@ class Browser:
 
     def _text(self, answer: httpx.Response) -> str:
         if answer.status_code >= 400:
-            said = html.unescape(re.sub(r"<[^>]*>", " ", answer.text.partition("<main")[2].partition(">")[2]))
+            said = html.unescape(
+                re.sub(r"<[^<>]*>", " ", answer.text.partition("<main")[2].partition(">")[2])
+            )
             raise CobblestoneError(
                 f"{answer.url} answered with status {answer.status_code}: {' '.join(said.split())[:500]}"
             )

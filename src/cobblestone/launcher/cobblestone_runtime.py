@@ -391,8 +391,8 @@ def read_init_data(path: str) -> Optional[InitData]:
     text = _read_text(path)
 
     def word(tag: str) -> str:
-        found = re.search("<%s>(.*?)</%s>" % (tag, tag), text, re.DOTALL)
-        return html.unescape(found.group(1)).strip() if found else ""
+        inside, closed, _ = text.partition("<%s>" % tag)[2].partition("</%s>" % tag)
+        return html.unescape(inside).strip() if closed else ""
 
     def number(tag: str) -> float:
         try:

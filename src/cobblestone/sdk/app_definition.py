@@ -100,7 +100,7 @@ def parse_size(text: str) -> float:
     Raises:
         ConfigError: it is none.
     """
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([KMGT]i?)?B?\s*", text, re.IGNORECASE)
+    match = re.fullmatch(r"([0-9.eE+]+)\s*([KMGT]i?)?B?", text.strip(), re.IGNORECASE)
     return _number(text, match, _SIZES, "a size such as 500MB or 2GiB", upper=True)
 
 
@@ -110,7 +110,7 @@ def parse_seconds(text: str) -> float:
     Raises:
         ConfigError: it is none.
     """
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*(s|min|m|h|d|w)?\s*", text)
+    match = re.fullmatch(r"([0-9.eE+]+)\s*(s|min|m|h|d|w)?", text.strip())
     return _number(text, match, _TIMES, "a time such as 7d, 36h or 90min")
 
 

@@ -19,6 +19,7 @@ from anyio import BrokenWorkerProcess, to_process
 from cobblestone import __version__
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
+from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import Clock
 from cobblestone.ops.files import write_durably
 from cobblestone.statistics import folder as folders
@@ -343,7 +344,8 @@ class _Errand:
             self._split = {}
             with contextlib.suppress(Missing):
                 await self.bring(SPECIFICATION)
-                self._split = split_files((self._incoming / SPECIFICATION).read_bytes()[:MAX_TABLES_BYTES])
+                specification = (self._incoming / SPECIFICATION).read_bytes()[:MAX_TABLES_BYTES]
+                self._split = await read_aside(split_files, specification)
         name = self._split.get(table, "")
         for number in range(MOST_PARTS if name else 0):
             await asyncio.sleep(self._settings.pause_seconds)

@@ -20,6 +20,7 @@ from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.api_schema.values import PREFIX, Body, Reply
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.exports import MAX_BATCH
+from cobblestone.ops.aside import read_aside
 from cobblestone.policy.account_manager.selection import OfferedVersion
 from cobblestone.wire.project import pages as wire
 from cobblestone.wire.project.account import passwd_hash
@@ -85,7 +86,7 @@ async def _get(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Respo
 
 async def fetch_config(client: httpx.AsyncClient, url: str) -> wire.ProjectConfig:
     """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
-    return wire.parse_project_config(await fetch(client, wire.project_config_url(url)))
+    return await read_aside(wire.parse_project_config, await fetch(client, wire.project_config_url(url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,9 @@ async def open_account(
         wish = wire.create_account_url(url, email, hashed, account.name, team, consent=False)
     else:
         wish = wire.lookup_account_hash_url(url, email, hashed)
-    key = wire.parse_account_out(await fetch(client, wish))
-    return Keys(strong=key, weak=wire.parse_weak_key(await fetch(client, wire.account_info_url(url, key))))
+    key = await read_aside(wire.parse_account_out, await fetch(client, wish))
+    weak = await read_aside(wire.parse_weak_key, await fetch(client, wire.account_info_url(url, key)))
+    return Keys(strong=key, weak=weak)
 
 
 async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
@@ -128,11 +130,13 @@ async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account
     said = {"cross_project_id": account.cross_project_id}
     if account.choices.statistics is not None:
         said["statistics"] = str(int(account.choices.statistics))
-    wire.parse_account_set(await fetch(client, wire.set_account_url(url, key, said)))
+    await read_aside(wire.parse_account_set, await fetch(client, wire.set_account_url(url, key, said)))
     if account.choices.team_name:
         team = {"team_name": account.choices.team_name}
         try:
-            wire.parse_account_set(await fetch(client, wire.set_account_url(url, key, team)))
+            await read_aside(
+                wire.parse_account_set, await fetch(client, wire.set_account_url(url, key, team))
+            )
         except wire.WebRpcRefused as error:
             return f"Your team: {error}."
     return ""

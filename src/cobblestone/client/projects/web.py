@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.ops.aside import read_aside
 from cobblestone.policy.client.host.transfers import items_to_show, next_poll
 from cobblestone.wire.project.pages import (
     MAX_FEED_BYTES,
@@ -80,7 +80,7 @@ async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> b
 async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
     """Return a project's description of itself, with its master URL checked.  Raises Unreachable or RemoteProtocolError."""
     base = canonical_master_url(url)
-    config = parse_project_config(await fetch(http, project_config_url(base)))
+    config = await read_aside(parse_project_config, await fetch(http, project_config_url(base)))
     if config.master_url:
         canonical_master_url(config.master_url)
     return config
@@ -92,8 +92,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
     Raises:
         Unreachable: the page cannot be had, or names no scheduler.
     """
-    page = await fetch(http, master_url)
-    urls = scheduler_urls(page)
+    urls = await read_aside(scheduler_urls, await fetch(http, master_url))
     if not urls:
         raise ProjectNotReached(
             f"{master_url} is a page, but not of a project: it does not say where the scheduler is. Is the address right?"
@@ -103,7 +102,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:
     """Look up or create an account; return its key.  Raises Unreachable or RemoteProtocolError."""
-    return parse_account_out(await fetch(http, url))
+    return await read_aside(parse_account_out, await fetch(http, url))
 
 
 async def contact_scheduler(
@@ -121,7 +120,7 @@ async def contact_scheduler(
         )
         try:
             answer = await read_bounded(http, request, MAX_BYTES)
-            return parse_scheduler_reply(answer), answer
+            return await read_aside(parse_scheduler_reply, answer), answer
         except (ProjectNotReached, RemoteProtocolError) as error:
             last = error
     raise ProjectNotReached(str(last)) from last
@@ -204,7 +203,7 @@ class FeedReader:
 
     async def _fetch(self, feed: Feed, http: httpx.AsyncClient) -> None:
         try:
-            items = await asyncio.to_thread(read_rss, await fetch(http, feed.url, MAX_FEED_BYTES))
+            items = await read_aside(read_rss, await fetch(http, feed.url, MAX_FEED_BYTES))
             feed.failures = 0
         except (
             ProjectNotReached,

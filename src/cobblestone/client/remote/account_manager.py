@@ -19,6 +19,7 @@ from cobblestone.client.records.state import ClientDatabase, ManagerAttachment
 from cobblestone.client.remote.control import IN_PROGRESS, ClientCommands, Errand
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.values import form_of
+from cobblestone.ops.aside import read_aside
 from cobblestone.wire.client.account_manager import (
     ManagedAccount,
     ManagerReply,
@@ -141,7 +142,8 @@ class ManagerContacts:
         try:
             body = write_manager_request(self._request(account))
             request = self._ports.connections.http.build_request("POST", url, content=body)
-            reply = parse_manager_reply(await read_bounded(self._ports.connections.http, request, MAX_BYTES))
+            answer = await read_bounded(self._ports.connections.http, request, MAX_BYTES)
+            reply = await read_aside(parse_manager_reply, answer)
         except (ProjectNotReached, CobblestoneError) as error:
             self._failed(account, str(error), now)
             errand.text, errand.error = str(error), -113

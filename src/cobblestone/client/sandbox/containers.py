@@ -73,7 +73,7 @@ def _run_one(
         for each in (folder, *folder.iterdir()):
             os.chown(each, *owner)
         run = partial(_run, folder, home, account, environment)
-        version = re.search(r"\d+\.[\w.\-+~]+", run(name, "--version").stdout)
+        version = re.search(r"\d{1,9}\.[\w.\-+~]+", run(name, "--version").stdout)
         done = run(str(folder / "launcher"))
     problem = "" if done.returncode == 0 else (done.stderr.strip() or f"exit status {done.returncode}")[-300:]
     return version[0] if version else "unknown", problem

@@ -1,6 +1,6 @@
 """The scheduler: one request of a client, one reply.
 
-The body is read and the reply written in the event loop; everything between runs as one write of the store, so that the
+A short body is read, and the reply written, in the event loop; everything between runs as one write of the store, so that the
 reply leaves only after everything it says is durable.
 """
 
@@ -14,6 +14,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.ops.aside import read_aside
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, SchedulerExchange
@@ -75,7 +76,7 @@ class SchedulerRpc:
             return self._plain_reply(error.reply_hint, delay=BAD_KEY_DELAY)
 
     async def _work(self, body: bytes, *, address: str, languages: str, max_bytes: int) -> bytes:
-        message = parse_scheduler_request(body, max_bytes=max_bytes)
+        message = await read_aside(partial(parse_scheduler_request, max_bytes=max_bytes), body)
         if message.leniences:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})

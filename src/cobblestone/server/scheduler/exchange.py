@@ -126,6 +126,11 @@ class SchedulerExchange:
     def _keep_preferences(self, user: User, weak: bool) -> User:
         """Store computing preferences that are newer than ours and of the same account."""
         theirs = self.message.global_preferences
+        if theirs is not None and theirs.problem:
+            self._say(
+                _("Your computing preferences cannot be read, and were not stored: %(problem)s")
+                % {"problem": theirs.problem}
+            )
         if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
             return user
         mod_time = min(theirs.mod_time, self.now)

@@ -7,6 +7,7 @@ A service derives its own site and visit from these: it adds its templates, filt
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from typing import Any, Generic, TypeVar
@@ -24,6 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.ops.aside import read_aside
 from cobblestone.service import languages
 from cobblestone.service.context import ProcessContext, ServiceContext
 from cobblestone.service.http.rate_limits import client_address
@@ -56,6 +58,7 @@ def qr_code(text: str) -> Markup:
 log = structlog.get_logger(__name__)
 
 MAX_FORM_BYTES = 8000
+PIECE_BYTES = 1 << 18
 MAX_FORM_FIELDS = 60
 MAX_ID = 2**53
 LANGUAGE_SECONDS = 365 * 86400
@@ -371,12 +374,12 @@ class Visit(Generic[A]):
     ) -> dict[str, str]:
         """Return the fields of a posted form, after verifying that the form is ours; ``long_fields`` may have several lines."""
         body = await read_body(self.request, max_bytes)
-        fields = parse_web_query(
-            body.decode("utf-8", "replace"),
-            max_fields=max_fields,
-            max_length=max_bytes,
-            long_fields=long_fields,
-        )
+
+        def read(sent: bytes) -> dict[str, str]:
+            text = sent.decode("utf-8", "replace")
+            return parse_web_query(text, max_fields=max_fields, max_length=max_bytes, long_fields=long_fields)
+
+        fields = await read_aside(read, body)
         self._check_token(fields)
         return fields
 
@@ -391,7 +394,7 @@ class Visit(Generic[A]):
         file = b""
         try:
             form = await MultiPartParser(
-                self.request.headers, _once(body), max_files=1, max_fields=MAX_FORM_FIELDS
+                self.request.headers, _in_pieces(body), max_files=1, max_fields=MAX_FORM_FIELDS
             ).parse()
             sent = form.get(name)
             if isinstance(sent, UploadFile):
@@ -416,8 +419,10 @@ class Visit(Generic[A]):
             )
 
 
-async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
-    yield body
+async def _in_pieces(body: bytes) -> AsyncGenerator[bytes, None]:
+    for place in range(0, len(body), PIECE_BYTES):
+        yield body[place : place + PIECE_BYTES]
+        await asyncio.sleep(0)  # others are answered meanwhile
 
 
 class VisitOfRows(Visit[A], ABC):

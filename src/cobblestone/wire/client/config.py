@@ -169,12 +169,12 @@ def _apply(preferences: ComputingPreferences, element: Element, problems: list[s
         if name in _PREFERENCE_SWITCHES:
             changes[name] = read_switch(child, problems)
         elif name in _PREFERENCE_NUMBERS:
-            changes[name] = _number(element, name, getattr(preferences, name), problems)
+            changes[name] = read_number(child, getattr(preferences, name), problems)
         elif name in _HOURS:
             which, end = _HOURS[name]
-            hours[which][end] = _number(element, name, 0.0, problems, 24.0)
+            hours[which][end] = read_number(child, 0.0, problems, 24.0)
         elif name == "max_cpus":
-            changes["max_ncpus"] = int(_number(element, name, 0.0, problems))
+            changes["max_ncpus"] = int(read_number(child, 0.0, problems))
     for niu, busy in _COUNTERPARTS.items():
         if busy in changes:
             changes.setdefault(niu, changes[busy])

@@ -93,12 +93,15 @@ class GuiRpcConnection:
 
     def receive_data(self, data: bytes) -> list[GuiRpcCall | GuiRpcReply]:
         """Take bytes.  Raises RemoteProtocolError if the peer does not follow the protocol, or sends endlessly."""
+        searched = len(self._buffer)
         self._buffer += data
         found: list[GuiRpcCall | GuiRpcReply] = []
-        while (end := self._buffer.find(END)) >= 0:
-            request = bytes(self._buffer[:end])
+        while (end := self._buffer.find(END, searched)) >= 0:
+            searched, request = 0, bytes(self._buffer[:end])
             del self._buffer[: end + 1]
             found.append(self._request(request))
+            if isinstance(found[-1], GuiRpcReply) and found[-1].close:
+                break
         if len(self._buffer) > MAX_REQUEST:
             raise RemoteProtocolError(f"no end of a request within {MAX_REQUEST} bytes")
         return found

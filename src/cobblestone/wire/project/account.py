@@ -74,6 +74,8 @@ MAX_TEAMS = 100
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
 _HASH = re.compile(r"[0-9a-f]{32}")
+_CONTROLS = dict.fromkeys((*range(0x20), 0x7F))
+_CONTROLS_OF_TEXTS = {code: None for code in _CONTROLS if code != ord("\n")}
 
 
 class WebRpcError(IntEnum):
@@ -289,11 +291,10 @@ def parse_web_query(
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
     except ValueError:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request has too many fields") from None
-    return {name: _without_controls(value, "\n" if name in long_fields else "") for name, value in fields}
-
-
-def _without_controls(text: str, kept: str) -> str:
-    return "".join(c for c in text if (c >= " " and c != "\x7f") or c in kept)
+    return {
+        name: value.translate(_CONTROLS_OF_TEXTS if name in long_fields else _CONTROLS)
+        for name, value in fields
+    }
 
 
 def legal_email_addr(address: str) -> bool:

@@ -17,7 +17,6 @@ titles without escapes, and after a ``<`` in one it forgets all notices of the f
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
-from cobblestone.wire.text.reader import Lenience, decode, unescape
+from cobblestone.wire.text.reader import Lenience, decode, unescape, unescape_html
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, html_text, printable, scalar, scalars, title
 
@@ -332,7 +331,7 @@ def _raise_for_error(body: bytes) -> None:
     found = re.search(rb"<error_num>\s*(-?\d{1,6})", body)
     text = re.search(rb"<error_msg>([^<]{0,300})", body)
     number = int(found[1]) if found else int(WebRpcError.GENERIC)
-    raise WebRpcRefused(number, html.unescape(text[1].decode("utf-8", "replace")).strip() if text else "")
+    raise WebRpcRefused(number, unescape_html(text[1].decode("utf-8", "replace")).strip() if text else "")
 
 
 def parse_project_config(body: bytes) -> ProjectConfig:
@@ -357,7 +356,7 @@ def parse_project_config(body: bytes) -> ProjectConfig:
         account_creation_disabled=_set(top.fields, "account_creation_disabled"),
         client_account_creation_disabled=_set(top.fields, "client_account_creation_disabled"),
         min_client_version=top.integer("min_client_version"),
-        terms_of_use=html.unescape(terms.text.encode("latin-1").decode("utf-8", "replace"))[:65536]
+        terms_of_use=unescape_html(terms.text.encode("latin-1").decode("utf-8", "replace"))[:65536]
         if terms
         else "",
         platforms=tuple(
@@ -378,7 +377,7 @@ def _set(fields: dict[str, str], name: str) -> bool:
 def scheduler_urls(page: bytes) -> tuple[str, ...]:
     """Return the addresses of the scheduler on a project's front page, without repetitions."""
     text = page[:MAX_PAGE].decode("utf-8", "replace")
-    found = (html.unescape(one or other) for one, other in _SCHEDULER.findall(text))
+    found = (unescape_html(one or other) for one, other in _SCHEDULER.findall(text))
     urls = (url for url in found if url.lower().startswith(("http://", "https://")))
     return tuple(dict.fromkeys(urls))[:MAX_SCHEDULERS]
 

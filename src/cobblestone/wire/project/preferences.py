@@ -23,10 +23,11 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from cobblestone.domain.computing import PREFERENCES, DispatchPreferences, Number
-from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.values import AppId, value
-from cobblestone.wire.text.reader import FieldReader, Lenience, read_verbatim, unescape
+from cobblestone.wire.text.reader import Lenience, decode, read_verbatim, unescape
+from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, scalar
 
 
@@ -34,7 +35,8 @@ from cobblestone.wire.text.writer import escape, scalar
 class GlobalPreferences(DispatchPreferences):
     """A ``<global_preferences>`` element: the numbers that a server reads, and the whole text, which it passes on."""
 
-    text: str = ""  #: the whole element, verbatim
+    text: str = ""  #: the whole element, verbatim; empty if it cannot be read
+    problem: str = ""  #: why it cannot be read, as the end of a sentence
     mod_time: float = 0.0  #: Unix seconds
     work_buf_additional_days: float = 0.0
     global_prefs_source_email_hash: str = ""
@@ -52,8 +54,9 @@ _NUMBERS = {
     "ram_max_used_idle_pct": 100.0,
 }
 MAX_CACHED = 4096
+MAX_TEXT, MAX_TAGS = 32 * 1024, 4000
+"""Characters and tags that are read: clients write 3 kB with 90 tags, and as much again for each venue."""
 VENUES = ("home", "work", "school")
-_WANTED = re.compile(rf"<({'|'.join((*_NUMBERS, 'global_prefs_source_email_hash'))})>([^<]*)</")
 
 
 def read_global_preferences(content: str, notes: list[Lenience]) -> GlobalPreferences:
@@ -69,14 +72,14 @@ def read_global_preferences(content: str, notes: list[Lenience]) -> GlobalPrefer
 
 def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
     notes: list[Lenience] = []
-    text = read_verbatim(content, "global_preferences", notes)
-    if not text.startswith("<global_preferences>"):
-        text = f"<global_preferences>\n{text}\n</global_preferences>"
-    venues, end_of_venues = text.find("<venue"), text.rfind("</venue>")
-    main = text[:venues] + text[end_of_venues:] if 0 <= venues < end_of_venues else text
-    reader = FieldReader(dict(_WANTED.findall(main)), "global_preferences", notes)
+    try:
+        root = _element(read_verbatim(content, "global_preferences", notes), "global_preferences")
+    except RemoteProtocolError as error:
+        return GlobalPreferences(problem=str(error)), tuple(notes)
+    reader = root.reader(notes)
     preferences = GlobalPreferences(
-        text=text,
+        text=f"<global_preferences>{root.raw.encode('latin-1').decode()}</global_preferences>",
+        problem="",
         global_prefs_source_email_hash=reader.text("global_prefs_source_email_hash", 64),
         **{name: reader.number(name, high=high) for name, high in _NUMBERS.items()},
     )
@@ -90,11 +93,6 @@ _read_cached = lru_cache(maxsize=1024)(_read)
 GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
 """Elements of project preferences that exclude a type of GPU."""
 
-_PROJECT_TAG = re.compile(
-    rf"<(app_id|allow_non_preferred_apps|allow_beta_work|no_cpu|no_gpus|max_jobs|max_cpus|resource_share|"
-    rf"{'|'.join(GPU_FLAGS)})(?:/>|>\s*([^<]*?)\s*</\1>)"
-)
-_ANY_VENUE = re.compile(r'<venue\s+name="([^"]*)"\s*>(.*?)</venue>', re.DOTALL)
 MAX_SELECTED_APPS = 1000
 MAX_JOBS = 1_000_000
 
@@ -109,9 +107,8 @@ def read_project_preferences(text: str, venue: str = "") -> ProjectPreferences:
 
 
 def _read_project(text: str, venue: str) -> ProjectPreferences:
-    sections = dict(_ANY_VENUE.findall(text))
-    chosen = sections.get(venue) if venue else None
-    found = _PROJECT_TAG.findall(_ANY_VENUE.sub("", text) if chosen is None else chosen)
+    sections = _sections(text, "project_preferences")
+    found = _leaves(sections.get(venue, sections[""]))
     values = dict(found)
     no_gpu_types = {gpu for flag, gpu in GPU_FLAGS.items() if _is_set(values.get(flag, "0"))}
     if _is_set(values.get("no_gpus", "0")):
@@ -195,13 +192,9 @@ MAX_KEPT = 40
 
 T = TypeVar("T")
 
-_VENUE = re.compile(r'<venue\s+name="([a-z]{1,20})"\s*>(.*?)</venue>', re.DOTALL)
-_LEAF = re.compile(r"<([a-z_][a-z0-9_]{0,63})>([^<>]*)</\1>|<([a-z_][a-z0-9_]{0,63})\s*/>")
-
-
 _BY_NAME = {item.name: item for item in PREFERENCES}
 _NOT_KEPT = frozenset(
-    ("mod_time", "source_project", "source_scheduler", "modified", "global_prefs_source_email_hash")
+    ("mod_time", "source_project", "source_scheduler", "modified", "global_prefs_source_email_hash", "venue")
 )
 
 
@@ -240,30 +233,52 @@ MAX_LIMIT = 1_000_000
 
 def read_computing(text: str) -> dict[str, ComputingSet]:
     """Return sets by venue; the empty name is the default one.  Invalid numbers count as missing."""
-    return _by_venue(text, _computing_set)
+    found = _sections(text, "global_preferences").items()
+    return {name: _computing_set(node) for name, node in found if name in ("", *VENUES)}
 
 
 def read_project(text: str) -> dict[str, ProjectSet]:
     """As `read_computing`, of a ``<project_preferences>`` element."""
-    return _by_venue(text, _project_set)
+    found = _sections(text, "project_preferences").items()
+    return {name: _project_set(node) for name, node in found if name in ("", *VENUES)}
 
 
-def _by_venue(text: str, read: Callable[[str], T]) -> dict[str, T]:
-    found = {"": read(_VENUE.sub("", text))}
-    for name, content in _VENUE.findall(text):
-        if name in VENUES and name not in found:
-            found[name] = read(content)
+def _element(text: str, root: str) -> Node:
+    """Return an element; a text without it is its content.  Raises RemoteProtocolError if it cannot be read."""
+    if len(text) > MAX_TEXT or text.count("<") > MAX_TAGS:
+        raise RemoteProtocolError(f"they are longer than {MAX_TEXT} characters or {MAX_TAGS} tags")
+    if f"<{root}>" not in text:
+        text = f"<{root}>\n{text}\n</{root}>"
+    return read_tree(text.encode("utf-8", "replace"), root)
+
+
+def _sections(text: str, root: str) -> dict[str, Node]:
+    """Return the set for everywhere, under the empty name, and those of venues; an empty one if the text cannot be read."""
+    try:
+        top = _element(text, root)
+    except RemoteProtocolError:
+        top = Node("", root, 0, 0)
+    venues = {node.attributes.strip().removeprefix("name=").strip("\"'"): node for node in top.all("venue")}
+    return {**venues, "": top}
+
+
+def _leaves(section: Node) -> list[tuple[str, str]]:
+    """Return the elements of a set, with their texts, in order; those that hold others are left out."""
+    found: list[tuple[str, str]] = []
+    for node in section.children:
+        if node.tag == "project_specific":
+            found += _leaves(node)
+        elif not node.children:
+            found.append(
+                (node.tag, "1" if node.attributes == "/" else unescape(decode(node.text, node.tag, [])))
+            )
     return found
 
 
-def _leaves(content: str) -> list[tuple[str, str]]:
-    return [(name or flag, unescape(value) if name else "1") for name, value, flag in _LEAF.findall(content)]
-
-
-def _computing_set(content: str) -> ComputingSet:
+def _computing_set(section: Node) -> ComputingSet:
     values = dict(DEFAULT_COMPUTING.values)
     kept: dict[str, str] = {}
-    for name, text in _leaves(content):
+    for name, text in _leaves(section):
         known = _BY_NAME.get(name)
         if known is not None:
             value = _number(text, known.low, known.high)
@@ -274,11 +289,11 @@ def _computing_set(content: str) -> ComputingSet:
     return ComputingSet(values, kept)
 
 
-def _project_set(content: str) -> ProjectSet:
+def _project_set(section: Node) -> ProjectSet:
     app_ids: set[int] = set()
     values: dict[str, Any] = {}  # Any: of several types
     kept: dict[str, str] = {}
-    for name, text in _leaves(content):
+    for name, text in _leaves(section):
         if name == "app_id":
             value = _number(text, 1, 2**53)
             if value is not None and len(app_ids) < MAX_APPS:

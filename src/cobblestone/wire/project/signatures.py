@@ -54,12 +54,12 @@ def _hex_lines(data: bytes) -> str:
 
 def _numbers(text: str, sizes: tuple[int, ...], what: str) -> list[int]:
     """Return big-endian numbers of the given sizes in bytes; white space is ignored, as clients do."""
-    match = re.fullmatch(r"\s*(\d{1,5})\s*\n([0-9a-fA-F\s]*)\.?\s*", text)
-    if match is None:
+    bits, _, lines = text.strip().partition("\n")
+    bits, digits = bits.strip(), "".join(lines.removesuffix(".").split())
+    if not re.fullmatch(r"\d{1,5}", bits, re.ASCII) or not re.fullmatch(r"[0-9a-fA-F]*", digits):
         raise BadKey(f"this is no {what}: expected the bit length, hex lines, and a full stop")
-    if int(match[1]) != KEY_BITS:
-        raise BadKey(f"this {what} has {match[1]} bits: clients accept {KEY_BITS} only")
-    digits = "".join(match[2].split())
+    if int(bits) != KEY_BITS:
+        raise BadKey(f"this {what} has {bits} bits: clients accept {KEY_BITS} only")
     if len(digits) != 2 * sum(sizes):
         raise BadKey(f"this {what} has {len(digits)} hex digits instead of {2 * sum(sizes)}")
     data = bytes.fromhex(digits)

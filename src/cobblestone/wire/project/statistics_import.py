@@ -10,7 +10,6 @@ One without its number, or with a number that cannot be, is refused and counted;
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import ExportedBadge, ExportedTable
 from cobblestone.wire.project.statistics_export import ROOTS
+from cobblestone.wire.text.reader import unescape_html
 from cobblestone.wire.text.writer import one_line, printable
 
 MAX_RECORD_BYTES = 200_000
@@ -113,7 +113,7 @@ def gpu_models(misc: str) -> str:
 def resolved(text: str, most: int = MAX_TEXT) -> str:
     """Return the text of an element on one line, with references resolved."""
     if "&" in text:
-        text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
+        text = unescape_html(_BYTES.sub(_letters, text[: most * 24]))
     return printable(one_line(text)).strip()[:most]
 
 
@@ -254,7 +254,6 @@ def picture_address(export: str, said: str) -> str:
     return address if there and _ADDRESS.fullmatch(address) else ""
 
 
-_ENUMERATION = re.compile(r"<enumeration>(.*?)</enumeration>", re.DOTALL)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -262,7 +261,8 @@ def split_files(data: bytes) -> dict[str, str]:
     """Return the names of files that are exported in parts, by table, as ``db_dump.xml`` says: ``user_id`` for
     ``user_id_0.gz``, ``user_id_1.gz`` and so on."""
     found: dict[str, str] = {}
-    for enumeration in _ENUMERATION.findall(data.decode("utf-8", "replace")):
+    for piece in data.decode("utf-8", "replace").split("</enumeration>")[:-1]:
+        enumeration = piece.partition("<enumeration>")[2]
         fields = Fields(enumeration)
         table, name = fields.text("table"), fields.text("filename")
         if "<recs_per_file>" in enumeration and _FILE_NAME.fullmatch(name):

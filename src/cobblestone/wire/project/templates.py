@@ -133,16 +133,13 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
     fields = template.fields(
         workunit, ("command_line", *_NUMBERS, *_INTEGERS, "file_ref"), repeated=("file_ref",)
     )
+    left = dict(by_number)
     read = [
-        _input_file(template, place, ref, by_number)
+        _input_file(template, place, ref, by_number, left)
         for place, ref in enumerate(workunit.iterchildren("file_ref"))
     ]
-    used = {file.number for file in read}
-    for number, file in by_number.items():
-        if number not in used:
-            raise template.error(file, f"no <file_ref> in the <workunit> uses input file {number}")
-    if len(used) < len(read):
-        raise template.error(workunit, "two <file_ref>s use the same input file")
+    for number, file in left.items():
+        raise template.error(file, f"no <file_ref> in the <workunit> uses input file {number}")
     return InputTemplate(
         files=tuple(sorted(read, key=lambda file: file.number)),
         command_line=template.text(fields["command_line"], may_be_empty=True)
@@ -154,13 +151,15 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
 
 
 def _input_file(
-    template: _Template, place: int, ref: Element, files: dict[int, Element]
+    template: _Template, place: int, ref: Element, files: dict[int, Element], left: dict[int, Element]
 ) -> TemplateInputFile:
     fields = template.fields(ref, ("file_number", "open_name", *_INPUT_REF_FLAGS))
     number = template.integer(fields["file_number"]) if "file_number" in fields else place
     if number not in files:
         raise template.error(ref, f"this <file_ref> uses input file {number}, which no <file_info> describes")
-    file = files[number]
+    file = left.pop(number, None)
+    if file is None:
+        raise template.error(ref, "two <file_ref>s use the same input file")
     described = template.fields(file, (*_INPUT_SCALARS, *_INPUT_FLAGS), repeated=("url",))
     remote = [name for name in ("url", "md5_cksum", "nbytes") if name in described]
     if 0 < len(remote) < 3:

@@ -83,8 +83,9 @@ class UploadHeaderParser:
 
         Raises RemoteProtocolError when the header is too long or does not say what it must.
         """
+        searched = max(0, len(self._buffer) - len("</get_file_size>"))
         self._buffer += chunk
-        match = _END_OF_HEADER.search(self._buffer, 0, self._max_header_bytes)
+        match = _END_OF_HEADER.search(self._buffer, searched, self._max_header_bytes)
         if match:
             return self._message(match)
         if len(self._buffer) >= self._max_header_bytes:

@@ -20,6 +20,7 @@ They come as bytes in a str, as described above, and no parser has looked into t
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -269,6 +270,14 @@ def strip_control_bytes(data: bytes) -> bytes:
 def unescape(text: str) -> str:
     """Resolve the five named entities and numeric references; leave everything else unchanged."""
     return _REFERENCE.sub(_resolve, text) if "&" in text else text
+
+
+def unescape_html(text: str) -> str:
+    """Resolve the references of HTML; a text in which one has thousands of digits stays as it is."""
+    try:
+        return html.unescape(text)
+    except ValueError:
+        return text
 
 
 def _resolve(match: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ _TAG = re.compile(
     r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*)</(?P=leaf)>"
     r"|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
     r"|<!--.*?(?:-->|\Z)"
-    r"|<\?[^>]*>"
+    r"|<\?[^>]*(?:>|\Z)"
     r"|</\s*(?P<close>\w{1,64})\s*>"
     r"|<(?P<open>\w{1,64})(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>",
     re.DOTALL | re.ASCII,
