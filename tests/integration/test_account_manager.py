@@ -102,6 +102,42 @@ def test_what_computers_do_is_counted_by_person_project_and_day_and_follows_from
     )
 
 
+def test_what_was_done_before_a_computer_joined_is_never_counted(world: ManagerWorld):
+    by_hand, by_manager = "https://P1.example.org:443", "http://p2.example.org/"
+    for number in (1, 2):
+        world.project(number)
+    caller = Caller(world, authenticator=world.join(), dynamic=False)
+    year = 365 * DAY
+    caller.works(by_hand, year)
+    caller.call()  # without totals: clients send them once they have been told to
+    assert caller.dynamic
+    for _ in range(16):
+        world.now += DAY / 2
+        caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == 0
+    world.now += DAY
+    for url in (by_hand, by_manager):
+        caller.works(url, DAY / 2)
+    caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(DAY * 4 * CREDIT_SECOND)
+
+
+def test_a_report_without_totals_between_others_changes_no_mark(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    url = "https://p1.example.org/"
+    caller.works(url, 100 * DAY)
+    caller.call()
+    for dynamic in (True, False, False, True):
+        world.now += DAY
+        caller.works(url, DAY)
+        caller.dynamic = dynamic
+        caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(
+        4 * DAY * 4 * CREDIT_SECOND
+    )
+
+
 def test_spellings_of_one_address_are_counted_once(world: ManagerWorld):
     world.project(1)
     caller = Caller(world, authenticator=world.join())

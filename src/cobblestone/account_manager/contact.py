@@ -30,6 +30,7 @@ from cobblestone.policy.account_manager.accounting import (
     DAY,
     MAX_CPUS,
     MAX_GPUS,
+    NOTHING,
     YOUNG_SECONDS,
     Amounts,
     ContactAccounting,
@@ -231,7 +232,7 @@ def _count(
     return count_contact(
         host.meter,
         {id_: each.record for id_, each in before.items()},
-        {id_: Amounts(*each.totals) for id_, each in reported.items()},
+        {id_: Amounts(*each.totals) if each.totals else None for id_, each in reported.items()},
         limits,
         now=now,
     )
@@ -438,7 +439,7 @@ def _with_sums(
     order: ManagedAccount, account: ProjectAccount, record: HostProject | None, now: float
 ) -> ManagedAccount:
     """Add the person's totals there, from which a newly attached client continues."""
-    totals = record.record.reported if record else Amounts()
+    totals = (record and record.record.reported) or NOTHING
     return replace(
         order,
         credit=EstimatedCredit(

@@ -137,7 +137,9 @@ PEERS_FOR_HALF = 4
 class ReportRecord:
     """The record of a computer at one project."""
 
-    reported: Amounts = NOTHING  #: the client's totals that the next difference is taken from
+    reported: Amounts | None = (
+        NOTHING  #: the client's totals that the next difference is taken from; None: it never stated any
+    )
     fallen: Amounts | None = None  #: totals that were lower than before, until the next contact tells why
     held: Amounts = NOTHING  #: reported, and not counted yet
     disputed: Amounts = NOTHING  #: reported, and not to be counted without an operator
@@ -186,18 +188,21 @@ class ContactAccounting:
     entries: tuple[Counted, ...] = ()
     notes: Mapping[int, str] = field(
         default_factory=dict[int, str]
-    )  #: ``first_contact``, ``fell``, ``restarted``
+    )  #: ``no_totals``, ``first_contact``, ``fell``, ``restarted``
 
 
 def count_contact(
     meter: Meter | None,
     records: Mapping[int, ReportRecord],
-    reports: Mapping[int, Amounts],
+    reports: Mapping[int, Amounts | None],
     limits: HostLimits,
     *,
     now: float,
 ) -> ContactAccounting:
     """Count what a computer reports; ``meter`` None: its first contact, which is worth nothing yet.
+
+    A report of None names a project without totals.  Clients do so until they are told that the account manager is dynamic; it
+    is no mark, or the next report would bring all that was done before.
 
     A contact by a clock that went back counts as one without time in between: differences are held, none is lost.
     """
@@ -232,14 +237,17 @@ def count_contact(
     return ContactAccounting(meter=meter, records=after, entries=tuple(entries), notes=notes)
 
 
-def _difference(record: ReportRecord | None, reported: Amounts) -> tuple[ReportRecord, Amounts, str]:
+def _difference(record: ReportRecord | None, reported: Amounts | None) -> tuple[ReportRecord, Amounts, str]:
     """Return the record after a report, what is new in it, and what is to be said about that.
 
     Totals that fall mean a client that began anew, an old copy of its files, or two computers with one identity.  The highest
     totals stay the mark until the next contact goes on from the low ones: so two that take turns are counted once.
     """
-    if record is None:
-        return ReportRecord(reported=reported), NOTHING, "first_contact"
+    record = record or ReportRecord(reported=None)
+    if reported is None:
+        return record, NOTHING, "no_totals"
+    if record.reported is None:
+        return replace(record, reported=reported), NOTHING, "first_contact"
     if reported.at_least(record.reported):
         return replace(record, reported=reported, fallen=None), reported.rises(record.reported), ""
     if record.fallen is None or not reported.at_least(record.fallen):
