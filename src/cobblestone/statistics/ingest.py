@@ -339,7 +339,7 @@ def _number_column(data: Bytes, begins: Places, ends: Places, element: Element) 
     _numbers(data, begins, ends, _TENS, numbers, odd)
     missing = ends == 0
     if missing.any():
-        if element.form is Form.ID:
+        if element.needed:
             raise _Unusual
         numbers[missing] = 0
     for row in np.flatnonzero(odd & ~missing):
@@ -426,6 +426,7 @@ def ingest(
     rows.mkdir(parents=True)
     try:
         totals = _totals(folder.incoming / "tables.xml")
+        exported = totals.update_time or now
         n_refused, in_order = 0, set[str]()
         for table in COLLECTED:
             n_rows, refused, sorted_ = _columns(folder.incoming, table, raw_file(rows, table), max_rows)
@@ -441,6 +442,7 @@ def ingest(
             in_order=in_order,
             badges=badges,
             now=now,
+            exported=exported,
             step=step,
         )
         sync_folder(rows)
@@ -449,7 +451,7 @@ def ingest(
         raise
     return Ingested(
         generation=generation,
-        exported=totals.update_time or now,
+        exported=min(exported, now),
         counts=RowCounts(
             users=taken.n_users,
             hosts=taken.n_hosts,

@@ -68,10 +68,12 @@ class Fields:
         """Return a text on one line, with references resolved."""
         return resolved(self._texts.get(name, ""))
 
-    def number(self, name: str, most: float) -> float:
-        """Return a number, 0 if it is missing.  Raises RecordRefused for an invalid one."""
+    def number(self, name: str, most: float, *, needed: bool = False) -> float:
+        """Return a number, 0 if it is missing.  Raises RecordRefused for an invalid one, and if a needed one is missing."""
         text = self._texts.get(name)
         if text is None:
+            if needed:
+                raise RecordRefused(f"{name} is missing")
             return 0.0
         try:
             number = float(text)
@@ -290,21 +292,22 @@ class Element:
     name: str
     form: Form
     most: float = 0.0  #: the largest number that can be
+    needed: bool = False  #: a record without it is refused: an absent total is not zero
 
 
 _NUMBERS = (
-    Element("id", "id", Form.ID, LARGEST_ID),
+    Element("id", "id", Form.ID, LARGEST_ID, needed=True),
     Element("create_time", "create_time", Form.NUMBER, LATEST),
-    Element("total", "total_credit", Form.NUMBER, LARGEST_CREDIT),
-    Element("recent", "expavg_credit", Form.NUMBER, LARGEST_CREDIT),
+    Element("total", "total_credit", Form.NUMBER, LARGEST_CREDIT, needed=True),
+    Element("recent", "expavg_credit", Form.NUMBER, LARGEST_CREDIT, needed=True),
     Element("recent_time", "expavg_time", Form.NUMBER, LATEST),
 )
 
 
 def _badge_elements(kind: str) -> tuple[Element, ...]:
     return (
-        Element("id", f"{kind}_id", Form.ID, LARGEST_ID),
-        Element("badge_id", "badge_id", Form.ID, LARGEST_ID),
+        Element("id", f"{kind}_id", Form.ID, LARGEST_ID, needed=True),
+        Element("badge_id", "badge_id", Form.ID, LARGEST_ID, needed=True),
         Element("since", "create_time", Form.NUMBER, LATEST),
     )
 
@@ -331,13 +334,13 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
         Element("name", "name", Form.TEXT),
         Element("country", "country", Form.FEW),
     ),
-    ExportedTable.USER_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
-    ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
+    ExportedTable.USER_DELETED: (Element("id", "id", Form.ID, LARGEST_ID, needed=True),),
+    ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID, needed=True),),
     ExportedTable.BADGE_USER: _badge_elements("user"),
     ExportedTable.BADGE_TEAM: _badge_elements("team"),
     ExportedTable.BADGE_HOST: _badge_elements("host"),
 }
-"""By table.  Times are Unix seconds; what is missing is 0 or empty; the name of a computer is its processor's."""
+"""By table.  Times are Unix seconds; what is missing and not needed is 0 or empty; the name of a computer is its processor's."""
 COLLECTED = tuple(table for table in ELEMENTS if table is not ExportedTable.BADGE_HOST)
 """The tables that statistics over many projects show."""
 
@@ -363,7 +366,7 @@ def _value(fields: Fields, element: Element) -> Any:
         case Form.WHOLE:
             return int(fields.number(element.name, element.most))
         case Form.NUMBER:
-            return fields.number(element.name, element.most)
+            return fields.number(element.name, element.most, needed=element.needed)
         case Form.TEXT | Form.FEW:
             return fields.text(element.name)
         case Form.CPID:
