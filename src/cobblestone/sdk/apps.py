@@ -14,6 +14,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import (
     App,
     AppChanges,
+    CreditBody,
     DeadlineProposal,
     InputSlotBody,
     NewApp,
@@ -357,7 +358,15 @@ def _native(spec: AppSpec, about: NewApp) -> NewApp:
         outputs=outputs,
         limits=replace(templates.limits, **given),
         rules=templates.rules if spec.quorum is None else about.rules,
+        credit=_credit(about.credit, templates.credit),
     )
+
+
+def _credit(given: CreditBody, per_job: float | None) -> CreditBody:
+    """Return credit options with the amount of a template, which counts unless another system was chosen."""
+    if per_job is None or given.per_job is not None or given.system not in (None, "fixed"):
+        return given
+    return replace(given, system="fixed", per_job=per_job)
 
 
 def _path(given: str | Path | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,8 +43,11 @@ def create(
     """Create an app from a program, with its first version."""
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
-    with common.connect() as connected:
+    with common.connect() as connected, warnings.catch_warnings(record=True, category=UserWarning) as found:
+        warnings.simplefilter("always", UserWarning)
         created = connected.create_app(wanted)
+    for each in found:
+        common.out.say(str(each.message))
     show_created(common.out, created, bool(wanted.command))
 
 
