@@ -110,7 +110,9 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "This client brings its own applications (app_info.xml), which the project does not support. Remove "
         "app_info.xml from the project's folder and restart the client to get the project's applications."
     ),
-    Code.NO_APPS: _note("The project has no applications at the moment. Nothing is wrong with this computer."),
+    Code.NO_APPS: _note(
+        "The project has no applications at the moment. Nothing is wrong with this computer."
+    ),
     Code.PLATFORM: _ask(
         "The project has no applications for computers of type {platform}; it has some for {offered}. This "
         "computer gets tasks when the project adds its type."

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from cobblestone.domain.hosts import Host, network_of
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason, exit_advice, reason
-from cobblestone.domain.values import changed
 from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.credit.early_systems import counted_operations
 from cobblestone.policy.dispatch.catalogue import Assignment, availability
 from cobblestone.policy.lifecycle.deadlines import Told, extended_deadline, will_be_late
-from cobblestone.policy.storage import StorageRecord, StorageRules, answered, contacted, next_challenge
+from cobblestone.policy.storage import (
+    StorageRecord,
+    StorageRules,
+    answered,
+    asked,
+    contacted,
+    next_challenge,
+)
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.scheduler.work_request import STICKY_PRESENT
 from cobblestone.service.languages import chosen, translate_reason, use_language
@@ -150,7 +156,7 @@ def take_kept_files(
         if record.answer:
             tx.wake("storage")
     if message.client_cap_file_challenge:
-        asked = next_challenge(
+        challenge = next_challenge(
             record,
             listed.counted,
             since=before.seen if before else 0.0,
@@ -158,10 +164,13 @@ def take_kept_files(
             rng=secrets.SystemRandom(),
             rules=STORAGE_RULES,
         )
-        if asked is not None:
-            record = changed(record, challenge=asked)
+        if challenge is not None:
+            record = asked(record, challenge)
             reply.file_challenge = FileChallenge(
-                file_name=asked.file_name, nonce=asked.nonce, offset=asked.offset, length=asked.length
+                file_name=challenge.file_name,
+                nonce=challenge.nonce,
+                offset=challenge.offset,
+                length=challenge.length,
             )
     kept_files.save(tx, host.id, record)
     reply.delete_files += listed.unneeded
