@@ -21,6 +21,7 @@ from cobblestone.statistics.store.engine import workbench, write_parquet
 from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import curves, round_levels
+from cobblestone.statistics.web.entities import view
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
@@ -574,6 +575,27 @@ def test_files_left_over_from_a_crash_are_not_counted_twice(tmp_path: Path):
     for name in ("000001-000002", "000001-000004", "000003-000004", "000005-000005"):
         (tmp_path / f"{name}.parquet").touch()
     assert [(span.first, span.last) for span in history.spans(tmp_path)] == [(1, 4), (5, 5)]
+
+
+def test_what_a_project_brings_when_it_is_first_seen_is_no_work_of_that_day(site: Site):
+    for day in range(3):
+        now = NOON + day * DAY
+        site.take("one", Export(now, [user(1, "Alice", 100 + day, now, cpid=ALICE, country="France")]))
+        if day:
+            other = user(5, "Alice", 1e6 + 10 * day, now, cpid=ALICE, country="France")
+            site.take("two", Export(now, [other]))
+        published = site.publish(now=now)
+    person = view(published, found(published, "user", 0, ALICE))
+    assert [each.total for each in added_up(person.histories.values())] == [1_000_110, 1_000_111, 1_000_122]
+    assert person.milestones == []
+    plot = curves(person.histories, until=published.until)
+    assert plot is not None
+    assert {layer.label: layer.last for layer in plot.layers} == {"One": 102, "Two": 1_000_020}
+    top = next(layer for layer in plot.layers if layer.label == "Two").points.split()
+    heights = [float(point.partition(",")[2]) for point in top[: len(top) // 2]]
+    assert max(heights) - min(heights) < 1
+    france = published.ranking("country", 0, by_recent=False, first=1)[0]
+    assert [each.total for each in published.history(france)] == [1_000_110, 1_000_111, 1_000_122]
 
 
 def test_countries_systems_processors_and_projects_are_added_up(site: Site):
