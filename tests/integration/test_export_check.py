@@ -52,6 +52,25 @@ def test_an_export_of_the_familys_own_server_is_read_whole(tmp_path: Path):
     assert (users[4]["name"], users[4]["country"]) == ("Jožko Mrkvička", "Côte d'Ivoire")
 
 
+def test_files_in_parts_are_looked_at_and_missing_ones_are_said(tmp_path: Path):
+    for table in ("user", "host", "team"):
+        (tmp_path / f"{table}.gz").write_bytes(gzip.compress(of_family(table)))
+    shutil.copyfile(RECORDED / "tables.xml", tmp_path / "tables.xml")
+    text = of_family("user")
+    for order in ("id", "total_credit"):
+        for part in (0, 1):
+            (tmp_path / f"user_{order}_{part}.gz").write_bytes(gzip.compress(text))
+    problems = {each.name: each.problem for each in check_export(tmp_path)}
+    assert "it counts 6 of user, the files user_id have 12" in problems["tables.xml"]
+    (tmp_path / "user_id_1.gz").write_bytes(gzip.compress(text)[:-30])
+    (tmp_path / "user_total_credit_0.gz").unlink()
+    (tmp_path / "team.gz").unlink()
+    problems = {each.name: each.problem for each in check_export(tmp_path)}
+    assert "cut off" in problems["user_id_1.gz"]
+    assert problems["user_total_credit_1.gz"] == ""
+    assert "it counts 2 of team, and there is no file of them" in problems["tables.xml"]
+
+
 @pytest.mark.parametrize("at_once", [1, 7, 64, 1000])
 def test_it_does_not_matter_how_the_bytes_come(at_once: int):
     for table in ("user", "host", "team", "host_deleted"):

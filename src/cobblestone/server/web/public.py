@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,6 +51,7 @@ from cobblestone.wire.project.account import (
     write_user_xml,
     write_web_rpc_error,
 )
+from cobblestone.wire.project.pages import ListedVersion, write_apps
 
 NEWS_ON_HOME = 3
 
@@ -92,9 +93,10 @@ class PublicPages:
 
     async def server_status(self, visit: ProjectVisit) -> Response:
         """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
-        if visit.fields.get("xml"):
+        counts_only = bool(visit.fields.get("counts"))
+        if counts_only or visit.fields.get("xml"):
             return Response(
-                await self._status.xml(),
+                await self._status.xml(counts_only=counts_only),
                 media_type="text/xml",
                 headers={"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"},
             )
@@ -166,7 +168,7 @@ class PublicPages:
 
         user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
         if user is None:
-            return _xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
+            return xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
         public = PublicUser(
             id=user.id,
             cpid=external_cpid(user.cross_project_id, user.email_addr),
@@ -181,9 +183,8 @@ class PublicPages:
             has_profile=has_profile,
             venue=user.venue,
         )
-        return _xml(
-            write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
-        )
+        shown = None if own_hosts is None else [public_host(host, own=True) for host in own_hosts]
+        return xml(write_user_xml(public, shown))
 
     async def news(self, visit: ProjectVisit) -> Response:
         """Show all news, or one item."""
@@ -202,7 +203,8 @@ class PublicPages:
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
-def _public_host(host: Host) -> PublicHost:
+def public_host(host: Host, *, own: bool) -> PublicHost:
+    """Return a computer for answers in BOINC's format; its name on the network and venue are for its owner."""
     description = host.description
     return PublicHost(
         id=host.id,
@@ -212,7 +214,7 @@ def _public_host(host: Host) -> PublicHost:
         total_credit=host.credit.total,
         expavg_credit=host.credit.recent.value,
         expavg_time=host.credit.recent.time,
-        domain_name=description.domain_name,
+        domain_name=description.domain_name if own else "",
         p_ncpus=description.p_ncpus,
         p_vendor=description.p_vendor,
         p_model=description.p_model,
@@ -220,16 +222,30 @@ def _public_host(host: Host) -> PublicHost:
         p_iops=description.p_iops,
         os_name=description.os_name,
         os_version=description.os_version,
-        venue=host.venue,
+        venue=host.venue if own else "",
     )
 
 
-def _xml(body: bytes) -> Response:
+def xml(body: bytes) -> Response:
+    """Return an answer in BOINC's format."""
     headers = {
         "X-Content-Type-Options": SECURITY_HEADERS["X-Content-Type-Options"],
         "Cache-Control": "no-store",
     }
     return Response(body, media_type="text/xml", headers=headers)
+
+
+def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
+    return (
+        ListedVersion(
+            platform=each.platform,
+            version_num=each.version_num,
+            plan_class=each.plan_class,
+            create_time=each.create_time,
+        )
+        for each in versions
+        if each.app_id == app_id
+    )
 
 
 BEST = 5
@@ -265,6 +281,8 @@ class AppPages:
 
         found, versions, days = await visit.ctx.store.aread(read)
         now = visit.ctx.clock()
+        if visit.fields.get("xml"):
+            return xml(write_apps((app.title, _listed(versions, app.id)) for app in found))
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",
