@@ -21,6 +21,7 @@ from cobblestone.server.operation.export import check_export
 from cobblestone.wire.project.statistics_export import write_head, write_tail, write_user
 from cobblestone.wire.project.statistics_import import ELEMENTS, MAX_RECORD_BYTES, ExportReader, row_maker
 
+CREDIT = "<total_credit>0</total_credit><expavg_credit>0</expavg_credit>"
 RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
 
 
@@ -148,8 +149,8 @@ def test_our_own_export_is_found_good_and_a_cut_one_is_not(world: World, capsys:
 )
 def test_a_record_that_cannot_be_is_refused_and_the_others_are_read(record: str):
     reader = ExportReader(ExportedTable.USER, row_maker(ExportedTable.USER))
-    good = "<user><id>7</id><unknown>x</unknown></user>"
-    found = reader.receive(f"<users>{good}<user>{record}</user>{good}</users>".encode())
+    good = f"<user><id>7</id><unknown>x</unknown>{CREDIT}</user>"
+    found = reader.receive(f"<users>{good}<user>{record}{CREDIT}</user>{good}</users>".encode())
     reader.close()
     assert [each[0] for each in found] == [7, 7]
     assert reader.n_refused == 1
@@ -165,12 +166,13 @@ def test_a_record_without_end_is_not_kept_in_memory():
 
 def test_what_looks_like_an_element_in_free_text_is_none():
     host = '<id>1</id><misc><![CDATA[{"a":"<ncpus>99</ncpus><userid>5</userid>"}]]></misc><ncpus>2</ncpus>'
-    (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}</host></hosts>".encode())
+    (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}{CREDIT}</host></hosts>".encode())
     assert (found["n_cpus"], found["user_id"]) == (2, 0)
 
 
 def test_entities_of_a_document_type_mean_nothing():
-    bomb = '<!DOCTYPE users [<!ENTITY a "&b;&b;"><!ENTITY b "x">]><users><user><id>1</id><name>&a;</name></user></users>'
+    entities = '<!DOCTYPE users [<!ENTITY a "&b;&b;"><!ENTITY b "x">]>'
+    bomb = f"{entities}<users><user><id>1</id><name>&a;</name>{CREDIT}</user></users>"
     (found,) = read(ExportedTable.USER, bomb.encode())
     assert found["name"] == "&a;"
 
