@@ -21,6 +21,7 @@ from cobblestone.cli.work.app import deadline_lines
 from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
+from cobblestone.sdk.api import batch as batch_module
 from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
 
@@ -340,6 +341,21 @@ def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_wha
             bad.result(60)
     status = pool.batch.status()
     assert (status.n_success, status.n_error, status.finished) == (1, 1, True)
+
+
+def test_a_batch_ends_when_a_job_failed_and_nobody_else_can_try_it_and_its_last_line_is_told(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(batch_module, "POLL_SECONDS", 0.2)
+    busy_volunteers.failing = {"bad"}
+    batch = project.submit("period", [1, Job(inputs=[b"3"], name="bad")])
+    good, bad = sorted(batch.results(60), key=lambda each: not each.succeeded)
+    assert good.json() == {"got": 1}
+    with pytest.raises(JobFailed, match=r"(?s)cancelled.*[Ee]xit status.*Its last line: "):
+        bad.raise_for_error()
+    assert batch.wait(60).finished
+    batch.save(tmp_path)
+    assert "Its last line: " in (tmp_path / "jobs.csv").read_text()
 
 
 def test_a_future_is_cancelled_also_after_its_job_was_sent(project: Project, world: World):

@@ -264,9 +264,7 @@ class JobExecutor(Executor):
 
     def _end_stuck(self) -> None:
         """End the futures of jobs that failed and that no available volunteer can still try."""
-        stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.batch.id).jobs
-        self._cancel([job.workunit for job in stuck])
-        for job in stuck:
+        for job in self.batch.end_stuck():
             self._settle(job)
 
     def _settle(self, job: JobStatus) -> None:

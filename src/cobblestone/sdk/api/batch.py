@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,16 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import BatchStatus, JobStatus, ResultsPage
+from cobblestone.api_schema.batches import BatchStatus, JobNames, JobStatus, ResultsPage
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning
+from cobblestone.sdk.api.connection import (
+    Connection,
+    JobFailed,
+    NotFoundError,
+    NotRunning,
+    RequestRefused,
+)
 
 LIST_NAME = "jobs.csv"
 COLUMNS = (
@@ -262,8 +269,9 @@ class Batch:
     ) -> Iterator[JobResult]:
         """Yield jobs as they finish, beginning with those already finished.
 
-        Ends when no job is left.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called whenever
-        nothing has finished for a while.
+        Ends when no job is left.  A job ends failed when the app's limits say so, and also when it failed and nobody at hand is
+        left to try it: such a job is cancelled.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called
+        whenever nothing has finished for a while.
 
         Raises:
             TimeoutError: it took longer.
@@ -307,6 +315,7 @@ class Batch:
                         "Jobs of this batch are open, and the project's server is not running."
                         " Start it with: cobblestone run"
                     )
+                self.end_stuck()
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"Batch {self.id} did not finish in {timeout:g} s.")
 
@@ -339,6 +348,16 @@ class Batch:
         """
         answers = AnswerFolder(folder)
         return [path for result in self.results(timeout) for path in answers.save(result)]
+
+    def end_stuck(self) -> list[JobStatus]:
+        """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
+        with suppress(RequestRefused):  # a token that may only read
+            stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
+            if stuck:
+                body = JobNames(workunits=[job.workunit for job in stuck])
+                self._connection.call(endpoints.CANCEL_JOBS, self.id, body=body)
+            return stuck
+        return []
 
     def cancel(self) -> BatchStatus:
         """Cancel the unfinished jobs."""
