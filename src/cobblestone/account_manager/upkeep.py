@@ -23,6 +23,7 @@ from cobblestone.service.diagnosis import (
     keep_from_others,
     missing_steps,
     readable_by_others,
+    secret_settings,
 )
 from cobblestone.service.mail import outbox
 from cobblestone.store.engine.database import Database, Store
@@ -63,7 +64,8 @@ Check = diagnosis.Check[Opened, [Opened, Database]]
 
 def _secrets(folder: ManagerFolder) -> list[Path]:
     keys = [path for path in sorted(folder.keys.iterdir()) if path != folder.sign_public]
-    return [folder.keys, *keys, *([folder.database] if folder.database.exists() else [])]
+    databases = [folder.database] if folder.database.exists() else []
+    return [folder.keys, *keys, *databases, *secret_settings(folder.root)]
 
 
 def _keys(opened: Opened, db: Database) -> Iterator[Finding]:

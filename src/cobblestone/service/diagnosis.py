@@ -6,10 +6,13 @@ import itertools
 import shutil
 import stat
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
 
 from cobblestone.api_schema import operation
 from cobblestone.domain.errors import StoreError
@@ -103,6 +106,27 @@ def full_disk(root: Path, least: int) -> Iterator[Finding]:
     if free < least:
         text = f"{free // 10**6} MB are free: less than {least // 10**6} MB"
         yield Finding("disk_full", "disk", None, text)
+
+
+_SECRET_NAMES = ("password", "secret", "token", "secret_key")
+
+
+def secret_settings(root: Path) -> list[Path]:
+    """Return the settings files in a service's folder that hold a password, key or token."""
+    found: list[Path] = []
+    for path in sorted(root.glob("*.toml")):
+        with suppress(OSError, ValueError):  # whoever reads it as settings says what is wrong
+            if _has_secret(tomllib.loads(path.read_text("utf-8"))):
+                found.append(path)
+    return found
+
+
+def _has_secret(part: object, name: str = "") -> bool:
+    if isinstance(part, dict):
+        return any(_has_secret(each, str(key)) for key, each in cast("dict[str, object]", part).items())
+    if isinstance(part, list):
+        return any(_has_secret(each) for each in cast("list[object]", part))
+    return isinstance(part, str) and bool(part) and (name in _SECRET_NAMES or bool(urlsplit(part).password))
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:

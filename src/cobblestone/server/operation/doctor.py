@@ -28,6 +28,7 @@ from cobblestone.service.diagnosis import (
     keep_from_others,
     missing_steps,
     readable_by_others,
+    secret_settings,
 )
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, files
@@ -240,7 +241,7 @@ def _secrets(ctx: ServerContext) -> list[Path]:
     folder = ctx.folder
     keys_ = [path for path in sorted(folder.keys.iterdir()) if path != folder.code_sign_public]
     databases = [path for path in (folder.database, ctx.archive.path) if path.exists()]
-    return [folder.keys, *keys_, *databases]
+    return [folder.keys, *keys_, *databases, *secret_settings(folder.root)]
 
 
 def _restrict_keys(ctx: ServerContext) -> int:
