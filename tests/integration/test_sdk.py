@@ -396,7 +396,7 @@ def test_leaving_an_executor_says_what_is_open(
     leaving = threading.Thread(target=pool.shutdown)
     leaving.start()
     eventually(lambda: "1 of 1 jobs" in caplog.text)
-    assert "(third); 0 are on computers now" in caplog.text
+    assert "(third); 0 were sent to computers" in caplog.text
     assert "No volunteer's computer was in contact" in caplog.text
     volunteers = Volunteers(world)
     while leaving.is_alive():

@@ -113,12 +113,14 @@ _SECRET_NAMES = ("password", "secret", "token", "secret_key")
 
 def secret_settings(root: Path) -> list[Path]:
     """Return the settings files in a service's folder that hold a password, key or token."""
-    found: list[Path] = []
-    for path in sorted(root.glob("*.toml")):
-        with suppress(OSError, ValueError):  # whoever reads it as settings says what is wrong
-            if _has_secret(tomllib.loads(path.read_text("utf-8"))):
-                found.append(path)
-    return found
+    return [path for path in sorted(root.glob("*.toml")) if holds_secret(path)]
+
+
+def holds_secret(path: Path) -> bool:
+    """Return whether a settings file holds a password, key or token."""
+    with suppress(OSError, ValueError):  # what reads it as settings says what is wrong
+        return _has_secret(tomllib.loads(path.read_text("utf-8")))
+    return False
 
 
 def _has_secret(part: object, name: str = "") -> bool:

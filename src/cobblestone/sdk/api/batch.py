@@ -170,6 +170,9 @@ class AnswerFolder:
                 for row in csv.DictReader(file):
                     if str(row.get("job")).isdecimal():
                         self._folders[int(row["job"])] = row.get("folder") or ""
+        else:
+            with self._list.open("w", newline="", encoding="utf-8") as file:
+                csv.DictWriter(file, COLUMNS).writeheader()
         self._taken = {
             name.casefold() for name in self._folders.values() if name
         }  # some disks do not tell a from A
@@ -200,12 +203,8 @@ class AnswerFolder:
         if self._folders.get(result.id) == folder:
             return
         self._folders[result.id] = folder
-        new = not self._list.exists()
         with self._list.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if new:
-                writer.writeheader()
-            writer.writerow(
+            csv.DictWriter(file, COLUMNS).writerow(
                 {
                     "job": result.id,
                     "name": result.name,
