@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
+from tests.helpers import project_world
 from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.store.people import users
 from cobblestone.store.work import messages
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
+from cobblestone.wire.scheduler.request import SchedulerRequest, write_scheduler_request
 
 pytestmark = pytest.mark.both_databases
 
@@ -426,3 +429,21 @@ def test_a_huge_request_is_refused_without_reading_it(make_world):
     world = make_world(server={"max_request_bytes": 20_000})
     reply = world.post("/cgi-bin/cgi", content=b"x" * 30_000)
     assert "larger than" in reply.text
+
+
+def test_a_request_that_leaves_out_a_description_does_not_make_it_zero(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    host = world.host(world.user("alice"), p_ncpus=4)
+    host.rpc()
+    known = world.value("SELECT description FROM host")
+
+    def without(request: SchedulerRequest) -> bytes:
+        text = write_scheduler_request(request).decode()
+        for block in ("host_info", "time_stats", "net_stats", "disk_usage"):
+            text = re.sub(rf"<{block}>.*?</{block}>\n", "", text, flags=re.DOTALL)
+        return text.encode()
+
+    monkeypatch.setattr(project_world, "written_request", without)
+    host.rpc()
+    assert world.value("SELECT description FROM host") == known

@@ -53,6 +53,7 @@ from cobblestone.server.scheduler.work_request import (
     faults_of_the_day,
     project_preferences,
     with_capacity,
+    with_known,
     work_request,
 )
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
@@ -192,6 +193,7 @@ class SchedulerExchange:
         if decision.detached:
             dispatch.detach_host(tx, host.id, now=self.now)
         self.preferences = project_preferences(user, host)
+        description = with_known(description, host.description, message)
         description = with_capacity(description, message, preferences=self.preferences, limits=self.limits)
         hosts.update_host(
             tx,
