@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App, AppDispatch
@@ -370,6 +371,20 @@ def test_the_number_of_failed_tasks_in_a_message_is_counted(make_world):
     found = world.ctx.store.read(lambda db: explain_host(world.ctx, db, offer, HostId(1), now=world.now))
     for why in (*found.reasons, *found.status.problems):
         assert why.text().startswith("80 tasks of demo failed")
+
+
+def test_the_log_says_once_that_a_version_fails_and_a_computer_is_put_back(world: World):
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    host = world.host(world.user("broken"), p_ncpus=4)
+    with capture_logs() as logged:
+        host.rpc(ask=1e7)
+        while names := host.new_results():
+            host.rpc(reports=[failed(each) for each in names], ask=1e7)
+    told = [each for each in logged if each["event"] in ("tasks_fail", "host_put_back")]
+    assert [(each["event"], each["log_level"], each["host"]) for each in told] == [
+        ("tasks_fail", "info", 1),
+        ("host_put_back", "info", 1),
+    ]
 
 
 def test_a_new_computer_holds_more_with_each_task_that_is_done(world: World):

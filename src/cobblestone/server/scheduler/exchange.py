@@ -43,6 +43,7 @@ from cobblestone.server.scheduler.reports import (
     counted_fpops,
     counted_intops,
     extend_deadlines,
+    log_failure,
     report_details,
     tell_owner,
 )
@@ -249,6 +250,13 @@ class SchedulerExchange:
             if row is not None and record is not None and version_id is not None:
                 record = decision.record or record
                 if decision.accepted is not None:
+                    log_failure(
+                        self.ctx,
+                        decision.accepted,
+                        records.get(version_id) or record,
+                        record,
+                        now=self.now,
+                    )
                     record = record_after_report(
                         record, decision.accepted, delay_bound=row.delay_bound, now=self.now
                     )
