@@ -4,7 +4,7 @@ A project asks a computer to keep files.  The computer lists them at each contac
 the project names a range of one of them and a nonce, both drawn after the fact; the SHA-256 of nonce and range is the answer, at
 a later contact.  A right answer pays the bytes listed between the question before and this one, as far as they are among those
 that the range was drawn over; what is listed after the question is for the next one.  A wrong or late answer voids them, and the
-count begins anew with the next right one.
+count starts over with the next right one.
 
 What that bounds: the range is drawn over all bytes that are paid for, so who has a part f of them passes with probability f and
 is paid at most f of what an honest computer gets.  That a computer *has* a file, and does not fetch it from elsewhere, no

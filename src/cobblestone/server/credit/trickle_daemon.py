@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.domain.work import Result, ServerState
-from cobblestone.policy.credit.book import (
-    HOST_WINDOW,
-    BookEntry,
-    CreditBook,
-    MessageReceived,
-    TrickleFacts,
-    TrickleRules,
-    host_allowance,
-)
+from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
@@ -70,21 +62,21 @@ class _Batch:
         self._tx = tx
         self._now = ctx.clock()
         self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
-        self._book = CreditBook()
+        self._book = books.CreditBook()
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
         self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
         median, percentile_95 = hosts.speed_percentiles(tx)
-        self._rules = TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
+        self._rules = books.TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
         """Add the credit for one message."""
         if message.host_id not in self._book.host_messages:
             self._book.host_messages[message.host_id] = ledger.message_credit(
-                self._tx, message.host_id, after=self._now - HOST_WINDOW
+                self._tx, message.host_id, after=self._now - books.HOST_WINDOW
             )
-        event = MessageReceived(
+        event = books.MessageReceived(
             result_id=result.id,
             host_id=message.host_id,
             facts=self._facts(message, result),
@@ -98,15 +90,15 @@ class _Batch:
                 for entry in self._book.apply(event)
             ]
 
-    def _facts(self, message: StoredTrickle, result: Result) -> TrickleFacts:
+    def _facts(self, message: StoredTrickle, result: Result) -> books.TrickleFacts:
         processors = hosts.processors(self._tx, [message.host_id]).get(message.host_id, hosts.Processors())
-        return TrickleFacts(
+        return books.TrickleFacts(
             run_time=read_run_time(message.text),
             p_fpops=processors.p_fpops,
             in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
             sent_time=result.sent_time or self._now,
             most_credit=self._unit.of_flops(self._workunits[result.workunit_id].limits.rsc_fpops_bound),
-            host_most_credit=host_allowance(
+            host_most_credit=books.host_allowance(
                 ncpus=processors.p_ncpus,
                 speed=processors.p_fpops,
                 known_since=processors.known_since,
@@ -117,7 +109,7 @@ class _Batch:
         )
 
     def _entry(
-        self, result: Result, host_id: HostId, user_id: UserId, entry: BookEntry
+        self, result: Result, host_id: HostId, user_id: UserId, entry: books.BookEntry
     ) -> ledger.CreditEntry:
         return ledger.CreditEntry(
             result_id=result.id,

@@ -12,17 +12,8 @@ from typing import Any
 
 import msgspec
 
+from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError, StoreError
-from cobblestone.domain.exports import (
-    Enumeration,
-    ExportedBadge,
-    ExportedTable,
-    ExportedUser,
-    ExportFormat,
-    ExportOrder,
-    ExportSummary,
-    enumerations,
-)
 from cobblestone.ops.files import plain_pieces, unpacked_pieces
 from cobblestone.ops.settings import ExportSection
 from cobblestone.policy.credit.history import KEEP_DELETIONS, BadgeKind
@@ -39,9 +30,9 @@ from cobblestone.wire.project.statistics_export import write_specification, writ
 from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker
 
 _FORMATS = {
-    "gzip": (ExportFormat.GZIP,),
-    "plain": (ExportFormat.PLAIN,),
-    "both": (ExportFormat.GZIP, ExportFormat.PLAIN),
+    "gzip": (domain.ExportFormat.GZIP,),
+    "plain": (domain.ExportFormat.PLAIN,),
+    "both": (domain.ExportFormat.GZIP, domain.ExportFormat.PLAIN),
 }
 
 
@@ -96,12 +87,12 @@ def make_export(
     return made
 
 
-def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
+def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[domain.Enumeration]:
     formats = _FORMATS[settings.formats]
     if parquet or settings.parquet:
-        formats = (*formats, ExportFormat.PARQUET)
-    split = None if settings.split == "no" else ExportOrder(settings.split)
-    return enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
+        formats = (*formats, domain.ExportFormat.PARQUET)
+    split = None if settings.split == "no" else domain.ExportOrder(settings.split)
+    return domain.enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
 
 
 _TITLES = {
@@ -122,50 +113,52 @@ class _Export:
         self._total_credit = 0.0
         self.records: dict[str, int] = {}
 
-    def write(self, one: Enumeration) -> None:
+    def write(self, one: domain.Enumeration) -> None:
         """Write the files of one pass."""
         self._report(one.stem)
         records, form = self._source(one)
         count = write_records(self._folder, one, records, form)
         self.records.setdefault(one.table, count)
 
-    def _source(self, one: Enumeration) -> tuple[Any, Any]:  # records of some type, and the form of that type
+    def _source(
+        self, one: domain.Enumeration
+    ) -> tuple[Any, Any]:  # records of some type, and the form of that type
         db, since = self._db, self._now - KEEP_DELETIONS
         match one.table:
-            case ExportedTable.USER:
+            case domain.ExportedTable.USER:
                 users = exports.users(db, one.order)
                 # Counted once, though they may be written again in parts.
                 return users if one.records_per_file else self._summed(users), export_files.USERS
-            case ExportedTable.HOST:
+            case domain.ExportedTable.HOST:
                 return exports.hosts(db, one.order), export_files.HOSTS
-            case ExportedTable.TEAM:
+            case domain.ExportedTable.TEAM:
                 return exports.teams(db, one.order), export_files.TEAMS
-            case ExportedTable.USER_DELETED:
+            case domain.ExportedTable.USER_DELETED:
                 return consents.deleted_users(db, since=since), export_files.USER_DELETIONS
-            case ExportedTable.HOST_DELETED:
+            case domain.ExportedTable.HOST_DELETED:
                 return consents.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
             case _:
                 return exports.badge_holders(db, one.table), export_files.badge_holders(one.table)
 
-    def _summed(self, users: Iterator[ExportedUser]) -> Iterator[ExportedUser]:
+    def _summed(self, users: Iterator[domain.ExportedUser]) -> Iterator[domain.ExportedUser]:
         for user in users:
             self._total_credit += user.credit.total
             yield user
 
-    def summary(self) -> ExportSummary:
+    def summary(self) -> domain.ExportSummary:
         """Return the content of ``tables.xml``."""
         counts = self.records
-        return ExportSummary(
+        return domain.ExportSummary(
             update_time=self._now,
-            n_users=counts[ExportedTable.USER],
-            n_hosts=counts[ExportedTable.HOST],
-            n_teams=counts[ExportedTable.TEAM],
-            n_users_deleted=counts[ExportedTable.USER_DELETED],
-            n_hosts_deleted=counts[ExportedTable.HOST_DELETED],
+            n_users=counts[domain.ExportedTable.USER],
+            n_hosts=counts[domain.ExportedTable.HOST],
+            n_teams=counts[domain.ExportedTable.TEAM],
+            n_users_deleted=counts[domain.ExportedTable.USER_DELETED],
+            n_hosts_deleted=counts[domain.ExportedTable.HOST_DELETED],
             total_credit=self._total_credit,
             applications=exports.applications(self._db),
             badges=tuple(
-                ExportedBadge(
+                domain.ExportedBadge(
                     id=number,
                     name=badge.name,
                     title=_TITLES[badge.kind].format(level=badge.level),
@@ -199,8 +192,8 @@ def check_export(folder: Path) -> list[CheckedFile]:
         raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
     found = {
         (table, stem): [_check_file(path, table) for path in paths]
-        for table in ExportedTable
-        for stem in (table.value, *(f"{table}_{order}" for order in ExportOrder))
+        for table in domain.ExportedTable
+        for stem in (table.value, *(f"{table}_{order}" for order in domain.ExportOrder))
         if (paths := _files(folder, stem))
     }
     return [_check_totals(tables, found), *chain.from_iterable(found.values())]
@@ -208,17 +201,17 @@ def check_export(folder: Path) -> list[CheckedFile]:
 
 def _files(folder: Path, stem: str) -> list[Path]:
     """Return the file with this stem, or its parts; packed ones if there are both."""
-    for kind in (ExportFormat.GZIP, ExportFormat.PLAIN):
+    for kind in (domain.ExportFormat.GZIP, domain.ExportFormat.PLAIN):
         whole = folder / kind.file_name(stem)
         if paths := [whole] if whole.is_file() else sorted(folder.glob(kind.file_name(f"{stem}_[0-9]*"))):
             return paths
     return []
 
 
-def _check_file(path: Path, table: ExportedTable) -> CheckedFile:
+def _check_file(path: Path, table: domain.ExportedTable) -> CheckedFile:
     reader, count, problem = ExportReader(table, row_maker(table)), 0, ""
     try:
-        packed = path.match(ExportFormat.GZIP.file_name("*"))
+        packed = path.match(domain.ExportFormat.GZIP.file_name("*"))
         for data in unpacked_pieces(path) if packed else plain_pieces(path):
             count += len(reader.receive(data))
         reader.close()
@@ -230,7 +223,7 @@ def _check_file(path: Path, table: ExportedTable) -> CheckedFile:
 
 
 def _check_totals(
-    path: Path, found: Mapping[tuple[ExportedTable, str], Sequence[CheckedFile]]
+    path: Path, found: Mapping[tuple[domain.ExportedTable, str], Sequence[CheckedFile]]
 ) -> CheckedFile:
     try:
         with path.open("rb") as file:
@@ -238,9 +231,9 @@ def _check_totals(
     except (RemoteProtocolError, OSError) as error:
         return CheckedFile(name=path.name, problem=str(error))
     said = {
-        ExportedTable.USER: totals.n_users,
-        ExportedTable.TEAM: totals.n_teams,
-        ExportedTable.HOST: totals.n_hosts,
+        domain.ExportedTable.USER: totals.n_users,
+        domain.ExportedTable.TEAM: totals.n_teams,
+        domain.ExportedTable.HOST: totals.n_hosts,
     }
     wrong = [
         f"it counts {said[table]} of {table}, {'the file has' if len(files) == 1 else f'the files {stem} have'} {n}"

@@ -178,7 +178,7 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, recent_time: st
     if kind != "team":
         condition += f" AND id NOT IN (SELECT id FROM {raw}_deleted)"
     replaced = f"{recent_time} AS recent_time"
-    if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
+    if kind == "host":  # its owner is hidden: nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
         replaced += f", CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id"
     n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {raw}")
