@@ -79,7 +79,7 @@ def test_one_user_never_gets_two_results_of_a_workunit_on_any_host(world: World)
     second.rpc(ask=1)
     assert len(first.new_results()) == 1
     assert second.new_results() == []
-    assert any("different volunteers" in text for text in second.messages())
+    assert any("each volunteer only once" in text for text in second.messages())
 
 
 def test_disagreeing_results_lead_to_a_third_that_decides(world: World):
