@@ -72,6 +72,12 @@ def test_files_in_parts_are_looked_at_and_missing_ones_are_said(tmp_path: Path):
     assert "it counts 2 of team, and there is no file of them" in problems["tables.xml"]
 
 
+def test_a_count_that_tables_xml_does_not_state_is_not_wrong(tmp_path: Path):
+    (tmp_path / "user.gz").write_bytes(gzip.compress(of_family("user")))
+    (tmp_path / "tables.xml").write_text("<tables><update_time>1</update_time></tables>")
+    assert {each.problem for each in check_export(tmp_path)} == {""}
+
+
 @pytest.mark.parametrize("at_once", [1, 7, 64, 1000])
 def test_it_does_not_matter_how_the_bytes_come(at_once: int):
     for table in ("user", "host", "team", "host_deleted"):

@@ -238,7 +238,7 @@ def _check_totals(
     wrong = [
         f"it counts {said[table]} of {table}, {'the file has' if len(files) == 1 else f'the files {stem} have'} {n}"
         for (table, stem), files in found.items()
-        if table in said and said[table] != (n := sum(each.records for each in files))
+        if said.get(table) is not None and said[table] != (n := sum(each.records for each in files))
     ]
     there = {table for table, _ in found}
     wrong += [

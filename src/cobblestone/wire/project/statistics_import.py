@@ -64,6 +64,10 @@ class Fields:
         for name, text in _FIELD.findall(record):
             self._texts.setdefault(name, text)
 
+    def has(self, name: str) -> bool:
+        """Return whether there is such an element."""
+        return name in self._texts
+
     def text(self, name: str) -> str:
         """Return a text on one line, with references resolved."""
         return resolved(self._texts.get(name, ""))
@@ -203,9 +207,9 @@ class TotalsRead:
     """The totals in ``tables.xml`` about the other files."""
 
     update_time: float
-    n_users: int
-    n_teams: int
-    n_hosts: int
+    n_users: int | None  #: None: it does not say
+    n_teams: int | None
+    n_hosts: int | None
     badges: tuple[ExportedBadge, ...] = ()
 
 
@@ -216,9 +220,9 @@ def parse_tables(text: str) -> TotalsRead:
     fields = Fields(text)
     return TotalsRead(
         update_time=fields.number("update_time", LATEST),
-        n_users=fields.whole("nusers_total"),
-        n_teams=fields.whole("nteams_total"),
-        n_hosts=fields.whole("nhosts_total"),
+        n_users=fields.whole("nusers_total") if fields.has("nusers_total") else None,
+        n_teams=fields.whole("nteams_total") if fields.has("nteams_total") else None,
+        n_hosts=fields.whole("nhosts_total") if fields.has("nhosts_total") else None,
         badges=tuple(_badges(text)),
     )
 
