@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lxml import etree
 
@@ -150,16 +150,16 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
             raise template.error(file, f"no <file_ref> in the <workunit> uses input file {number}")
     if len(used) < len(read):
         raise template.error(workunit, "two <file_ref>s use the same input file")
-    return InputTemplate(
+    made = InputTemplate(
         files=tuple(sorted(read, key=lambda file: file.number)),
         command_line=template.text(fields["command_line"], may_be_empty=True)
         if "command_line" in fields
         else "",
         **{name: template.number(fields[name]) for name in _NUMBERS if name in fields},
         **{name: template.integer(fields[name]) for name in _INTEGERS if name in fields},
-        **{name: template.number(fields[name], zero=True) for name in _AMOUNTS if name in fields},
-        warnings=tuple(template.warnings),
     )
+    amounts = {name: template.number(fields[name], zero=True) for name in _AMOUNTS if name in fields}
+    return replace(made, warnings=tuple(template.warnings), **amounts)
 
 
 def _input_file(
