@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -124,9 +125,15 @@ def test_other_addresses_have_other_keys(one: str, other: str):
 
 
 @pytest.mark.parametrize("bad", ["1e304", "nan", "inf", "-5", "1e16", "x"])
-def test_numbers_that_nobody_has_become_nothing(bad: str):
+def test_totals_of_which_one_is_no_number_are_not_stated(bad: str):
     body = recorded("22", "request").replace(b"<cpu_ec>0.010555</cpu_ec>", f"<cpu_ec>{bad}</cpu_ec>".encode())
-    assert parse_manager_request(body).projects[0].totals[0] == 0.0
+    assert parse_manager_request(body).projects[0].totals is None
+
+
+@pytest.mark.parametrize("name", ["cpu_ec", "cpu_time", "gpu_ec", "gpu_time", "njobs_success", "njobs_error"])
+def test_totals_of_which_one_is_absent_are_not_stated(name: str):
+    body = re.sub(rf"<{name}>.*?</{name}>".encode(), b"", recorded("22", "request"))
+    assert parse_manager_request(body).projects[0].totals is None
 
 
 def test_a_request_of_too_many_parts_is_cut_and_one_too_long_is_refused():
@@ -151,4 +158,4 @@ def test_any_bytes_give_a_value_or_a_protocol_error(inner: bytes):
     except RemoteProtocolError:
         return
     for project in request.projects:
-        assert all(0 <= each <= account_manager.MAX_CREDIT or each < 2**31 for each in project.totals)
+        assert all(0 <= each <= account_manager.MAX_CREDIT or each < 2**31 for each in project.totals or ())

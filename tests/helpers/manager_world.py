@@ -137,6 +137,7 @@ class Caller:
     by_manager: set[str] = field(default_factory=set[str])
     in_vain: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     jobs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  #: address and name
+    dynamic: bool = True  #: has been told that the account manager wants totals; stock clients begin without
     reply: ManagerReply | None = None
 
     def works(self, url: str, seconds: float, jobs: int = 1) -> None:
@@ -156,7 +157,11 @@ class Caller:
         parts = "".join(
             f"<project><url>{url}</url><hostid>7</hostid><attached_via_acct_mgr>{int(url in self.by_manager)}"
             "</attached_via_acct_mgr><in_progress_dur>100</in_progress_dur>"
-            + "".join(f"<{name}>{value!r}</{name}>" for name, value in zip(names, totals, strict=True))
+            + "".join(
+                f"<{name}>{value!r}</{name}>"
+                for name, value in zip(names, totals, strict=True)
+                if self.dynamic
+            )
             + "".join(f"<sched_req_no_work>{each}</sched_req_no_work>" for each in self.in_vain.get(url, ()))
             + "</project>"
             for url, totals in self.totals.items()
@@ -183,7 +188,7 @@ class Caller:
         assert response.status_code == 200
         self.reply = reply = parse_manager_reply(response.content)
         if not reply.error_num:
-            self.authenticator, self.opaque = reply.authenticator, reply.opaque
+            self.authenticator, self.opaque, self.dynamic = reply.authenticator, reply.opaque, reply.dynamic
             for each in reply.accounts:
                 self.totals.setdefault(each.url, [0.0] * 6)
                 self.by_manager.add(each.url)

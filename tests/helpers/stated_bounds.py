@@ -12,11 +12,11 @@ def largest_step(votes: int) -> float:
     return CLIP * (1.0 / n if n < STEADY_RULE.threshold else STEADY_RULE.weight)
 
 
-def wasted_at_most(*, initial: int, processors: int, daily_quota: int, days: int) -> int:
+def wasted_at_most(*, first: int, processors: int, daily_quota: int, days: int) -> int:
     """Jobs of one app version that a host can waste in so many days that never returns a good one.
 
     What a new host may hold; as many more as bring the quota down; and the single jobs after pauses of 1, 2, 4 and
     every 8 days.  (A host's day may begin just after its first request: one more.)
     """
     singles = sum(1 for day in range(1, days + 1) if day in (1, 3, 7) or (day > 7 and (day - 7) % 8 == 0))
-    return max(initial, 1) * max(processors, 1) + halvings(daily_quota) + singles + 1
+    return max(first, 1) * max(processors, 1) + halvings(daily_quota) + singles + 1

@@ -122,6 +122,87 @@ def test_what_computers_do_is_counted_by_person_project_and_day_and_follows_from
     )
 
 
+def test_what_was_done_before_a_computer_joined_is_never_counted(world: ManagerWorld):
+    by_hand, by_manager = "https://P1.example.org:443", "http://p2.example.org/"
+    for number in (1, 2):
+        world.project(number)
+    caller = Caller(world, authenticator=world.join(), dynamic=False)
+    year = 365 * DAY
+    caller.works(by_hand, year)
+    caller.call()  # without totals: clients send them once they have been told to
+    assert caller.dynamic
+    for _ in range(16):
+        world.now += DAY / 2
+        caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == 0
+    world.now += DAY
+    for url in (by_hand, by_manager):
+        caller.works(url, DAY / 2)
+    caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(DAY * 4 * CREDIT_SECOND)
+
+
+def test_a_new_computer_calls_again_soon_so_that_its_owner_sees_a_figure(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join(), dynamic=False)
+    asked = []
+    for _ in range(5):
+        asked.append(caller.call().repeat_sec)
+        world.now += asked[-1]
+        caller.works("http://p1.example.org/", asked[-1])
+    assert asked == [1800, 1800, 1800, 43200, 43200]
+
+
+def test_old_contacts_that_are_sent_again_bring_no_work_twice(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    bodies: list[bytes] = []
+    for _ in range(6):
+        bodies.append(caller.body())
+        caller.call()
+        world.now += DAY
+        caller.works("http://p1.example.org/", DAY)
+    for n in (2, 2, 3, 4):
+        world.run(world.http.post("rpc.php", content=bodies[n]))
+    world.now += 7 * DAY
+    caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(
+        6 * DAY * 4 * CREDIT_SECOND
+    )
+
+
+def test_a_running_manager_is_not_called_wrong_before_its_days_are_added_up(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    for step in (0.0, 0.1, 0.1, 1.0, 0.1):
+        world.now += step * DAY
+        caller.works("http://p1.example.org/", step * DAY)
+        caller.call()
+        assert not world.read(ledger.wrong_days)
+        if step == 0.1:
+            world.run(world.days.step())
+    world.write(lambda tx: tx.execute("UPDATE daily SET cpu_ec = cpu_ec + 1"))
+    assert len(world.read(ledger.wrong_days)) == 2
+    world.write(lambda tx: tx.execute("UPDATE daily SET cpu_ec = cpu_ec - 2"))
+    assert len(world.read(ledger.wrong_days)) == 1  # the last one may lack what came since
+
+
+def test_a_report_without_totals_between_others_changes_no_mark(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    url = "https://p1.example.org/"
+    caller.works(url, 100 * DAY)
+    caller.call()
+    for dynamic in (True, False, False, True):
+        world.now += DAY
+        caller.works(url, DAY)
+        caller.dynamic = dynamic
+        caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(
+        4 * DAY * 4 * CREDIT_SECOND
+    )
+
+
 def test_spellings_of_one_address_are_counted_once(world: ManagerWorld):
     world.project(1)
     caller = Caller(world, authenticator=world.join())

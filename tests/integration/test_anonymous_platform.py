@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.helpers.project_world import PLATFORM, SimHost, World, succeeded
 
-from cobblestone.domain.apps import App
+from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.store.catalog import apps
@@ -24,6 +24,7 @@ def an_app(world: World, system: str = "creditnew-deployed") -> App:
     app = world.add_app(
         outputs=(OutputSpec(open_name="out", optional=True),),
         limits=JobLimits(rsc_fpops_est=E, rsc_fpops_bound=1e14),
+        dispatch=AppDispatch(max_jobs_per_day_init=20),
     )
     return world.write(lambda tx: apps.update_app(tx, replace(app, credit_system=system)))
 

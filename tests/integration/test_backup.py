@@ -17,6 +17,7 @@ from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.work import InputFile
+from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.backup import project_contents
 from cobblestone.server.run import open_project
@@ -24,6 +25,7 @@ from cobblestone.service.backup import BackupManifest, make_backup, restore_back
 from cobblestone.store.catalog import files
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.maintenance import postgres as postgres_dump
+from cobblestone.store.operation.processes import ProcessRow, note_process, server_processes
 from cobblestone.store.people import users
 
 pytestmark = pytest.mark.both_databases
@@ -60,6 +62,22 @@ def busy(world: World, n: int = 3) -> None:
     (world.ctx.folder.results / "demo").mkdir(parents=True, exist_ok=True)
     (world.ctx.folder.results / "demo" / "answer").write_text("42")
     (world.ctx.folder.root / "merge.py").write_text("def assimilate(workunit): ...\n")
+
+
+def test_a_restored_project_knows_no_processes_of_the_old_server_and_keeps_its_passwords_to_itself(
+    world: World, restore: Restore, tmp_path: Path
+):
+    settings = world.ctx.folder.root / FILE_NAME
+    settings.write_text(settings.read_text().replace('password = ""', 'password = "secret"'))
+    assert "secret" in settings.read_text()
+    row = ProcessRow(key="1", host="old", pid=1, roles=(), version="0", started=1.0, beat_time=world.now)
+    world.write(lambda tx: note_process(tx, row, forget_before=0.0))
+    make_backup(project_contents(world.ctx.folder), tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "again")
+    with open_project(tmp_path / "again") as again:
+        assert again.store.read(server_processes) == []
+    assert (tmp_path / "again" / FILE_NAME).stat().st_mode & 0o077 == 0
+    assert len(world.ctx.store.read(server_processes)) == 1
 
 
 @pytest.mark.parametrize("name", ["copy", "copy.tar", "copy.tar.gz"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,7 +154,8 @@ def test_a_closed_tab_gives_its_job_back_within_a_day_and_a_lost_one_comes_again
     assert world.value("SELECT exit_status FROM result WHERE name = ?", job["name"]) == 203
 
 
-def test_a_browser_gets_a_job_for_each_thread_and_one_to_come(world: World):
+def test_a_browser_gets_a_job_for_each_thread_and_one_to_come(make_world: Callable[..., World]):
+    world = make_world(scheduler={"max_jobs_per_day_init": 20})
     world.add_jobs(demo(world), 9)
     browser = Browser(world)
     assert len(browser.ask(9, threads=2)["jobs"]) == 2

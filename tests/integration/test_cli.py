@@ -255,8 +255,10 @@ def test_jobs_are_submitted_and_told(cli: Cli, sky: Path):
     assert "Submitted batch 1: 2 jobs" in said.out
     assert "not running" in said.out
     assert "first" in cli("batch list -p sky").out
-    assert "0 done, 0 failed or cancelled, 0 on computers now, 2 waiting" in cli("batch status 1 -p sky").out
+    assert "0 done, 0 failed or cancelled, 0 sent to computers, 2 waiting" in cli("batch status 1 -p sky").out
     assert [job["name"] for job in cli("batch jobs 1 -p sky --json").json] == ["low", "high"]
+    cli("batch results 1 -p sky --to answers")
+    assert Path("answers/jobs.csv").read_text().startswith("job,name,folder,status")
     assert cli("submit period inputs/low.json -p sky -q").out == "2\n"
     status = cli("batch cancel 1 -p sky --json").json
     assert (status["state"], status["njobs"]) == ("cancelled", 2)

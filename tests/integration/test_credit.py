@@ -737,7 +737,8 @@ def test_messages_of_a_small_job_bring_no_more_than_its_bound_is_worth(world: Wo
 def test_messages_of_all_jobs_of_a_host_bring_no_more_than_its_processors_can_earn(world: World):
     huge = JobLimits(rsc_fpops_est=1e15, rsc_fpops_bound=1e20, delay_bound=1e8)
     app = an_app(world, "trickle")
-    world.write(lambda tx: apps.update_app(tx, replace(app, limits=huge)))
+    many = replace(app.dispatch, max_jobs_per_day_init=20)
+    world.write(lambda tx: apps.update_app(tx, replace(app, limits=huge, dispatch=many)))
     world.add_jobs(app, n=8, limits=huge)
     host = a_host(world, p_ncpus=2)
     host.rpc(ask=1e7)

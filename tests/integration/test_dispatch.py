@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from tests.helpers.preference_texts import preferences_text
 from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.stated_bounds import wasted_at_most
@@ -64,7 +65,8 @@ def test_test_applications_are_sent_to_those_who_allow_them(world: World):
     assert app_names(host) == ["trial"]
 
 
-def test_a_limit_on_jobs_and_a_refusal_of_cpu_work_are_obeyed_for_each_venue(world: World):
+def test_a_limit_on_jobs_and_a_refusal_of_cpu_work_are_obeyed_for_each_venue(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 20})
     world.add_jobs(world.add_app(), n=20)
     host = world.host(world.user("alice"))
     prefer(
@@ -229,7 +231,8 @@ def test_targeted_jobs_are_found_behind_more_jobs_than_memory_holds(world: World
 # Fairness
 
 
-def test_computers_are_divided_among_submitters_by_their_shares(world: World):
+def test_computers_are_divided_among_submitters_by_their_shares(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 50})
     app = world.add_app()
     for name, share in (("one", 3.0), ("other", 1.0)):
         world.write(
@@ -330,12 +333,70 @@ def test_what_a_crashing_host_wastes_in_a_month_is_bounded_by_the_number_stated(
     sent = run_bad_host(
         world, host, 30, lambda host, names: host.rpc(reports=[failed(each) for each in names])
     )
-    bound = wasted_at_most(initial=3, processors=4, daily_quota=500, days=30)
+    bound = wasted_at_most(first=3, processors=4, daily_quota=500, days=30)
     assert 12 < sent <= bound
     assert bound == 12 + 8 + 6
     host.rpc(ask=1)
     notices = [each for each in host.reply.all("message") if "notice" in each.attributes]
     assert any("failed tasks" in each.text for each in notices)
+
+
+def test_a_new_computer_is_seen_to_fail_before_it_has_had_many_tasks_and_is_told_how_many_failed(
+    world: World,
+):
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    host = world.host(world.user("broken"), p_ncpus=4)
+    host.rpc(ask=1e7)
+    names = host.new_results()
+    assert len(names) == 4
+    sent = 0
+    while names:
+        sent += len(names)
+        host.rpc(reports=[failed(each) for each in names], ask=1e7)
+        names = host.new_results()
+    assert sent == 8  # their halvings
+    assert any(f"{sent} tasks of demo failed on this computer" in text for text in host.messages())
+
+
+def test_the_number_of_failed_tasks_in_a_message_is_counted(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 20})
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    host = world.host(world.user("broken"), p_ncpus=4)
+    host.rpc(ask=1e7)
+    names = host.new_results()
+    assert len(names) == 80
+    host.rpc(reports=[failed(each) for each in names], ask=1e7)
+    assert any("80 tasks of demo failed on this computer" in text for text in host.messages())
+    offer = world.write(world.ctx.offers.get)
+    found = world.ctx.store.read(lambda db: explain_host(world.ctx, db, offer, HostId(1), now=world.now))
+    for why in (*found.reasons, *found.status.problems):
+        assert why.text().startswith("80 tasks of demo failed")
+
+
+def test_the_log_says_once_that_a_version_fails_and_a_computer_is_put_back(world: World):
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    host = world.host(world.user("broken"), p_ncpus=4)
+    with capture_logs() as logged:
+        host.rpc(ask=1e7)
+        while names := host.new_results():
+            host.rpc(reports=[failed(each) for each in names], ask=1e7)
+    told = [each for each in logged if each["event"] in ("tasks_fail", "host_put_back")]
+    assert [(each["event"], each["log_level"], each["host"]) for each in told] == [
+        ("tasks_fail", "info", 1),
+        ("host_put_back", "info", 1),
+    ]
+
+
+def test_a_new_computer_holds_more_with_each_task_that_is_done(world: World):
+    world.add_jobs(world.add_app(quorum=2), n=300)
+    host = world.host(world.user("alice"), p_ncpus=2)
+    held: list[str] = []
+    for most in (2, 8, 32, 32):
+        host.rpc(ask=1e7)
+        held += host.new_results()
+        assert len(held) == most
+        host.rpc(reports=[host.finish(held.pop(), b"right")])
+        world.settle()
 
 
 def test_a_host_with_wrong_answers_is_throttled_like_one_that_crashes(make_world):
@@ -388,7 +449,7 @@ def test_a_host_that_never_reports_holds_no_more_than_a_new_one_may(make_world):
     world.add_jobs(world.add_app(limits=limits, rules=PATIENT), n=300)
     host = world.host(world.user("silent"), p_ncpus=4)
     sent = run_bad_host(world, host, 20, lambda host, names: None)
-    assert sent <= wasted_at_most(initial=2, processors=4, daily_quota=500, days=20)
+    assert sent <= wasted_at_most(first=2, processors=4, daily_quota=500, days=20)
 
 
 def test_a_repaired_host_is_back_within_a_few_jobs(make_world):

@@ -257,6 +257,27 @@ def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):
     assert found(world, "stray_files") == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "secret"),
+    [
+        ('[mail]\npassword = "x"', True),
+        ('[storage]\nsecret_key = "x"', True),
+        ('[database]\nurl = "postgresql://u:p@127.0.0.1/c"', True),
+        ('[[peers]]\ntoken = "x"', True),
+        ('[mail]\npassword = ""', False),
+        ("[accounts]\nmin_password_length = 8", False),
+        ("[broken", False),
+    ],
+)
+def test_settings_with_a_secret_are_for_their_owner_alone(world: World, settings: str, secret: bool):
+    path = world.ctx.folder.root / "other.toml"
+    path.write_text(settings)
+    path.chmod(0o644)
+    assert ("other.toml" in str(found(world, "keys"))) is secret
+    repaired(world, "keys")
+    assert (path.stat().st_mode & 0o077 == 0) is secret
+
+
 def test_a_stuck_workunit_is_finished_after_the_repair(lived_in: World):
     world = lived_in
     world.write(

@@ -21,6 +21,7 @@ from cobblestone.server.operation.export import check_export
 from cobblestone.wire.project.statistics_export import write_head, write_tail, write_user
 from cobblestone.wire.project.statistics_import import ELEMENTS, MAX_RECORD_BYTES, ExportReader, row_maker
 
+CREDIT = "<total_credit>0</total_credit><expavg_credit>0</expavg_credit>"
 RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
 
 
@@ -50,6 +51,31 @@ def test_an_export_of_the_familys_own_server_is_read_whole(tmp_path: Path):
     assert [found[f"{name}.gz"].records for name in ("user", "host", "team")] == [6, 9, 2]
     users = read(ExportedTable.USER, of_family("user"))
     assert (users[4]["name"], users[4]["country"]) == ("Jožko Mrkvička", "Côte d'Ivoire")
+
+
+def test_files_in_parts_are_looked_at_and_missing_ones_are_said(tmp_path: Path):
+    for table in ("user", "host", "team"):
+        (tmp_path / f"{table}.gz").write_bytes(gzip.compress(of_family(table)))
+    shutil.copyfile(RECORDED / "tables.xml", tmp_path / "tables.xml")
+    text = of_family("user")
+    for order in ("id", "total_credit"):
+        for part in (0, 1):
+            (tmp_path / f"user_{order}_{part}.gz").write_bytes(gzip.compress(text))
+    problems = {each.name: each.problem for each in check_export(tmp_path)}
+    assert "it counts 6 of user, the files user_id have 12" in problems["tables.xml"]
+    (tmp_path / "user_id_1.gz").write_bytes(gzip.compress(text)[:-30])
+    (tmp_path / "user_total_credit_0.gz").unlink()
+    (tmp_path / "team.gz").unlink()
+    problems = {each.name: each.problem for each in check_export(tmp_path)}
+    assert "cut off" in problems["user_id_1.gz"]
+    assert problems["user_total_credit_1.gz"] == ""
+    assert "it counts 2 of team, and there is no file of them" in problems["tables.xml"]
+
+
+def test_a_count_that_tables_xml_does_not_state_is_not_wrong(tmp_path: Path):
+    (tmp_path / "user.gz").write_bytes(gzip.compress(of_family("user")))
+    (tmp_path / "tables.xml").write_text("<tables><update_time>1</update_time></tables>")
+    assert {each.problem for each in check_export(tmp_path)} == {""}
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64, 1000])
@@ -129,8 +155,8 @@ def test_our_own_export_is_found_good_and_a_cut_one_is_not(world: World, capsys:
 )
 def test_a_record_that_cannot_be_is_refused_and_the_others_are_read(record: str):
     reader = ExportReader(ExportedTable.USER, row_maker(ExportedTable.USER))
-    good = "<user><id>7</id><unknown>x</unknown></user>"
-    found = reader.receive(f"<users>{good}<user>{record}</user>{good}</users>".encode())
+    good = f"<user><id>7</id><unknown>x</unknown>{CREDIT}</user>"
+    found = reader.receive(f"<users>{good}<user>{record}{CREDIT}</user>{good}</users>".encode())
     reader.close()
     assert [each[0] for each in found] == [7, 7]
     assert reader.n_refused == 1
@@ -146,12 +172,13 @@ def test_a_record_without_end_is_not_kept_in_memory():
 
 def test_what_looks_like_an_element_in_free_text_is_none():
     host = '<id>1</id><misc><![CDATA[{"a":"<ncpus>99</ncpus><userid>5</userid>"}]]></misc><ncpus>2</ncpus>'
-    (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}</host></hosts>".encode())
+    (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}{CREDIT}</host></hosts>".encode())
     assert (found["n_cpus"], found["user_id"]) == (2, 0)
 
 
 def test_entities_of_a_document_type_mean_nothing():
-    bomb = '<!DOCTYPE users [<!ENTITY a "&b;&b;"><!ENTITY b "x">]><users><user><id>1</id><name>&a;</name></user></users>'
+    entities = '<!DOCTYPE users [<!ENTITY a "&b;&b;"><!ENTITY b "x">]>'
+    bomb = f"{entities}<users><user><id>1</id><name>&a;</name>{CREDIT}</user></users>"
     (found,) = read(ExportedTable.USER, bomb.encode())
     assert found["name"] == "&a;"
 

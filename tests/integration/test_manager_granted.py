@@ -283,6 +283,8 @@ def test_huge_and_negative_credit_counts_up_to_a_multiple_of_the_estimate(deceiv
         assert deceived.day() == ""
     shown, estimate = deceived.figure()
     assert 0 <= shown <= (1 + HOLD) * ((1 + KAPPA) * CEILING * estimate + STARTER_POOL)
+    limited = "at most twice the estimate counts" in deceived.manager.get("home.php").text
+    assert limited is (figure[:1] != b"-")
 
 
 def test_what_an_unvouched_project_grants_is_worth_no_more_than_a_claim(deceived: Deceived):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.helpers import project_world
 from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
@@ -15,6 +17,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
+from cobblestone.wire.scheduler.request import SchedulerRequest, write_scheduler_request
 
 pytestmark = pytest.mark.both_databases
 
@@ -80,7 +83,7 @@ def test_one_user_never_gets_two_results_of_a_workunit_on_any_host(world: World)
     second.rpc(ask=1)
     assert len(first.new_results()) == 1
     assert second.new_results() == []
-    assert any("different volunteers" in text for text in second.messages())
+    assert any("each volunteer only once" in text for text in second.messages())
 
 
 def test_disagreeing_results_lead_to_a_third_that_decides(world: World):
@@ -430,6 +433,24 @@ def test_a_huge_request_is_refused_without_reading_it(make_world):
     world = make_world(server={"max_request_bytes": 20_000})
     reply = world.post("/cgi-bin/cgi", content=b"x" * 30_000)
     assert "larger than" in reply.text
+
+
+def test_a_request_that_leaves_out_a_description_does_not_make_it_zero(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    host = world.host(world.user("alice"), p_ncpus=4)
+    host.rpc()
+    known = world.value("SELECT description FROM host")
+
+    def without(request: SchedulerRequest) -> bytes:
+        text = write_scheduler_request(request).decode()
+        for block in ("host_info", "time_stats", "net_stats", "disk_usage"):
+            text = re.sub(rf"<{block}>.*?</{block}>\n", "", text, flags=re.DOTALL)
+        return text.encode()
+
+    monkeypatch.setattr(project_world, "written_request", without)
+    host.rpc()
+    assert world.value("SELECT description FROM host") == known
 
 
 def test_a_result_is_handed_to_one_host_only(world: World, monkeypatch: pytest.MonkeyPatch):

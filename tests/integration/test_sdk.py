@@ -21,6 +21,7 @@ from cobblestone.cli.work.app import deadline_lines
 from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
+from cobblestone.sdk.api import batch as batch_module
 from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
 
@@ -342,6 +343,21 @@ def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_wha
     assert (status.n_success, status.n_error, status.finished) == (1, 1, True)
 
 
+def test_a_batch_ends_when_a_job_failed_and_nobody_else_can_try_it_and_its_last_line_is_told(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(batch_module, "POLL_SECONDS", 0.2)
+    busy_volunteers.failing = {"bad"}
+    batch = project.submit("period", [1, Job(inputs=[b"3"], name="bad")])
+    good, bad = sorted(batch.results(60), key=lambda each: not each.succeeded)
+    assert good.json() == {"got": 1}
+    with pytest.raises(JobFailed, match=r"(?s)cancelled.*[Ee]xit status.*Its last line: "):
+        bad.raise_for_error()
+    assert batch.wait(60).finished
+    batch.save(tmp_path)
+    assert "Its last line: " in (tmp_path / "jobs.csv").read_text()
+
+
 def test_a_future_is_cancelled_also_after_its_job_was_sent(project: Project, world: World):
     with project.executor("period") as pool:
         first, second = pool.submit(1), pool.submit(2)
@@ -380,7 +396,7 @@ def test_leaving_an_executor_says_what_is_open(
     leaving = threading.Thread(target=pool.shutdown)
     leaving.start()
     eventually(lambda: "1 of 1 jobs" in caplog.text)
-    assert "(third); 0 are on computers now" in caplog.text
+    assert "(third); 0 were sent to computers" in caplog.text
     assert "No volunteer's computer was in contact" in caplog.text
     volunteers = Volunteers(world)
     while leaving.is_alive():
@@ -615,7 +631,8 @@ def test_a_proposed_deadline_is_shown_and_applied(
     project: Project, volunteers: Volunteers, world: World, capsys: pytest.CaptureFixture[str]
 ):
     project.submit("period", list(range(20)))
-    volunteers.work()
+    for _ in range(3):  # a new computer begins with few
+        volunteers.work()
     world.write(
         lambda tx: tx.execute("UPDATE result SET elapsed_time = 3600, received_time = sent_time + 86400")
     )

@@ -285,6 +285,26 @@ def trickle(handler: http.server.BaseHTTPRequestHandler) -> None:
             threading.Event().wait(0.05)
 
 
+def test_a_project_whose_attempts_take_longer_than_the_time_between_them_keeps_back_no_results(
+    tmp_path: Path, projects: Projects
+):
+    projects.put("good", small(100))
+    site = Site(tmp_path, projects, "drips", "good", retry_seconds=600)
+
+    def drips(handler: http.server.BaseHTTPRequestHandler) -> None:
+        site.now += 1000
+        handler.send_error(503)
+
+    projects.special = {"/drips/tables.xml": drips}
+
+    async def steps() -> None:
+        for _ in range(5):
+            await site.collector.step()
+
+    asyncio.run(steps())
+    assert site.published().size("user").total == 100
+
+
 def test_who_sends_byte_by_byte_is_given_up_before_the_time_for_a_file_is_over(
     tmp_path: Path, projects: Projects
 ):

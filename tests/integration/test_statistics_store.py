@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cobblestone.statistics.store.engine import workbench, write_parquet
 from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import curves, round_levels
+from cobblestone.statistics.web.entities import view
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
@@ -37,7 +39,13 @@ class Site:
         self.sources: dict[str, CollectedSource] = {}
 
     def take(
-        self, name: str, export: Export, *, join: Join = Join.NAME, step: float = DAY
+        self,
+        name: str,
+        export: Export,
+        *,
+        join: Join = Join.NAME,
+        step: float = DAY,
+        now: float | None = None,
     ) -> CollectedProject:
         self.sources[name] = CollectedSource(
             name=name, title=name.title(), url=f"http://{name}.example.org/", join=join
@@ -45,8 +53,14 @@ class Site:
         project = self.folder.project(name)
         export.write(project.incoming)
         before = project.read_state()
-        url = self.sources[name].url
-        came = ingest(project, before.generation, now=export.time, max_rows=10**6, step=step, url=url)
+        came = ingest(
+            project,
+            before.generation,
+            now=export.time if now is None else now,
+            max_rows=10**6,
+            step=step,
+            url=self.sources[name].url,
+        )
         state = CollectedProject(
             generation=came.generation, exported=came.exported, counts=came.counts, tried=export.time
         )
@@ -93,6 +107,48 @@ def test_accounts_of_one_person_are_joined_and_their_credit_is_added(site: Site)
     alice = found(published, "user", 0, ALICE)
     assert (alice.name, alice.total, alice.n, alice.rank_total) == ("Alice", 130, 2, 1)
     assert accounts_of(published, ALICE) == {("one", "1"), ("two", "9")}
+
+
+def test_averages_of_a_project_whose_clock_is_ahead_decay_like_those_of_others(site: Site):
+    ahead = NOON + 365 * DAY
+    idle = [user(2, "Idle", 50, ahead - 28 * DAY, recent=160)]
+    site.take("ahead", Export(ahead, [user(1, "Busy", 50, ahead, recent=100), *idle]), now=NOON)
+    site.take("liar", Export(NOON, [user(1, "Liar", 50, ahead, recent=100)]))
+    for days in (0, 7):
+        published = site.publish(now=NOON + days * DAY)
+        for project, key, recent in ((1, "1", 100), (1, "2", 10), (2, "1", 100)):
+            shown = found(published, "user", project, key).recent
+            assert shown == pytest.approx(recent / 2 ** (days / 7))
+    assert site.folder.project("ahead").read_state().exported == NOON
+
+
+def test_an_average_without_a_time_is_one_of_the_export(site: Site):
+    export = Export(NOON, [user(1, "Alice", 50, NOON, recent=100)])
+    change_users(site, export, "<expavg_time>.*</expavg_time>", "")
+    assert found(site.publish(now=NOON + 7 * DAY), "user", 1, "1").recent == pytest.approx(50)
+
+
+@pytest.mark.parametrize("name", ["total_credit", "expavg_credit"])
+def test_a_record_without_its_credit_is_refused_and_not_taken_for_one_with_none(site: Site, name: str):
+    users = [user(number, f"User {number}", 50, NOON) for number in range(1, 12)]
+    export = Export(NOON, users)
+    first_only = f"<user>\n <id>1</id>((?:(?!</user>).|\n)*?)<{name}>.*</{name}>"
+    change_users(site, export, first_only, "<user>\n <id>1</id>\\1")
+    published = site.publish()
+    assert published.find("user", 1, "1") is None
+    assert found(published, "user", 1, "2").total == 50
+    assert site.folder.project("one").read_state().counts.refused == 1
+
+
+def change_users(site: Site, export: Export, pattern: str, to: str) -> None:
+    """Take an export of project "one" in whose users something is different."""
+    documents = export.documents()
+    text, n = re.subn(pattern, to, gzip.decompress(documents["user.gz"]).decode())
+    assert n
+    documents["user.gz"] = gzip.compress(text.encode())
+    changed = replace(export)
+    object.__setattr__(changed, "documents", lambda: documents)
+    site.take("one", changed)
 
 
 def test_a_project_cannot_take_an_id_away_rename_a_person_or_add_accounts_under_another_name(site: Site):
@@ -169,14 +225,14 @@ HOSTILE = """<?xml version="1.0"?>
 <!DOCTYPE users [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
 <users>
 %s
-<user><id>1</id><name>&b;&c;&lt;b&gt;</name><total_credit>5</total_credit></user>
+<user><id>1</id><name>&b;&c;&lt;b&gt;</name><total_credit>5</total_credit><expavg_credit>0</expavg_credit></user>
 <user><id>2</id><name>huge</name><total_credit>1e300</total_credit></user>
 <user><id>3</id><name>minus</name><total_credit>-5</total_credit></user>
 <user><id>4</id><name>none</name><total_credit>nan</total_credit></user>
 <user><id>-5</id><name>negative</name><total_credit>5</total_credit></user>
 <user><id>99999999999999999999</id><name>beyond</name><total_credit>5</total_credit></user>
 <user><id>6</id><name>future</name><total_credit>5</total_credit><expavg_credit>9</expavg_credit><expavg_time>1e99</expavg_time></user>
-<user><id>7</id><name>%s</name><total_credit>7</total_credit></user>
+<user><id>7</id><name>%s</name><total_credit>7</total_credit><expavg_credit>0</expavg_credit></user>
 </users>
 """
 
@@ -519,6 +575,27 @@ def test_files_left_over_from_a_crash_are_not_counted_twice(tmp_path: Path):
     for name in ("000001-000002", "000001-000004", "000003-000004", "000005-000005"):
         (tmp_path / f"{name}.parquet").touch()
     assert [(span.first, span.last) for span in history.spans(tmp_path)] == [(1, 4), (5, 5)]
+
+
+def test_what_a_project_brings_when_it_is_first_seen_is_no_work_of_that_day(site: Site):
+    for day in range(3):
+        now = NOON + day * DAY
+        site.take("one", Export(now, [user(1, "Alice", 100 + day, now, cpid=ALICE, country="France")]))
+        if day:
+            other = user(5, "Alice", 1e6 + 10 * day, now, cpid=ALICE, country="France")
+            site.take("two", Export(now, [other]))
+        published = site.publish(now=now)
+    person = view(published, found(published, "user", 0, ALICE))
+    assert [each.total for each in added_up(person.histories.values())] == [1_000_110, 1_000_111, 1_000_122]
+    assert person.milestones == []
+    plot = curves(person.histories, until=published.until)
+    assert plot is not None
+    assert {layer.label: layer.last for layer in plot.layers} == {"One": 102, "Two": 1_000_020}
+    top = next(layer for layer in plot.layers if layer.label == "Two").points.split()
+    heights = [float(point.partition(",")[2]) for point in top[: len(top) // 2]]
+    assert max(heights) - min(heights) < 1
+    france = published.ranking("country", 0, by_recent=False, first=1)[0]
+    assert [each.total for each in published.history(france)] == [1_000_110, 1_000_111, 1_000_122]
 
 
 def test_countries_systems_processors_and_projects_are_added_up(site: Site):

@@ -10,9 +10,9 @@ from cobblestone.domain.apps import ComparisonRule
 from cobblestone.store.operation import interventions
 
 NOTHING = {
-    "en": "The project has no applications yet. Nothing is wrong with this computer.",
-    "fr": "Le projet n'a pas encore d'applications. Cet ordinateur n'a aucun problème.",
-    "sk": "Projekt zatiaľ nemá aplikácie. S týmto počítačom je všetko v poriadku.",
+    "en": "The project has no applications at the moment. Nothing is wrong with this computer.",
+    "fr": "Le projet n'a pas d'applications pour le moment. Cet ordinateur n'a aucun problème.",
+    "sk": "Projekt momentálne nemá aplikácie. S týmto počítačom je všetko v poriadku.",
 }
 
 

@@ -431,3 +431,17 @@ def test_the_counts_of_the_project_are_kept_for_a_few_seconds(world: World) -> N
     assert "<strong>2</strong><span>tasks waiting to be sent" in world.get("/").text
     world.now += 6
     assert "<strong>1</strong><span>task waiting to be sent" in world.get("/").text
+
+
+def test_computers_apps_and_job_counts_are_told_in_the_familys_format(world: World) -> None:
+    world.add_jobs(world.add_app(), n=3)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    host.rpc(ask=1)
+    counts = ET.fromstring(world.get("/server_status.php?counts=1").content)
+    assert (counts.findtext("results_ready_to_send"), counts.findtext("results_in_progress")) == ("2", "1")
+    apps = ET.fromstring(world.get("/apps.php?xml=1").content)
+    (app,) = apps.findall("application")
+    assert app.findtext("name") == "demo"
+    assert {each.findtext("platform_short") for each in app.findall("version")} == {"any"}
+    (computer,) = ET.fromstring(world.get("/hosts_user.php?userid=1&format=xml").content).findall("host")
+    assert (computer.findtext("id"), computer.findtext("p_ncpus"), computer.findtext("domain_name")) == ("1", "1", "")

@@ -40,9 +40,9 @@ class Host:
     ledger: list[tuple[int, Amounts, Amounts]] = field(default_factory=list[tuple[int, Amounts, Amounts]])
     limited: list[str] = field(default_factory=list[str])
 
-    def contact(self, now: float, **reports: Amounts) -> ContactAccounting:
+    def contact(self, now: float, *, answer: int | None = None, **reports: Amounts) -> ContactAccounting:
         by_id = {int(name[1:]): amounts for name, amounts in reports.items()}
-        found = count_contact(self.meter, self.records, by_id, self.limits, now=now)
+        found = count_contact(self.meter, self.records, by_id, self.limits, now=now, answer=answer)
         self.meter = found.meter
         self.records.update(found.records)
         self.ledger += [(entry.project_id, entry.counted, entry.kept_back) for entry in found.entries]
@@ -230,6 +230,31 @@ def test_a_contact_that_is_sent_again_counts_nothing():
     for _ in range(5):
         host.contact(DAY, p1=cpu(DAY))
     assert host.counted.cpu_time == pytest.approx(DAY)
+
+
+def test_old_contacts_that_are_sent_again_bring_no_work_twice():
+    host = Host()
+    done = [cpu(n * DAY) for n in range(10)]
+    for n, totals in enumerate(done):
+        host.contact(n * DAY, answer=n, p1=totals)
+    for again in ([3, 3], [3, 4, 5], [2, 2, 2, 2], [0, 9]):
+        for n in again:
+            host.contact(10 * DAY, answer=n, p1=done[n])
+    host.contact(30 * DAY, answer=10, p1=cpu(10 * DAY))
+    assert host.counted.cpu_time == pytest.approx(10 * DAY)
+
+
+def test_what_finds_no_room_for_weeks_is_for_the_operator():
+    host = Host()
+    host.contact(0.0, p1=NOTHING)
+    for day in range(1, 28):
+        host.contact(day * DAY, p1=cpu(4 * day * DAY, 1.2 * FLOPS))
+    assert host.records[1].held.cpu_ec > 0
+    assert host.records[1].disputed.empty
+    for day in range(28, 31):
+        host.contact(day * DAY, p1=cpu(4 * day * DAY, 1.2 * FLOPS))
+    assert host.records[1].disputed.cpu_ec == pytest.approx(0.2 * 4 * 30 * DAY * EC, rel=0.1)
+    assert host.records[1].held.cpu_ec < 0.2 * 4 * 3 * DAY * EC
 
 
 def test_a_clock_that_goes_back_loses_nothing_and_gives_nothing():

@@ -64,14 +64,19 @@ def jobs_wasted(rng: random.Random, limits: DispatchLimits, *, processors: int, 
     seed=st.integers(0, 10**6),
     processors=st.sampled_from([1, 4, 8]),
     initial=st.sampled_from([1, 3, 10]),
+    first=st.sampled_from([0, 1]),
     daily_quota=st.sampled_from([20, 100, 500]),
 )
-def test_no_host_wastes_more_than_stated(seed: int, processors: int, initial: int, daily_quota: int):
-    limits = DispatchLimits(daily_quota=daily_quota, daily_quota_init=initial, max_jobs_per_rpc=0)
+def test_no_host_wastes_more_than_stated(
+    seed: int, processors: int, initial: int, first: int, daily_quota: int
+):
+    limits = DispatchLimits(
+        daily_quota=daily_quota, daily_quota_init=initial, first_jobs=first, max_jobs_per_rpc=0
+    )
     days = 20
     wasted = jobs_wasted(random.Random(seed), limits, processors=processors, days=days)
     assert wasted <= wasted_at_most(
-        initial=initial, processors=processors, daily_quota=daily_quota, days=days
+        first=first or initial, processors=processors, daily_quota=daily_quota, days=days
     )
 
 

@@ -20,6 +20,7 @@ from cobblestone.policy.storage import (
     StorageRules,
     answer_of,
     answered,
+    asked,
     contacted,
     judged,
     next_challenge,
@@ -57,7 +58,7 @@ def _keep(answer: Answer, *, days: float, every: float, seed: int) -> list[Stora
             record, grant = judged(record, _range(record.challenge))
             grants += [grant] if grant else []
         told = next_challenge(record, FILES, since=before, now=now, rng=rng, rules=RULES)
-        record = changed(record, challenge=told) if told else record
+        record = asked(record, told) if told else record
         now += rng.expovariate(1.0 / every)
     return grants
 
@@ -89,6 +90,41 @@ def test_who_has_a_part_of_the_bytes_is_paid_at_most_that_part_of_honest_pay(kep
         sum(g.byte_days for g in _keep(partly, days=60, every=0.2 * DAY, seed=1000 + s)) for s in range(20)
     ]
     assert sum(paid) / 20 <= (kept + 0.03) * 60 * TOTAL  # 0.03: room for chance
+
+
+SMALL, LARGE = FILES[2:], FILES  # of a cheat that has the small file only
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    lists=st.sampled_from(["after the question", "before the question", "in turns", "at random"]),
+)
+def test_who_lists_more_than_the_question_is_about_is_paid_for_what_it_is_about(
+    seed: int, lists: str
+) -> None:
+    rng = random.Random(seed)
+    record, now, paid, n = StorageRecord(), 1e9, 0.0, 0
+    while now < 1e9 + 60 * DAY:
+        large = {
+            "after the question": record.challenge is not None,
+            "before the question": record.challenge is None and record.proven > 0 and n % 4 < 2,
+            "in turns": n // 3 % 2 == 1,
+            "at random": rng.random() < 0.5,
+        }[lists]
+        listed, before, n = LARGE if large else SMALL, record.seen, n + 1
+        record = contacted(record, listed, now=now, rules=RULES)
+        question = record.challenge
+        # What it does not have it does not answer, and so nothing is paid for that.
+        if question is not None and question.file_name == SMALL[0].name and rng.random() < 0.5:
+            record, grant = judged(
+                answered(record, question.nonce, _honest(question), now=now), _range(question)
+            )
+            paid += grant.byte_days if grant else 0.0
+        told = next_challenge(record, listed, since=before, now=now, rng=rng, rules=RULES)
+        record = asked(record, told) if told else record
+        now += rng.expovariate(1.0 / (0.2 * DAY))
+    # An honest computer gets 60 days of the small file; chance may bring a question about it while all are listed.
+    assert paid <= 60 * SMALL[0].nbytes or paid <= 1e-3 * 60 * TOTAL
 
 
 def test_who_does_not_answer_in_time_begins_anew() -> None:

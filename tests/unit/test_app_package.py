@@ -325,6 +325,14 @@ def test_templates_become_members_of_an_app(here: Path):
     )
 
 
+def test_ignored_elements_of_a_template_are_told(here: Path):
+    (here / "in.xml").write_text(
+        INPUT.replace("</workunit>", "<credit>8.5</credit><keywords>1</keywords></workunit>")
+    )
+    with pytest.warns(UserWarning, match=r"in\.xml, line 6: <keywords> has no effect here"):
+        assert read_templates(here / "in.xml", None).credit == 8.5
+
+
 def test_a_wrong_template_is_named_with_its_line(here: Path):
     (here / "out.xml").write_text(OUTPUT.replace("max_nbytes", "max_bytes"))
     with pytest.raises(JobError, match=r"out\.xml, line 2"):

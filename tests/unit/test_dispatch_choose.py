@@ -138,7 +138,7 @@ def test_the_host_rule_alone_lets_another_host_of_the_user_have_the_second_resul
 def test_all_tasks_held_already_is_explained():
     decision = choose(request(), candidates(3), already_at_user={WorkunitId(n) for n in (1, 2, 3)})
     assert codes(decision) == ["already_at_user"]
-    assert "3 waiting" in decision.refusals[0].text()
+    assert "the 3 that wait" in decision.refusals[0].text()
 
 
 # Host as a whole

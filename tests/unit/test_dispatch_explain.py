@@ -63,3 +63,33 @@ def test_reasons_of_others_are_messages_of_low_priority():
 
 def test_braces_in_a_value_do_no_harm():
     assert "{evil}" in explain(Code.BLOCKED, why="{evil} {0}").text()
+
+
+# Situations in which a sentence was once untrue, and what it must and must not say.
+
+
+@pytest.mark.parametrize(
+    ("code", "true_of_all", "untrue_of_some"),
+    [
+        # quorum 1, and the volunteer's task failed: nobody checks it, and there is no share
+        (Code.ALREADY_AT_USER, "also where yours failed", "checked by"),
+        (Code.ALREADY_AT_HOST, "also where its own failed", "checked by"),
+        # all apps were deprecated
+        (Code.NO_APPS, "at the moment", "yet"),
+        # a computer that was right for a year, and then broke
+        (Code.QUOTA_PAUSED, "{bad} tasks", "All tasks"),
+        # a computer that has returned many tasks of the version before
+        (Code.UNPROVEN, "the app's current version", "has not returned"),
+    ],
+)
+def test_a_sentence_is_true_in_every_situation_in_which_it_is_said(
+    code: Code, true_of_all: str, untrue_of_some: str
+):
+    sentence = EXPLANATIONS[code].sentence
+    assert true_of_all in sentence
+    assert untrue_of_some not in sentence
+
+
+@pytest.mark.parametrize("code", [Code.QUOTA_PAUSED, Code.QUOTA_FAILING, Code.NOT_REQUESTED, Code.UNPROVEN])
+def test_a_submitter_is_not_told_of_a_limit_where_there_is_another_reason(code: Code):
+    assert "reached their limit" not in status.for_submitter(explain(code))

@@ -66,6 +66,23 @@ def test_a_new_host_holds_no_more_than_it_may_waste_and_a_proven_one_more():
     assert choose(replace(again, records=proven), candidates(30), limits=limits).assignments
 
 
+def test_a_new_host_holds_few_jobs_and_more_with_each_success():
+    limits = DispatchLimits(daily_quota=500, daily_quota_init=20, first_jobs=1)
+    for earned, most in ((0, 4), (20, 4), (40, 16), (80, 64)):  # 4 CPUs
+        known = records(record(1, max_jobs_per_day=earned))
+        decision = choose(
+            request(seconds=1e12, disk_bytes=1e15, records=known), candidates(99), limits=replace(limits, max_jobs_per_rpc=0)
+        )
+        assert len(decision.assignments) == most
+    known = records(record(1, max_jobs_per_day=40, consecutive_valid=1))
+    decision = choose(
+        request(seconds=1e12, disk_bytes=1e15, records=known), candidates(99), limits=replace(limits, max_jobs_per_rpc=0)
+    )
+    assert len(decision.assignments) == 99
+    own = offer(AppDispatch(max_jobs_per_day_init=2))
+    assert len(choose(request(seconds=1e12), candidates(99), own, limits=limits).assignments) == 8
+
+
 def test_an_app_may_begin_with_fewer_or_more_jobs_of_new_hosts():
     decision = choose(request(seconds=LONG), candidates(30), offer(AppDispatch(max_jobs_per_day_init=1)))
     assert len(decision.assignments) == 4

@@ -98,6 +98,25 @@ def test_an_output_template_is_read():
     assert template.report_immediately
 
 
+def test_elements_of_old_templates_are_read_and_what_is_ignored_is_told_with_its_line():
+    more = (
+        "<credit>8.5</credit><rsc_bandwidth_bound>0</rsc_bandwidth_bound>\n<keywords>1 2</keywords>"
+        "<app_version_num>603</app_version_num>\n<rsc_flops_est>1</rsc_flops_est></workunit><junk/>"
+    )
+    template = parse_input_template(INPUT.replace("</workunit>", more), source="in.xml")
+    assert (template.credit, template.rsc_bandwidth_bound) == (8.5, 0)
+    assert [each[:50] for each in template.warnings] == [
+        "in.xml, line 31: <junk> is ignored: expected <file",
+        "in.xml, line 30: <keywords> has no effect here",
+        "in.xml, line 30: <app_version_num> has no effect h",
+        "in.xml, line 31: <rsc_flops_est> is not known in <",
+    ]
+    output = parse_output_template(OUTPUT.replace("<report_immediately/>", "<priority>1</priority>"))
+    (warning,) = output.warnings
+    assert "line 26: <priority> is not known in <result>" in warning
+    assert not parse_output_template(OUTPUT).warnings
+
+
 def test_old_templates_without_a_root_are_read():
     old = INPUT.replace("<input_template>", "").replace("</input_template>", "")
     assert parse_input_template(old) == parse_input_template(INPUT)
@@ -146,9 +165,9 @@ def test_a_job_without_files_has_a_template_too():
     [
         (("<rsc_fpops_est>", "<rsc_flops_est>"), 24, "not well-formed"),
         (
-            ("rsc_fpops_est>", "rsc_flops_est>"),
-            24,
-            "<rsc_flops_est> is not known in <workunit>; known are <batch>",
+            ("<min_quorum>", "<credit>-1</credit><min_quorum>"),
+            27,
+            "<credit> is '-1': give a number from 0 on",
         ),
         (("1e12", "many"), 24, "<rsc_fpops_est> is 'many': give a number above 0"),
         (("1e12", "nan"), 24, "give a number above 0"),
@@ -172,7 +191,6 @@ def test_a_job_without_files_has_a_template_too():
             13,
             "expected <file_info>s and one <workunit>",
         ),
-        (("</workunit>", "</workunit><junk/>"), 29, "<junk> here"),
     ],
 )
 def test_a_wrong_input_template_is_refused_with_line_and_reason(
@@ -212,7 +230,6 @@ def test_a_wrong_input_template_is_refused_with_line_and_reason(
             "uses <OUTFILE_1/>",
         ),
         (("<open_name>log</open_name>", ""), 20, "no <open_name>"),
-        (("<report_immediately/>", "<priority>1</priority>"), 26, "<priority> is not known in <result>"),
     ],
 )
 def test_a_wrong_output_template_is_refused_with_line_and_reason(

@@ -32,6 +32,11 @@ TELLS_SUMS_FROM = 80_000
 """Clients of this version and later know the sums of an account; 7.20.5 notes each of them in its log as unknown."""
 
 
+EARLY_CONTACTS = 3
+EARLY_SECONDS = 1800.0
+"""A new computer's first contacts come early: one has no totals, the next sets the mark, and then people see a figure."""
+
+
 class ContactRefused(CobblestoneError):
     """A computer is not accepted; the text is for its owner."""
 
@@ -119,12 +124,8 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.Manag
     """Return the computer: by the value that we gave it, else by the client's own id, else a new one."""
     facts = host_facts(contact.request, contact.address_block)
     account_id, opaque = contact.account.id, contact.request.opaque
-    number = opaque.get("host_id", "")
-    known = (
-        hosts.calling_host(tx, int(number))
-        if number.isascii() and number.isdecimal() and len(number) < 17
-        else None
-    )
+    number = _number(opaque.get("host_id", ""))
+    known = None if number is None else hosts.calling_host(tx, number)
     if known is None or known.account_id != account_id or known.host_key != opaque.get("host_key", ""):
         known = hosts.host_like(tx, account_id, facts)
     if known is not None:
@@ -138,6 +139,10 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.Manag
         id=0, account_id=account_id, host_key=secrets.token_hex(16), facts=facts, create_time=contact.now
     )
     return replace(new, id=hosts.add_host(tx, new))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 17 else None
 
 
 def _known_projects(ctx: ManagerContext, request: wire.ReceivedRequest) -> dict[int, wire.ReportedProject]:
@@ -195,9 +200,10 @@ def _count(
     return accounting.count_contact(
         host.meter,
         {id_: each.record for id_, each in before.items()},
-        {id_: accounting.Amounts(*each.totals) for id_, each in reported.items()},
+        {id_: accounting.Amounts(*each.totals) if each.totals else None for id_, each in reported.items()},
         limits,
         now=now,
+        answer=_number(contact.request.opaque.get("contact", "")) or 0,
     )
 
 
@@ -415,7 +421,7 @@ def _with_sums(
     order: wire.ManagedAccount, account: model.ProjectAccount, record: model.HostProject | None, now: float
 ) -> wire.ManagedAccount:
     """Add the person's totals there, from which a newly attached client continues."""
-    totals = record.record.reported if record else accounting.Amounts()
+    totals = (record and record.record.reported) or accounting.NOTHING
     return replace(
         order,
         credit=EstimatedCredit(
@@ -435,12 +441,14 @@ def _reply(
     orders: list[wire.ManagedAccount],
 ) -> wire.ManagerReply:
     choices = account.choices
+    contacts = host.meter.contacts if host.meter else 0
+    repeat = ctx.settings.contacts.repeat_seconds
     changed = int(choices.changed or account.create_time)
     return wire.ManagerReply(
         name=ctx.settings.manager.name,
         authenticator=account.weak_authenticator,
         signing_key=ctx.signing_key,
-        repeat_sec=ctx.settings.contacts.repeat_seconds,
+        repeat_sec=min(repeat, EARLY_SECONDS) if contacts <= EARLY_CONTACTS else repeat,
         dynamic=True,
         send_tasks="all" if ctx.settings.accounting.policy == "jobs" else "",
         user_name=account.name,
@@ -452,7 +460,7 @@ def _reply(
         feeds=(ctx.url(FEED),),
         keywords_yes=choices.yes,
         keywords_no=choices.no,
-        opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>",
+        opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>\n<contact>{contacts}</contact>",
         accounts=tuple(orders),
     )
 

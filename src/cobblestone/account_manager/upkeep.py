@@ -48,7 +48,8 @@ Check = diagnosis.Check[Opened, [Opened, Database]]
 
 def _secrets(folder: ManagerFolder) -> list[Path]:
     keys = [path for path in sorted(folder.keys.iterdir()) if path != folder.sign_public]
-    return [folder.keys, *keys, *([folder.database] if folder.database.exists() else [])]
+    databases = [folder.database] if folder.database.exists() else []
+    return [folder.keys, *keys, *databases, *diagnosis.secret_settings(folder.root)]
 
 
 def _keys(opened: Opened, db: Database) -> Iterator[Finding]:

@@ -292,7 +292,7 @@ class SchedulerSection(Section):
         0,
         description=(
             "The same for a host that has returned nothing yet, and the most that it may hold: "
-            "the number of jobs that a broken host can waste. 0: a 25th of daily_result_quota."
+            "the number of jobs that a broken host can waste. 0: a 25th of daily_result_quota, and 1 to hold at first."
         ),
     )
     gpu_multiplier: float = Field(

@@ -2,12 +2,13 @@
 
 A project asks a computer to keep files.  The computer lists them at each contact, which anybody can do.  So at random contacts
 the project names a range of one of them and a nonce, both drawn after the fact; the SHA-256 of nonce and range is the answer, at
-a later contact.  A right answer pays the bytes listed since the last right one; a wrong or late one voids them, and the count
-starts over with the next right one.
+a later contact.  A right answer pays the bytes listed between the question before and this one, as far as they are among those
+that the range was drawn over; what is listed after the question is for the next one.  A wrong or late answer voids them, and the
+count starts over with the next right one.
 
-What that bounds: the range is drawn over all bytes that are listed, so who has a part f of them passes with probability f and is
-paid at most f of what an honest computer gets.  That a computer *has* a file, and does not fetch it from elsewhere, no question
-about contents can show; therefore a file counts once per account and once per network
+What that bounds: the range is drawn over all bytes that are paid for, so who has a part f of them passes with probability f and
+is paid at most f of what an honest computer gets.  That a computer *has* a file, and does not fetch it from elsewhere, no
+question about contents can show; therefore a file counts once per account and once per network
 (see `cobblestone.store.catalog.kept_files`).
 Design of ours; questions about random ranges are known as proofs of retrievability (Juels and Kaliski, 2007).
 """
@@ -61,12 +62,12 @@ class StorageRecord:
 
     nbytes: int = 0  #: that counted at the last contact
     seen: float = 0.0  #: the last contact; 0: none yet
-    proven: float = 0.0  #: the last right answer; 0: none since the last wrong one
-    claimed: float = 0.0  #: listed since the last answer
+    proven: float = 0.0  #: the last question that was answered right; 0: none since the last wrong answer
+    claimed: float = 0.0  #: listed since the last question
     challenge: StorageChallenge | None = None  #: asked and not judged yet
     answer: str = ""  #: to be judged; hex digits
     answer_time: float = 0.0
-    answer_claimed: float = 0.0  #: what a right answer pays
+    answer_claimed: float = 0.0  #: what a right answer to the question pays
 
 
 @value(kw_only=True)
@@ -135,11 +136,19 @@ def next_challenge(
     )
 
 
+def asked(record: StorageRecord, challenge: StorageChallenge) -> StorageRecord:
+    """Return the record with a question; a right answer pays what was claimed before, of as many bytes as are listed now."""
+    if record.challenge is not None:
+        return record  # the same again
+    pays = min(record.claimed, record.nbytes * max(0.0, challenge.time - record.proven))
+    return changed(record, challenge=challenge, answer_claimed=pays, claimed=0.0)
+
+
 def answered(record: StorageRecord, nonce: str, digest: str, *, now: float) -> StorageRecord:
     """Return the record with an answer to be judged; unchanged when that was not the question, or it has been answered."""
     if record.challenge is None or record.answer or record.challenge.nonce != nonce or not digest:
         return record
-    return changed(record, answer=digest, answer_time=now, answer_claimed=record.claimed, claimed=0.0)
+    return changed(record, answer=digest, answer_time=now)
 
 
 def judged(record: StorageRecord, content: bytes | None) -> tuple[StorageRecord, StorageGrant | None]:
@@ -157,9 +166,11 @@ def judged(record: StorageRecord, content: bytes | None) -> tuple[StorageRecord,
     grant = None
     if record.proven and record.answer_claimed > 0.0:
         grant = StorageGrant(
-            byte_days=record.answer_claimed / SECONDS_PER_DAY, since=record.proven, until=record.answer_time
+            byte_days=record.answer_claimed / SECONDS_PER_DAY,
+            since=record.proven,
+            until=record.challenge.time,
         )
-    return changed(_unasked(record), proven=record.answer_time), grant
+    return changed(_unasked(record), proven=record.challenge.time), grant
 
 
 def voided(record: StorageRecord) -> StorageRecord:

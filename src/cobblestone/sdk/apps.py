@@ -318,7 +318,15 @@ def _native(spec: AppSpec, about: schema.NewApp) -> schema.NewApp:
         outputs=outputs,
         limits=replace(templates.limits, **given),
         rules=templates.rules if spec.quorum is None else about.rules,
+        credit=_credit(about.credit, templates.credit),
     )
+
+
+def _credit(given: schema.CreditBody, per_job: float | None) -> schema.CreditBody:
+    """Return credit options with the amount of a template, which counts unless another system was chosen."""
+    if per_job is None or given.per_job is not None or given.system not in (None, "fixed"):
+        return given
+    return replace(given, system="fixed", per_job=per_job)
 
 
 def _path(given: str | Path | None) -> Path | None:

@@ -173,8 +173,8 @@ class JobExecutor(Executor):
         with suppress(CobblestoneError):
             status = self.batch.status()
             text = (
-                f"{len(names)} of {status.njobs} jobs of batch {status.id} are open ({listed}); {status.running} are on"
-                f" computers now. To end them: cobblestone batch cancel {status.id}"
+                f"{len(names)} of {status.njobs} jobs of batch {status.id} are open ({listed}); {status.running} were"
+                f" sent to computers. To end them: cobblestone batch cancel {status.id}"
             )
             log.warning("\n  ".join([text, *status.notes]))
 
@@ -258,9 +258,7 @@ class JobExecutor(Executor):
 
     def _end_stuck(self) -> None:
         """End the futures of jobs that failed and that no available volunteer can still try."""
-        stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.batch.id).jobs
-        self._cancel([job.workunit for job in stuck])
-        for job in stuck:
+        for job in self.batch.end_stuck():
             self._settle(job)
 
     def _settle(self, job: schema.JobStatus) -> None:

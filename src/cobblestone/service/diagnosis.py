@@ -6,10 +6,13 @@ import itertools
 import shutil
 import stat
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
 
 from cobblestone.api_schema import operation
 from cobblestone.domain.errors import StoreError
@@ -103,6 +106,29 @@ def full_disk(root: Path, least: int) -> Iterator[Finding]:
     if free < least:
         text = f"{free // 10**6} MB are free: less than {least // 10**6} MB"
         yield Finding("disk_full", "disk", None, text)
+
+
+_SECRET_NAMES = ("password", "secret", "token", "secret_key")
+
+
+def secret_settings(root: Path) -> list[Path]:
+    """Return the settings files in a service's folder that hold a password, key or token."""
+    return [path for path in sorted(root.glob("*.toml")) if holds_secret(path)]
+
+
+def holds_secret(path: Path) -> bool:
+    """Return whether a settings file holds a password, key or token."""
+    with suppress(OSError, ValueError):  # what reads it as settings says what is wrong
+        return _has_secret(tomllib.loads(path.read_text("utf-8")))
+    return False
+
+
+def _has_secret(part: object, name: str = "") -> bool:
+    if isinstance(part, dict):
+        return any(_has_secret(each, str(key)) for key, each in cast("dict[str, object]", part).items())
+    if isinstance(part, list):
+        return any(_has_secret(each) for each in cast("list[object]", part))
+    return isinstance(part, str) and bool(part) and (name in _SECRET_NAMES or bool(urlsplit(part).password))
 
 
 def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.environment import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import ServerSection
 from cobblestone.service.context import ProcessContext
+from cobblestone.service.diagnosis import readable_by_others, secret_settings
 from cobblestone.service.http.connections import DrainingServer, close_silent_connections, connection_class
 from cobblestone.service.http.lean import lean_connection_class
 from cobblestone.service.supervision import keep_running
@@ -69,6 +70,8 @@ def run_service(
     with service.open(root) as ctx:
         server = service.server(ctx)
         ctx.started = ctx.clock()
+        for found in readable_by_others(root, secret_settings(root)):
+            log.warning("secret_readable_by_others", file=str(root / found.kind), advice="chmod 600")
         tune_gc()
         with contextlib.ExitStack() as stack:
             listener = stack.enter_context(

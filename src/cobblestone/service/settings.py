@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.settings import toml_value
+from cobblestone.service.diagnosis import holds_secret
 from cobblestone.service.folder import ServiceFolder
 from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
 
@@ -73,8 +74,8 @@ def with_database(text: str, address: str) -> str:
 
 
 def settings_mode(path: Path, address: str) -> int:
-    """Return the permissions of a settings file: private if it contains a password."""
-    if urlsplit(address).password:
+    """Return the permissions of a settings file: private if it contains a password, or is about to name ``address`` with one."""
+    if urlsplit(address).password or holds_secret(path):
         return 0o600
     return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
 

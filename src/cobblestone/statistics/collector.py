@@ -172,16 +172,22 @@ class ExportCollector:
         self._settings = settings
         self._clock = clock
         self._build_needed = True
+        self._tried: set[str] = set()  # since the last build
 
     async def step(self) -> int:
-        """Collect from the next project that is due, or publish the results; return 0 if there is nothing to do."""
+        """Collect from the next project that is due, or publish the results; return 0 if there is nothing to do.
+
+        Results are published once each project that is due was tried: one that is always due again keeps back nothing.
+        """
         source = self.next_due()
-        if source is not None:
+        if source is not None and not (self._build_needed and source.name in self._tried):
+            self._tried.add(source.name)
             await self.collect(source)
             return 1
+        self._tried.clear()
         if self._build_needed and await self.publish() is not None:
             return 1
-        return 0
+        return int(source is not None)
 
     async def pause(self) -> float:
         """Return the seconds until the next project is due."""
@@ -252,7 +258,7 @@ class ExportCollector:
             return
         log.warning("statistics_project_failed", project=source.name, problem=problem)
         # What came is fetched again as a whole: half of it may be of another day.
-        project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
+        project.write_state(msgspec.structs.replace(tried, tried=self._clock(), problem=problem, files={}))
 
     async def _fetch(
         self, source: folders.CollectedSource, before: folders.CollectedProject

@@ -14,7 +14,13 @@ import duckdb
 
 from cobblestone.domain.reasons import Finding
 from cobblestone.service import diagnosis
-from cobblestone.service.diagnosis import by_name, full_disk, keep_from_others, readable_by_others
+from cobblestone.service.diagnosis import (
+    by_name,
+    full_disk,
+    keep_from_others,
+    readable_by_others,
+    secret_settings,
+)
 from cobblestone.statistics.folder import ExportFolder, SiteFolder, StatisticsSettings, load_settings
 from cobblestone.statistics.store.build import published
 from cobblestone.statistics.store.queries import OtherFormat, PublishedFile
@@ -125,7 +131,11 @@ def _secret(site: CheckedSite) -> Iterator[Finding]:
     if not path.exists() or path.stat().st_size < 16:
         yield Finding("no_secret", "secret", None, f"{path} is missing or too short")
     else:
-        yield from readable_by_others(site.folder.root, [path])
+        yield from readable_by_others(site.folder.root, _secrets(site))
+
+
+def _secrets(site: CheckedSite) -> list[Path]:
+    return [site.folder.secret, *secret_settings(site.folder.root)]
 
 
 def _collection(site: CheckedSite) -> Iterator[Finding]:
@@ -173,9 +183,9 @@ CHECKS: Mapping[str, Check] = by_name(
     ),
     Check(
         name="secret",
-        promise="The secret of cookies is there, and for its owner alone.",
+        promise="The secret of cookies is there; it and settings with a password are for their owner alone.",
         find=_secret,
-        repair=lambda site: keep_from_others([site.folder.secret]),
+        repair=lambda site: keep_from_others(_secrets(site)),
         repair_text="Takes the permission to read it from others.",
         advice="Write 32 random bytes into it; nothing else depends on it.",
     ),

@@ -409,7 +409,7 @@ def test_busy_computers_count_for_a_quorum(api: ApiClient, world: World):
 
 
 def test_the_last_jobs_of_a_batch_are_reported_as_soon_as_they_are_done(api: ApiClient, world: World):
-    api.add_app(rules={"max_error_results": 3})
+    api.add_app(rules={"max_error_results": 3}, dispatch={"max_jobs_per_day_init": 20})
     submit(api, *[api.job() for _ in range(12)])
     first, second = (world.host(world.user(name)) for name in ("one", "two"))
 
@@ -526,7 +526,7 @@ def test_compressed_outputs_are_unpacked(api: ApiClient, world: World):
 
 
 def test_all_outputs_come_as_a_zip(api: ApiClient, world: World):
-    api.add_app()
+    api.add_app(dispatch={"max_jobs_per_day_init": 20})
     batch = submit(api, *[api.job(name=name) for name in ("a", "b", "b", "..", "")])
     compute(world, b"1", b"2", b"3", b"4", b"5")
     answer = api.call("GET", f"/batches/{batch['id']}/outputs.zip")
@@ -601,7 +601,7 @@ def test_a_job_that_makes_progress_but_will_be_late_gets_a_later_deadline(api: A
 
 
 def test_a_deadline_is_proposed_by_what_jobs_took(api: ApiClient, world: World):
-    api.add_app()
+    api.add_app(dispatch={"max_jobs_per_day_init": 20})
     assert api.get("/apps/period/deadline")["proposed"] is None
     submit(api, *[api.job() for _ in range(20)])
     host = world.host(world.user("u"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +38,11 @@ def create(
     """Create an app from a program, with its first version."""
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
-    created = common.ask(lambda connected: connected.create_app(wanted))
+    with warnings.catch_warnings(record=True, category=UserWarning) as found:
+        warnings.simplefilter("always", UserWarning)
+        created = common.ask(lambda connected: connected.create_app(wanted))
+    for each in found:
+        common.out.say(str(each.message))
     show_created(common.out, created, bool(wanted.command))
 
 

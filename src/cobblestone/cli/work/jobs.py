@@ -33,7 +33,7 @@ def status_lines(status: BatchStatus) -> list[str]:
         f"Batch {status.id} ({status.name}, app {status.app}): {status.state}, {status.fraction_done:.0%}",
         (
             f"  jobs {status.njobs}: {status.n_success} done, {status.n_error} failed or cancelled,"
-            f" {status.running} on computers now, {open_ - status.running} waiting"
+            f" {status.running} sent to computers, {open_ - status.running} waiting"
         ),
         *(f"  {note}" for note in status.notes),
     ]

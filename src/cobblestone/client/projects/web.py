@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import Callable
@@ -92,7 +93,8 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
     Raises:
         Unreachable: the page cannot be had, or names no scheduler.
     """
-    urls = await read_aside(scheduler_urls, await fetch(http, master_url))
+    page = await fetch(http, master_url)
+    urls = await read_aside(scheduler_urls, page)
     if not urls:
         raise ProjectNotReached(
             f"{master_url} is a page, but not of a project: it does not say where the scheduler is. Is the address right?"

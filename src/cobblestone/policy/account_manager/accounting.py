@@ -13,7 +13,8 @@ computer has been known, which makes them continuous in the claim and lets nothi
 * computers that came lately, all from one address block and of one model, share the room of `CROWD` of them for `YOUNG_SECONDS`.
 
 What exceeds a limit is held, and counted as soon as the limits allow: after an outage, when a model is known better, when a crowd
-has proved to be one.  What is held beyond `HELD_SECONDS` of all devices is disputed: kept, and counted only by an operator.
+has proved to be one.  What is held beyond `HELD_SECONDS` of all devices, or longer than `HELD_AT_MOST_SECONDS`, is disputed:
+kept, and counted only by an operator.
 
 Differences to the family's accounting (its limits fall to constants, what exceeds them is lost, a computer's past is credited at
 its first contact): see docs/accounting.md.
@@ -121,6 +122,7 @@ CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
 
 CARRIED_SECONDS = 7 * DAY
 HELD_SECONDS = 7 * DAY
+HELD_AT_MOST_SECONDS = 28 * DAY
 YOUNG_SECONDS = 7 * DAY
 CROWD = 8
 MAX_CPUS = 512
@@ -137,9 +139,13 @@ PEERS_FOR_HALF = 4
 class ReportRecord:
     """The record of a computer at one project."""
 
-    reported: Amounts = NOTHING  #: the client's totals that the next difference is taken from
+    reported: Amounts | None = (
+        NOTHING  #: the client's totals that the next difference is taken from; None: it never stated any
+    )
     fallen: Amounts | None = None  #: totals that were lower than before, until the next contact tells why
+    fallen_contact: int = 0  #: number of the contact that stated them
     held: Amounts = NOTHING  #: reported, and not counted yet
+    held_since: float = 0.0  #: Unix seconds, the manager's clock; 0: nothing is held
     disputed: Amounts = NOTHING  #: reported, and not to be counted without an operator
 
 
@@ -149,6 +155,9 @@ class Meter:
 
     first_contact: float  #: Unix seconds, the manager's clock
     contact: float
+    contacts: int = (
+        0  #: so far; each answer has the number of its contact, which the next request brings back
+    )
     counted: Amounts = NOTHING  #: since the first contact
     spare_cpu_seconds: float = 0.0  #: device time that was there and not used
     spare_gpu_seconds: float = 0.0
@@ -186,38 +195,46 @@ class ContactAccounting:
     entries: tuple[Counted, ...] = ()
     notes: Mapping[int, str] = field(
         default_factory=dict[int, str]
-    )  #: ``first_contact``, ``fell``, ``restarted``
+    )  #: ``no_totals``, ``first_contact``, ``fell``, ``restarted``
 
 
 def count_contact(
     meter: Meter | None,
     records: Mapping[int, ReportRecord],
-    reports: Mapping[int, Amounts],
+    reports: Mapping[int, Amounts | None],
     limits: HostLimits,
     *,
     now: float,
+    answer: int | None = None,
 ) -> ContactAccounting:
     """Count what a computer reports; ``meter`` None: its first contact, which is worth nothing yet.
 
+    A report of None names a project without totals.  Clients do so until they are told that the account manager is dynamic; it
+    is no mark, or the next report would bring all that was done before.
+
+    ``answer`` is the number of the latest answer that the computer has, None: the latest of all.
+
     A contact by a clock that went back counts as one without time in between: differences are held, none is lost.
     """
+    contacts = 1 + (meter.contacts if meter else 0)
+    latest = contacts - 1 if answer is None else answer
     notes: dict[int, str] = {}
     after: dict[int, ReportRecord] = {}
     wanted: dict[int, Amounts] = {}
     for project_id, reported in reports.items():
-        record, new, note = _difference(records.get(project_id), reported)
+        record, new, note = _difference(records.get(project_id), reported, contacts, latest)
         after[project_id], wanted[project_id] = record, record.held + new
         if note:
             notes[project_id] = note
     if meter is None:
-        return ContactAccounting(meter=Meter(first_contact=now, contact=now), records=after, notes=notes)
+        meter = Meter(first_contact=now, contact=now, contacts=contacts)
+        return ContactAccounting(meter=meter, records=after, notes=notes)
     room = _room(meter, limits, now)
     granted = _within(wanted, room)
     entries: list[Counted] = []
     for project_id, counted in granted.items():
-        held, disputed = _keep(wanted[project_id] - counted, after[project_id], limits)
         kept_back = wanted[project_id] - counted - after[project_id].held
-        after[project_id] = replace(after[project_id], held=held, disputed=disputed)
+        after[project_id] = _keep(wanted[project_id] - counted, after[project_id], limits, now=now)
         if not counted.empty or not kept_back.empty:
             why = room.limits_of(wanted[project_id] - counted)
             entries.append(Counted(project_id=project_id, counted=counted, kept_back=kept_back, limits=why))
@@ -225,6 +242,7 @@ def count_contact(
     meter = replace(
         meter,
         contact=max(now, meter.contact),
+        contacts=contacts,
         counted=meter.counted + counted,
         spare_cpu_seconds=room.cpu_seconds_of_all - counted.cpu_time,
         spare_gpu_seconds=room.gpu_seconds_of_all - counted.gpu_time,
@@ -232,18 +250,24 @@ def count_contact(
     return ContactAccounting(meter=meter, records=after, entries=tuple(entries), notes=notes)
 
 
-def _difference(record: ReportRecord | None, reported: Amounts) -> tuple[ReportRecord, Amounts, str]:
+def _difference(
+    record: ReportRecord | None, reported: Amounts | None, contact: int, latest: int
+) -> tuple[ReportRecord, Amounts, str]:
     """Return the record after a report, what is new in it, and what is to be said about that.
 
     Totals that fall mean a client that started over, an old copy of its files, or two computers with one identity.  The highest
-    totals stay the mark until the next contact goes on from the low ones: so two that take turns are counted once.
+    totals stay the mark until the next contact goes on from the low ones: so two that take turns are counted once.  That contact
+    must have an answer (number ``latest``) not older than the one to the first low totals: a replay of old contacts has none.
     """
-    if record is None:
-        return ReportRecord(reported=reported), NOTHING, "first_contact"
+    record = record or ReportRecord(reported=None)
+    if reported is None:
+        return record, NOTHING, "no_totals"
+    if record.reported is None:
+        return replace(record, reported=reported), NOTHING, "first_contact"
     if reported.at_least(record.reported):
         return replace(record, reported=reported, fallen=None), reported.rises(record.reported), ""
-    if record.fallen is None or not reported.at_least(record.fallen):
-        return replace(record, fallen=reported), NOTHING, "fell"
+    if record.fallen is None or latest < record.fallen_contact or not reported.at_least(record.fallen):
+        return replace(record, fallen=reported, fallen_contact=contact), NOTHING, "fell"
     new = reported.rises(record.fallen)
     return replace(record, reported=reported, fallen=None), new, "restarted"
 
@@ -324,20 +348,27 @@ def _part(wanted: float, room: float) -> float:
     return min(1.0, max(0.0, room) / wanted)
 
 
-def _keep(excess: Amounts, record: ReportRecord, limits: HostLimits) -> tuple[Amounts, Amounts]:
-    """Divide uncounted credit into a part to count later and a part that needs an operator."""
+def _keep(excess: Amounts, record: ReportRecord, limits: HostLimits, *, now: float) -> ReportRecord:
+    """Divide uncounted credit into a part to count later and a part that needs an operator.
+
+    What finds no room for weeks will find none: the device time that it would need is used up.
+    """
     cpu = max(1, min(limits.ncpus, MAX_CPUS)) * HELD_SECONDS
     gpu = max(1, min(limits.ngpus, MAX_GPUS)) * HELD_SECONDS
     most = Amounts(
-        cpu * max(limits.cpu_flops, 0.0) * CREDIT_PER_FLOP * 10,
+        cpu * max(limits.cpu_flops, 0.0) * CREDIT_PER_FLOP,
         cpu,
-        gpu * max(limits.gpu_flops, 0.0) * CREDIT_PER_FLOP * 10,
+        gpu * max(limits.gpu_flops, 0.0) * CREDIT_PER_FLOP,
         gpu,
         cpu,
         cpu,
     )
-    beyond = excess.rises(most)
-    return excess - beyond, record.disputed + beyond
+    since = record.held_since or now
+    beyond = excess.rises(most) if now - since <= HELD_AT_MOST_SECONDS else excess
+    held = excess - beyond
+    return replace(
+        record, held=held, held_since=0.0 if held.empty else since, disputed=record.disputed + beyond
+    )
 
 
 def settled(record: ReportRecord) -> tuple[ReportRecord, Amounts]:

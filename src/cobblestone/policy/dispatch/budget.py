@@ -194,14 +194,11 @@ class Budget:
         initial = app.dispatch.max_jobs_per_day_init or limits.daily_quota_init
         record = self.record(version_id, initial)
         processors = self._processors(resource)
-        if (
-            initial
-            and record.max_jobs_per_day <= initial
-            and not record.et_n
-            and not record.consecutive_valid
-        ):
-            # Nothing came back yet: what a host can waste before anybody notices is bounded here.
-            held, most = self._held.get(app.id, 0), max(int(initial * processors), 1)
+        if initial and not record.et_n and not record.consecutive_valid:
+            # Nothing was found right yet: what a host can waste before anybody notices is bounded here.
+            first = app.dispatch.max_jobs_per_day_init or limits.first_jobs or initial
+            grown = max(record.max_jobs_per_day / initial, 1.0) ** 2
+            held, most = self._held.get(app.id, 0), max(int(first * processors * grown), 1)
             if held >= most:
                 return explain(Code.UNPROVEN, app=app.title, held=held, limit=most)
         limit = quota.daily_limit(record, daily_quota=limits.daily_quota, processors=processors)
@@ -211,10 +208,14 @@ class Budget:
         hours_left = round(seconds / 3600, 1)
         if not record.bad_results:
             return explain(Code.QUOTA, app=app.title, limit=limit, hours_left=hours_left)
-        if quota.pause_days(record, limits.daily_quota) > 1:
-            return explain(Code.QUOTA_PAUSED, app=app.title, hours_left=hours_left)
+        paused = quota.pause_days(record, limits.daily_quota) > 1
         return explain(
-            Code.QUOTA_FAILING, app=app.title, bad=record.bad_results, limit=limit, hours_left=hours_left
+            Code.QUOTA_PAUSED if paused else Code.QUOTA_FAILING,
+            app=app.title,
+            version=version_id,
+            bad=record.bad_results,
+            limit=limit,
+            hours_left=hours_left,
         )
 
     def take(self, app: App, version_id: AppVersionId, usage: ResourceUsage, seconds: float) -> None:

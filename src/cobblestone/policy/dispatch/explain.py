@@ -110,7 +110,9 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "This client brings its own applications (app_info.xml), which the project does not support. Remove "
         "app_info.xml from the project's folder and restart the client to get the project's applications."
     ),
-    Code.NO_APPS: _note("The project has no applications yet. Nothing is wrong with this computer."),
+    Code.NO_APPS: _note(
+        "The project has no applications at the moment. Nothing is wrong with this computer."
+    ),
     Code.PLATFORM: _ask(
         "The project has no applications for computers of type {platform}; it has some for {offered}. This "
         "computer gets tasks when the project adds its type."
@@ -137,8 +139,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "gets more when it reports finished tasks."
     ),
     Code.QUOTA_PAUSED: _ask(
-        "All tasks of {app} from this computer were bad, so it gets a single one in {hours_left} h. "
-        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
+        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets a single one in "
+        "{hours_left} h. Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
         "task is right, more follow at once."
     ),
     Code.QUOTA_FAILING: _ask(
@@ -152,8 +154,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more automatically."),
     Code.UNPROVEN: _note(
-        "This computer holds {held} tasks of {app} and has not returned one yet; a new computer gets {limit} until "
-        "then. The first one that is done brings more."
+        "This computer holds {held} tasks of {app}. Until one from the app's current version was found right here, it gets "
+        "{limit} at a time; each one that is done brings more."
     ),
     Code.PER_REQUEST_OF_APP: _note(
         "One reply holds at most {limit} tasks of {app}. The client asks for more automatically."
@@ -181,12 +183,12 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "has more, allow more memory in the computing preferences."
     ),
     Code.ALREADY_AT_USER: _note(
-        "Each task is checked by different volunteers, and you already have your share of the {tasks} "
-        "waiting tasks. You will get tasks when the project has new work."
+        "The project sends a task to each volunteer only once, and you have or had the {tasks} that wait, also where yours "
+        "failed. You will get tasks when the project has new work."
     ),
     Code.ALREADY_AT_HOST: _note(
-        "Each task is checked by different computers, and this computer already has its share of the "
-        "{tasks} waiting tasks. It will get tasks when the project has new work."
+        "The project sends a task to each computer only once, and this one has or had the {tasks} that wait, also where its "
+        "own failed. It will get tasks when the project has new work."
     ),
     Code.HR_CLASS: _note(
         "The {tasks} waiting tasks must run on another kind of processor and system than this "

@@ -2,6 +2,9 @@
 
 Daily quota of a host and app version: what a host that wastes jobs may waste.
 
+A host from which nothing right came yet holds a few jobs at a time: F per processor (``first_jobs``), four times as many after
+its first success, sixteen times after the second.
+
 Two numbers of the record decide.  ``max_jobs_per_day`` is what the host has *earned*: a new one begins with I jobs per
 processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes that
 no one has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
@@ -15,7 +18,7 @@ comes after 2, 4, then every 8 days.  One valid result ends the pauses and the q
 repaired host is back within a few jobs.  A reported success raises the quota only as long as nothing bad is on record: a
 host whose results look fine and are invalid is throttled like one that crashes.
 
-What a bad host can waste, per app version and of short jobs: a host that never worked, I jobs per
+What a bad host can waste, per app version and of short jobs: a host that never worked, F jobs per
 processor, once, and one job per pause.  A host that worked before, what it holds, `HALVINGS` more, and one per pause.
 
 Source: BOINC's ``sched_result.cpp``, ``sched_send.cpp``, ``handle_request.cpp`` (facts).  Differences: the family
@@ -262,6 +265,7 @@ class DispatchLimits:
 
     daily_quota: int = 500  #: per host app version and CPU; the reference value Q of the quota rule
     daily_quota_init: int = 0  #: the value I that a new host begins with; 0 = Q
+    first_jobs: int = 0  #: per processor: what a host holds at first that nothing right came from yet; 0 = I
     gpu_multiplier: float = 1.0  #: weight of a GPU in the daily quota and in ``max_jobs_per_rpc``
     max_jobs_per_rpc: int = 50  #: per processor; 0 = no limit
     max_ncpus: int = 256  #: CPUs counted at most, whatever the host claims

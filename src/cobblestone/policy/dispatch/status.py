@@ -93,6 +93,7 @@ def host_status(
                     "gets at most one a day until one is right. Look at the failed tasks: their "
                     "messages say what is wrong.",
                     app=app.title,
+                    version=version.id,
                     bad=record.bad_results,
                 )
             )
@@ -125,9 +126,14 @@ OTHER_TARGET = "other_target"
 """The code of a computer that the job is not meant for."""
 
 _BUSY = "they have reached their limit of tasks for now; they can take it later"
+_FAILING = "too many tasks of this app failed on them, so they get few; they can take it later"
+_OTHER_WORK = "they want other work, or none, at the moment; they can take it later"
 
 SENTENCES: dict[str, str] = {
     **dict.fromkeys(map(str, PASSING), _BUSY),
+    **dict.fromkeys((Code.QUOTA_PAUSED, Code.QUOTA_FAILING), _FAILING),
+    **dict.fromkeys((Code.NOT_REQUESTED, Code.TYPE_NOT_REQUESTED), _OTHER_WORK),
+    Code.UNPROVEN: "they are new to the app's version and hold as much as new computers may; they can take it later",
     OTHER_TARGET: "the job is for another computer, user or team",
     Code.DEADLINE: "they would be late for now: extend the deadline (--delay-bound)",
     Code.DEADLINE_OF_OTHERS: "they have too much other work to be in time; they can take it later",

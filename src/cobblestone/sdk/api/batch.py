@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,16 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import BatchStatus, JobStatus, ResultsPage
+from cobblestone.api_schema.batches import BatchStatus, JobNames, JobStatus, ResultsPage
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning
+from cobblestone.sdk.api.connection import (
+    Connection,
+    JobFailed,
+    NotFoundError,
+    NotRunning,
+    RequestRefused,
+)
 
 LIST_NAME = "jobs.csv"
 COLUMNS = (
@@ -163,6 +170,9 @@ class AnswerFolder:
                 for row in csv.DictReader(file):
                     if str(row.get("job")).isdecimal():
                         self._folders[int(row["job"])] = row.get("folder") or ""
+        else:
+            with self._list.open("w", newline="", encoding="utf-8") as file:
+                csv.DictWriter(file, COLUMNS).writeheader()
         self._taken = {
             name.casefold() for name in self._folders.values() if name
         }  # some disks do not tell a from A
@@ -193,12 +203,8 @@ class AnswerFolder:
         if self._folders.get(result.id) == folder:
             return
         self._folders[result.id] = folder
-        new = not self._list.exists()
         with self._list.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if new:
-                writer.writeheader()
-            writer.writerow(
+            csv.DictWriter(file, COLUMNS).writerow(
                 {
                     "job": result.id,
                     "name": result.name,
@@ -262,8 +268,9 @@ class Batch:
     ) -> Iterator[JobResult]:
         """Yield jobs as they finish, beginning with those already finished.
 
-        Ends when no job is left.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called whenever
-        nothing has finished for a while.
+        Ends when no job is left.  A job ends failed when the app's limits say so, and also when it failed and nobody at hand is
+        left to try it: such a job is cancelled.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called
+        whenever nothing has finished for a while.
 
         Raises:
             TimeoutError: it took longer.
@@ -307,6 +314,7 @@ class Batch:
                         "Jobs of this batch are open, and the project's server is not running."
                         " Start it with: cobblestone run"
                     )
+                self.end_stuck()
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"Batch {self.id} did not finish in {timeout:g} s.")
 
@@ -339,6 +347,16 @@ class Batch:
         """
         answers = AnswerFolder(folder)
         return [path for result in self.results(timeout) for path in answers.save(result)]
+
+    def end_stuck(self) -> list[JobStatus]:
+        """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
+        with suppress(RequestRefused):  # a token that may only read
+            stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
+            if stuck:
+                body = JobNames(workunits=[job.workunit for job in stuck])
+                self._connection.call(endpoints.CANCEL_JOBS, self.id, body=body)
+            return stuck
+        return []
 
     def cancel(self) -> BatchStatus:
         """Cancel the unfinished jobs."""

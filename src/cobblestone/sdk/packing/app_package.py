@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import shlex
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -306,10 +307,13 @@ class Templates:
     command_line: str = ""
     limits: schema.LimitsBody = schema.LimitsBody()
     rules: schema.RulesBody = schema.RulesBody()
+    credit: float | None = None  #: of each job
 
 
 def read_templates(input_template: Path | None, output_template: Path | None) -> Templates:
     """Read BOINC job templates.
+
+    Elements that are ignored are told by `warnings`, with their lines.
 
     Raises:
         JobError: a template cannot be read, or uses something that has another place here; the text names the line.
@@ -318,6 +322,7 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
     if input_template is None:
         return Templates(outputs=outputs)
     template = parse_input_template(_text(input_template), source=str(input_template))
+    _warn(template.warnings)
     for file in template.files:
         if file.physical_name or file.urls:
             raise JobError(
@@ -335,10 +340,18 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
         command_line=template.command_line,
         limits=_given(template, schema.LimitsBody),
         rules=_given(template, schema.RulesBody),
+        credit=template.credit,
     )
 
 
+def _warn(texts: Iterable[str]) -> None:
+    for each in texts:
+        warnings.warn(each, stacklevel=4)
+
+
 def _outputs(path: Path) -> list[schema.OutputBody]:
+    template = parse_output_template(_text(path), source=str(path))
+    _warn(template.warnings)
     return [
         schema.OutputBody(
             name=file.open_name,
@@ -347,7 +360,7 @@ def _outputs(path: Path) -> list[schema.OutputBody]:
             optional=file.optional,
             copy_file=file.copy_file,
         )
-        for file in parse_output_template(_text(path), source=str(path)).files
+        for file in template.files
     ]
 
 

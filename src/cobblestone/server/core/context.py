@@ -32,6 +32,7 @@ class ServerContext(ServiceContext):
     processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
+    said: dict[str, float] = field(default_factory=dict[str, float])  #: when the log said what
 
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)

@@ -26,6 +26,7 @@ def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
     return DispatchLimits(
         daily_quota=settings.daily_result_quota,
         daily_quota_init=min(max(initial, 1), settings.daily_result_quota),
+        first_jobs=settings.max_jobs_per_day_init or 1,
         gpu_multiplier=settings.gpu_multiplier,
         max_jobs_per_rpc=settings.max_jobs_per_rpc,
         max_ncpus=settings.max_ncpus,

@@ -232,7 +232,7 @@ def _secrets(ctx: ServerContext) -> list[Path]:
     folder = ctx.folder
     keys_ = [path for path in sorted(folder.keys.iterdir()) if path != folder.code_sign_public]
     databases = [path for path in (folder.database, ctx.archive.path) if path.exists()]
-    return [folder.keys, *keys_, *databases]
+    return [folder.keys, *keys_, *databases, *diagnosis.secret_settings(folder.root)]
 
 
 def _restrict_keys(ctx: ServerContext) -> int:

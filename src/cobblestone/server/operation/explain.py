@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from cobblestone.api_schema.operation import Explanation, ResultExplanation, WorkunitExplanation
@@ -25,7 +25,7 @@ from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import Survey, choose_for, request_of
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
-from cobblestone.store.work import lifecycle
+from cobblestone.store.work import dispatch, lifecycle
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import CandidateQueue, candidates_of_results
 
@@ -69,6 +69,7 @@ def explain_host(
         limits=offer.limits,
         now=now,
     )
+    status = replace(status, problems=dispatch.with_bad_counted(db, host.id, status.problems))
     n = sum(request.in_progress.values())
     if not host.description.platforms:
         unseen = reason(
@@ -92,7 +93,7 @@ def explain_host(
         status=status,
         in_progress=n,
         would_get=given[0].candidate.result_name if given else "",
-        reasons=() if given else decision.refusals,
+        reasons=() if given else dispatch.with_bad_counted(db, host.id, decision.refusals),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -190,23 +191,28 @@ def check_export(folder: Path) -> list[CheckedFile]:
     if not tables.is_file():
         raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
     found = {
-        table: checked
+        (table, stem): [_check_file(path, table) for path in paths]
         for table in domain.ExportedTable
-        if (checked := _check_table(folder, table)) is not None
+        for stem in (table.value, *(f"{table}_{order}" for order in domain.ExportOrder))
+        if (paths := _files(folder, stem))
     }
-    return [_check_totals(tables, found), *found.values()]
+    return [_check_totals(tables, found), *chain.from_iterable(found.values())]
 
 
-def _check_table(folder: Path, table: domain.ExportedTable) -> CheckedFile | None:
+def _files(folder: Path, stem: str) -> list[Path]:
+    """Return the file with this stem, or its parts; packed ones if there are both."""
     for kind in (domain.ExportFormat.GZIP, domain.ExportFormat.PLAIN):
-        path = folder / kind.file_name(table)
-        if path.is_file():
-            break
-    else:
-        return None
+        whole = folder / kind.file_name(stem)
+        if paths := [whole] if whole.is_file() else sorted(folder.glob(kind.file_name(f"{stem}_[0-9]*"))):
+            return paths
+    return []
+
+
+def _check_file(path: Path, table: domain.ExportedTable) -> CheckedFile:
     reader, count, problem = ExportReader(table, row_maker(table)), 0, ""
     try:
-        for data in unpacked_pieces(path) if kind is domain.ExportFormat.GZIP else plain_pieces(path):
+        packed = path.match(domain.ExportFormat.GZIP.file_name("*"))
+        for data in unpacked_pieces(path) if packed else plain_pieces(path):
             count += len(reader.receive(data))
         reader.close()
     except (RemoteProtocolError, OSError) as error:
@@ -216,19 +222,28 @@ def _check_table(folder: Path, table: domain.ExportedTable) -> CheckedFile | Non
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
 
 
-def _check_totals(path: Path, found: dict[domain.ExportedTable, CheckedFile]) -> CheckedFile:
+def _check_totals(
+    path: Path, found: Mapping[tuple[domain.ExportedTable, str], Sequence[CheckedFile]]
+) -> CheckedFile:
     try:
         with path.open("rb") as file:
             totals = parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
     except (RemoteProtocolError, OSError) as error:
         return CheckedFile(name=path.name, problem=str(error))
+    said = {
+        domain.ExportedTable.USER: totals.n_users,
+        domain.ExportedTable.TEAM: totals.n_teams,
+        domain.ExportedTable.HOST: totals.n_hosts,
+    }
     wrong = [
-        f"it counts {counted} of {table}, the file has {found[table].records}"
-        for table, counted in (
-            (domain.ExportedTable.USER, totals.n_users),
-            (domain.ExportedTable.TEAM, totals.n_teams),
-            (domain.ExportedTable.HOST, totals.n_hosts),
-        )
-        if table in found and counted != found[table].records
+        f"it counts {said[table]} of {table}, {'the file has' if len(files) == 1 else f'the files {stem} have'} {n}"
+        for (table, stem), files in found.items()
+        if said.get(table) is not None and said[table] != (n := sum(each.records for each in files))
+    ]
+    there = {table for table, _ in found}
+    wrong += [
+        f"it counts {n} of {table}, and there is no file of them"
+        for table, n in said.items()
+        if n and table not in there
     ]
     return CheckedFile(name=path.name, problem="; ".join(wrong))

@@ -171,6 +171,7 @@ class SchedulerExchange:
         if decision.detached:
             dispatch.detach_host(tx, host.id, now=self.now)
         self.preferences = work_requests.project_preferences(user, host)
+        description = work_requests.with_known(description, host.description, message)
         description = work_requests.with_capacity(
             description, message, preferences=self.preferences, limits=self.limits
         )
@@ -228,6 +229,13 @@ class SchedulerExchange:
             if row is not None and record is not None and version_id is not None:
                 record = decision.record or record
                 if decision.accepted is not None:
+                    reporting.log_failure(
+                        self.ctx,
+                        decision.accepted,
+                        records.get(version_id) or record,
+                        record,
+                        now=self.now,
+                    )
                     record = record_after_report(
                         record, decision.accepted, delay_bound=row.delay_bound, now=self.now
                     )

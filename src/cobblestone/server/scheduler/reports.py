@@ -5,15 +5,26 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from cobblestone.domain.hosts import Host, network_of
+import structlog
+
+from cobblestone.domain.hosts import Host, HostAppVersion, network_of
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason, exit_advice, reason
-from cobblestone.domain.values import changed
+from cobblestone.domain.work import Outcome
 from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.credit.early_systems import counted_operations
 from cobblestone.policy.dispatch.catalogue import Assignment, availability
+from cobblestone.policy.dispatch.limits import is_throttled
+from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.deadlines import Told, extended_deadline, will_be_late
-from cobblestone.policy.storage import StorageRecord, StorageRules, answered, contacted, next_challenge
+from cobblestone.policy.storage import (
+    StorageRecord,
+    StorageRules,
+    answered,
+    asked,
+    contacted,
+    next_challenge,
+)
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.scheduler.work_request import STICKY_PRESENT
 from cobblestone.service.languages import chosen, translate_reason, use_language
@@ -27,6 +38,8 @@ from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply
 from cobblestone.wire.scheduler.report import ReportedResult
 from cobblestone.wire.scheduler.request import SchedulerRequest
 from cobblestone.wire.text.reader import Lenience, LenienceKind
+
+log = structlog.get_logger(__name__)
 
 _ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
 
@@ -150,7 +163,7 @@ def take_kept_files(
         if record.answer:
             tx.wake("storage")
     if message.client_cap_file_challenge:
-        asked = next_challenge(
+        challenge = next_challenge(
             record,
             listed.counted,
             since=before.seen if before else 0.0,
@@ -158,10 +171,13 @@ def take_kept_files(
             rng=secrets.SystemRandom(),
             rules=STORAGE_RULES,
         )
-        if asked is not None:
-            record = changed(record, challenge=asked)
+        if challenge is not None:
+            record = asked(record, challenge)
             reply.file_challenge = FileChallenge(
-                file_name=asked.file_name, nonce=asked.nonce, offset=asked.offset, length=asked.length
+                file_name=challenge.file_name,
+                nonce=challenge.nonce,
+                offset=challenge.offset,
+                length=challenge.length,
             )
     kept_files.save(tx, host.id, record)
     reply.delete_files += listed.unneeded
@@ -186,6 +202,28 @@ def ask_to_keep(tx: Transaction, assignments: Sequence[Assignment], *, host: Hos
     }
     if files:
         kept_files.ask(tx, host.id, files.items())
+
+
+SAID_AGAIN_SECONDS = 3600.0
+MOST_SAID = 1000
+
+
+def log_failure(
+    ctx: ServerContext, report: AcceptedReport, before: HostAppVersion, after: HostAppVersion, *, now: float
+) -> None:
+    """Log what an operator would want to know of a failed task, once an hour: a version that fails, a computer put back."""
+    if report.outcome is not Outcome.CLIENT_ERROR:
+        return
+    version, host, quota = after.app_version_id, after.host_id, ctx.settings.scheduler.daily_result_quota
+    events = [(f"version {version} {report.exit_status}", "tasks_fail", {"exit_status": report.exit_status})]
+    if is_throttled(after, quota) and not is_throttled(before, quota):
+        events.append((f"host {host} {version}", "host_put_back", {"bad_results": after.bad_results}))
+    for key, event, values in events:
+        if now - ctx.said.get(key, 0.0) >= SAID_AGAIN_SECONDS:
+            if len(ctx.said) >= MOST_SAID:
+                ctx.said.clear()
+            ctx.said[key] = now
+            log.info(event, app_version=version, host=host, **values)
 
 
 QUIET_SECONDS = 7 * 86400.0

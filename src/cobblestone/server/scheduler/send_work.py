@@ -8,7 +8,7 @@ from itertools import chain
 
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import AppVersionId, WorkunitId
+from cobblestone.domain.values import AppVersionId, WorkunitId, changed
 from cobblestone.domain.work import ExitStatus, Outcome
 from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.credit_new import DeployedSystem, inherited_version
@@ -132,7 +132,8 @@ class WorkSender:
         records_after_sending(
             self._tx, unsaved, decision.records, claimed, self._request, self._offer.catalogue, now=self._now
         )
-        return decision, claimed
+        refusals = dispatch.with_bad_counted(self._tx, self._request.host.id, decision.refusals)
+        return changed(decision, refusals=refusals), claimed
 
     def problems_of_host(self) -> tuple[Reason, ...]:
         """Return the problems of a host that gets tasks of some apps, but not of others."""
@@ -142,7 +143,8 @@ class WorkSender:
             return ()
         versions = chain.from_iterable(catalogue.versions.values())
         host = self._request.host
-        return host_status(host, records, versions, catalogue.apps, limits=limits, now=self._now).problems
+        status = host_status(host, records, versions, catalogue.apps, limits=limits, now=self._now)
+        return dispatch.with_bad_counted(self._tx, host.id, status.problems)
 
     def _choose(self) -> DispatchDecision:
         tx, request, queue = self._tx, self._request, self._ctx.candidates

@@ -24,6 +24,7 @@ from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.scheduler.request import SchedulerRequest
+from cobblestone.wire.text.reader import LenienceKind
 
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
@@ -61,6 +62,27 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
         client_version=message.client_version,
         coprocessors=tuple(form_of(Coprocessor, gpu) for gpu in message.coprocs),
     )
+
+
+_OF_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "host_info": (
+        *("domain_name", "ip_addr", "timezone", "p_ncpus", "p_vendor", "p_model", "p_features", "p_fpops"),
+        *("p_iops", "p_membw", "m_nbytes", "m_cache", "m_swap", "d_total", "d_free", "os_name", "os_version"),
+        *("product_name", "virtualbox_version", "docker_version"),
+    ),
+    "time_stats": ("on_frac", "connected_frac", "active_frac", "gpu_active_frac"),
+    "net_stats": ("n_bwup", "n_bwdown"),
+    "disk_usage": ("d_boinc_used_total", "d_boinc_used_project"),
+}
+
+
+def with_known(
+    description: HostDescription, known: HostDescription, message: SchedulerRequest
+) -> HostDescription:
+    """Return the description with what is known already where a request has no such block: absent is not zero."""
+    absent = [note.where for note in message.leniences if note.kind is LenienceKind.MISSING]
+    names = [name for block in absent for name in _OF_BLOCKS.get(block, ())]
+    return changed(description, **{name: getattr(known, name) for name in names}) if names else description
 
 
 def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:

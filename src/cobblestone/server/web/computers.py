@@ -21,6 +21,7 @@ from cobblestone.server.web.presentation.site import (
     sees_computer,
     sees_computers,
 )
+from cobblestone.server.web.public import public_host, xml
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import BOTH, Pages, shows
@@ -32,6 +33,7 @@ from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts, users
+from cobblestone.wire.project.account import write_hosts_xml
 from cobblestone.wire.text.writer import one_line, printable
 
 MAX_LABEL = 60
@@ -61,6 +63,8 @@ class HostPages(Pages[ProjectSite]):
             lambda db: hosts.hosts_of_user(db, user.id, limit=start + page_queries.PAGE_SIZE + 1)
         )
         shown = [host for host in found[start : start + page_queries.PAGE_SIZE] if own or not host.hidden]
+        if visit.fields.get("format") == "xml":
+            return xml(write_hosts_xml(public_host(host, own=own) for host in shown))
         return visit.show(
             "computers.html",
             user=user,

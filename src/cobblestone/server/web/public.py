@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +44,7 @@ from cobblestone.store.people.users import profile_of
 from cobblestone.store.work import job_results
 from cobblestone.store.work.job_results import AppDay
 from cobblestone.wire.project import account as wire
+from cobblestone.wire.project.pages import ListedVersion, write_apps
 
 NEWS_ON_HOME = 3
 
@@ -75,9 +76,10 @@ class PublicPages(Pages[ProjectSite]):
     @shows("/server_status.php")
     async def server_status(self, visit: ProjectVisit) -> Response:
         """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
-        if visit.fields.get("xml"):
+        counts_only = bool(visit.fields.get("counts"))
+        if counts_only or visit.fields.get("xml"):
             return Response(
-                await self._status.xml(),
+                await self._status.xml(counts_only=counts_only),
                 media_type="text/xml",
                 headers={"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"},
             )
@@ -150,7 +152,7 @@ class PublicPages(Pages[ProjectSite]):
 
         user, own_hosts, has_profile = await visit.read(read_all)
         if user is None:
-            return _xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
+            return xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
         public = form_of(
             wire.PublicUser,
             user,
@@ -161,11 +163,8 @@ class PublicPages(Pages[ProjectSite]):
             teamid=user.team_id or 0,
             has_profile=has_profile,
         )
-        return _xml(
-            wire.write_user_xml(
-                public, None if own_hosts is None else [_public_host(host) for host in own_hosts]
-            )
-        )
+        shown = None if own_hosts is None else [public_host(host, own=True) for host in own_hosts]
+        return xml(wire.write_user_xml(public, shown))
 
     @shows("/news.php")
     async def news(self, visit: ProjectVisit) -> Response:
@@ -186,7 +185,8 @@ class PublicPages(Pages[ProjectSite]):
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
-def _public_host(host: Host) -> wire.PublicHost:
+def public_host(host: Host, *, own: bool) -> wire.PublicHost:
+    """Return a computer for answers in BOINC's format; its name on the network and venue are for its owner."""
     description = host.description
     return form_of(
         wire.PublicHost,
@@ -195,15 +195,31 @@ def _public_host(host: Host) -> wire.PublicHost:
         total_credit=host.credit.total,
         expavg_credit=host.credit.recent.value,
         expavg_time=host.credit.recent.time,
+        domain_name=description.domain_name if own else "",
+        venue=host.venue if own else "",
     )
 
 
-def _xml(body: bytes) -> Response:
+def xml(body: bytes) -> Response:
+    """Return an answer in BOINC's format."""
     headers = {
         "X-Content-Type-Options": SECURITY_HEADERS["X-Content-Type-Options"],
         "Cache-Control": "no-store",
     }
     return Response(body, media_type="text/xml", headers=headers)
+
+
+def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
+    return (
+        ListedVersion(
+            platform=each.platform,
+            version_num=each.version_num,
+            plan_class=each.plan_class,
+            create_time=each.create_time,
+        )
+        for each in versions
+        if each.app_id == app_id
+    )
 
 
 BEST = 5
@@ -233,6 +249,8 @@ class AppPages(Pages[ProjectSite]):
 
         found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
+        if visit.fields.get("xml"):
+            return xml(write_apps((app.title, _listed(versions, app.id)) for app in found))
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",

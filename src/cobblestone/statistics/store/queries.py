@@ -90,13 +90,22 @@ class DayFigures:
     recent: float
 
 
-def added_up(histories: Iterable[Sequence[DayFigures]]) -> list[DayFigures]:
-    """Return the sum of several histories, oldest day first: each counts with its last value."""
+def added_up(
+    histories: Iterable[Sequence[DayFigures]], *, begin_with_credit: bool = True
+) -> list[DayFigures]:
+    """Return the sum of several histories, oldest day first: each counts with its last value.
+
+    What a history has on its first day was done before: the site did not know it.  So it counts from the beginning, or work of
+    years would be that day's; with ``begin_with_credit`` False it counts from that day.
+    """
+    known = [days for days in histories if days]
     changes = sorted(
-        ((each.day, place, each) for place, days in enumerate(histories) for each in days),
+        ((each.day, place, each) for place, days in enumerate(known) for each in days),
         key=itemgetter(0),
     )
     last: dict[int, DayFigures] = {}
+    if begin_with_credit:
+        last = {place: DayFigures(days[0].day, days[0].total, 0.0) for place, days in enumerate(known)}
     found: list[DayFigures] = []
     for day, of_day in groupby(changes, key=itemgetter(0)):
         last.update((place, each) for _day, place, each in of_day)
@@ -281,15 +290,22 @@ class PublishedFile:
             id_ = int(entity.key)
             own = [DayFigures(*row) for row in history.days_of(folder, id_)]
             merged = self._merged.get((entity.project, id_), ()) if entity.kind == "user" else ()
-            return added_up([own, *(_until(folder, *each) for each in merged)]) if merged else own
-        project = self.projects[entity.project].name if entity.project else ""
+            histories = [own, *(_until(folder, *each) for each in merged)]
+            return added_up(histories, begin_with_credit=False) if merged else own
         if not (paths := history.files(self._folder.history)):
             return []
+        if entity.kind == "project":
+            names = [""]
+        elif entity.project:
+            names = [self.projects[entity.project].name]
+        else:
+            names = [project.name for project in self.projects.values()]
         rows = self._rows(
-            f"SELECT day, total, recent FROM {parquet(paths)} WHERE kind = ? AND project = ? AND key = ? ORDER BY day",
-            [entity.kind, project, entity.key],
+            f"SELECT project, day, total, recent FROM {parquet(paths)} WHERE kind = ? AND key = ? AND project = ANY(?)"
+            " ORDER BY project, day",
+            [entity.kind, entity.key, names],
         )
-        return [DayFigures(*row) for row in rows]
+        return added_up([DayFigures(*row[1:]) for row in of] for _, of in groupby(rows, key=itemgetter(0)))
 
     def _read_project_histories(self) -> dict[str, list[DayFigures]]:
         found: dict[str, list[DayFigures]] = {}

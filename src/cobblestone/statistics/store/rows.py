@@ -121,18 +121,20 @@ def take_rows(
     in_order: Container[str],
     badges: Sequence[ExportedBadge],
     now: float,
+    exported: float,
     step: float,
 ) -> TakenExport:
     """Clean the raw columns in ``rows``, and record what changed since ``previous``.
 
-    ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are.
+    ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are;
+    ``exported``: when the project made the export, by its own clock.
     """
     db = workbench(rows)
     for raw in rows.glob("*.arrow"):
         db.register(f"raw_{raw.stem}", pa.ipc.open_file(pa.memory_map(str(raw))).read_all())
     day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
-        n_doubled += _clean(db, rows, kind, in_order=kind in in_order)
+        n_doubled += _clean(db, rows, kind, _by_our_clock(now, exported), in_order=kind in in_order)
     _badges(db, rows, badges)
     find_merged(db, rows, previous, day)
     _gone(db, rows, previous, int(day))
@@ -160,16 +162,25 @@ def take_rows(
     return taken
 
 
-def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bool) -> int:
+def _by_our_clock(now: float, exported: float) -> str:
+    """Return the SQL for the time of an average by our clock: none lies ahead of now, where nothing decays.
+
+    A project whose clock is ahead dated its export ahead, too.  An average without a time is one of the export.
+    """
+    ahead = max(0.0, exported - now)
+    return f"CASE WHEN recent_time > 0 THEN least(recent_time - {ahead!r}, {now!r}) ELSE {exported - ahead!r} END"
+
+
+def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, recent_time: str, *, in_order: bool) -> int:
     """Write the valid rows of a table; return how many had the number of another one."""
     raw = f"raw_{kind}"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
     if kind != "team":
         condition += f" AND id NOT IN (SELECT id FROM {raw}_deleted)"
-    columns = "*"
+    replaced = f"{recent_time} AS recent_time"
     if kind == "host":  # its owner is hidden: nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
-        columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
+        replaced += f", CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id"
     n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {raw}")
     source = raw
     if n_doubled:
@@ -177,7 +188,7 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bo
             QUALIFY row_number() OVER (PARTITION BY id ORDER BY place) = 1)"""
     write_parquet(
         db,
-        f"SELECT {columns} FROM {source} WHERE {condition}{'' if in_order else ' ORDER BY id'}",
+        f"SELECT * REPLACE ({replaced}) FROM {source} WHERE {condition}{'' if in_order else ' ORDER BY id'}",
         rows / f"{kind}.parquet",
         group=WHOLE,
     )

@@ -44,9 +44,12 @@ class Curves:
 
 
 def value_at(days: Sequence[DayFigures], day: float) -> float:
-    """Return the total at the end of a day: that of the last change so far; 0 before the first."""
+    """Return the total at the end of a day: that of the last change so far.
+
+    Before the first it is that of the first: what the site did not know yet was done before.
+    """
     place = bisect.bisect_right(days, day, key=lambda each: each.day)
-    return days[place - 1].total if place else 0.0
+    return days[max(place, 1) - 1].total if days else 0.0
 
 
 def curves(

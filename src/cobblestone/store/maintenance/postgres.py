@@ -52,6 +52,7 @@ def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[lis
         found = [connection.execute(query.encode()).fetchall() for query in queries]
         for (snapshot,) in connection.execute("SELECT pg_export_snapshot()").fetchall():
             options = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={snapshot}"]
+            options.append("--exclude-table-data=server_process")  # where it is restored, they do not run
             _run(program, address, *options, f"--file={target}")
     return found
 

@@ -14,6 +14,8 @@ from cobblestone.store.engine.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
 MAX_PROBLEMS = 20
+OF_PROCESSES = "server_process"
+"""The table of running processes, which no copy has."""
 
 Progress = Callable[[float], None]
 """Is told the part that is done, from 0 to 1."""
@@ -74,7 +76,23 @@ def copy_rows(
 
         return dump(str(location), target, queries=queries)
     copy_database(Path(location), target, progress=progress)
+    _forget_processes(target)
     return read_rows(target, queries)
+
+
+def _forget_processes(path: Path) -> None:
+    """Delete the rows of running processes from a copy: where it is restored, they do not run."""
+    try:
+        connection = open_plain(path)
+        try:
+            if connection.execute(
+                "SELECT name FROM sqlite_master WHERE name = ?", (OF_PROCESSES,)
+            ).fetchone():
+                connection.execute(f"DELETE FROM {OF_PROCESSES}")
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise StoreError(f"{path} could not be written: {error}.") from error
 
 
 def check_dump(path: Path) -> None:

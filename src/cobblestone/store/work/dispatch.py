@@ -8,8 +8,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, value
-from cobblestone.domain.work import AssimilateState, Outcome, OutputSpec, Result, WorkunitError
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import (
+    AppId,
+    AppVersionId,
+    HostId,
+    ResultId,
+    UserId,
+    WorkunitId,
+    changed,
+    value,
+)
+from cobblestone.domain.work import (
+    AssimilateState,
+    ExitStatus,
+    Outcome,
+    OutputSpec,
+    Result,
+    ValidateState,
+    WorkunitError,
+)
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle import states
@@ -44,6 +62,29 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
         (host_id,),
     )
     return {WorkunitId(row[0]) for row in rows}
+
+
+def count_bad(db: Database, host_id: HostId, version_id: AppVersionId) -> int:
+    """Return how many results of an app version failed on a host, were wrong or came too late; aborts are none of these."""
+    bad = f"{Outcome.CLIENT_ERROR:d}, {Outcome.NO_REPLY:d}, {Outcome.VALIDATE_ERROR:d}"
+    aborts = f"{ExitStatus.ABORTED_BY_PROJECT:d}, {ExitStatus.ABORTED_BY_USER:d}"
+    sql = (
+        "SELECT COUNT(*) FROM result WHERE host_id = ? AND app_version_id = ?"
+        f" AND (outcome IN ({bad}) OR outcome = {Outcome.SUCCESS:d} AND validate_state = {ValidateState.INVALID:d})"
+        f" AND exit_status NOT IN ({aborts})"
+    )
+    return int(db.value(sql, (host_id, version_id)))
+
+
+def with_bad_counted(db: Database, host_id: HostId, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """Return reasons that name bad results with their number: the host's record counts no further than it halves quotas."""
+    return tuple(
+        changed(each, values={**each.values, "bad": max(count_bad(db, host_id, version), bad)})
+        if isinstance(bad := each.values.get("bad"), int)
+        and (version := AppVersionId(int(str(each.values.get("version", 0)))))
+        else each
+        for each in reasons
+    )
 
 
 def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:

@@ -162,9 +162,8 @@ class ReportedProject:
     rpc_failures: int = 0
     not_started_seconds: float = 0.0  #: work that waits
     in_progress_seconds: float = 0.0
-    totals: tuple[float, ...] = (
-        0.0,
-    ) * 6  #: cpu_ec, cpu_time, gpu_ec, gpu_time, jobs that succeeded and failed
+    #: cpu_ec, cpu_time, gpu_ec, gpu_time, jobs that succeeded and failed; None: not all of them were stated
+    totals: tuple[float, ...] | None = None
     no_work: tuple[str, ...] = ()  #: devices that it had nothing for
 
 
@@ -336,6 +335,10 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
         if not url:
             continue
         number = given.number
+        totals = (
+            *(number(name, -1.0, high=MAX_CREDIT) for name in _ACCOUNTING),
+            *(float(given.integer(name, -1)) for name in ("njobs_success", "njobs_error")),
+        )
         yield ReportedProject(
             url=url,
             host_id=given.integer("hostid"),
@@ -343,11 +346,7 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
             rpc_failures=given.integer("nrpc_failures"),
             not_started_seconds=number("not_started_dur", high=MAX_TIME),
             in_progress_seconds=number("in_progress_dur", high=MAX_TIME),
-            totals=(
-                *(number(name, high=MAX_CREDIT) for name in _ACCOUNTING),
-                float(given.integer("njobs_success")),
-                float(given.integer("njobs_error")),
-            ),
+            totals=totals if min(totals) >= 0 else None,
             no_work=tuple(each.text[:64] for each in list(node.all("sched_req_no_work"))[:MAX_DEVICES]),
         )
 

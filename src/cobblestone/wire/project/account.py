@@ -458,6 +458,11 @@ def write_user_xml(user: PublicUser, hosts: Iterable[PublicHost] | None = None) 
     ).encode()
 
 
+def write_hosts_xml(hosts: Iterable[PublicHost]) -> bytes:
+    """Return the answer to ``hosts_user.php?format=xml``."""
+    return f"{_DECLARATION}<hosts>\n{''.join(map(_host_xml, hosts))}</hosts>\n".encode()
+
+
 def _host_xml(host: PublicHost) -> str:
     indent = " " * 8
     return (

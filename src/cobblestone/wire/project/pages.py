@@ -28,7 +28,7 @@ from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.text.reader import Lenience, decode, unescape, unescape_html
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import escape, html_text, printable, scalar, scalars, title
+from cobblestone.wire.text.writer import escape, html_text, printable, scalar, scalars, title, whole
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 MAX_LINE = 255
@@ -193,6 +193,52 @@ def write_server_status(
         f"{''.join(f'<app>{chr(10)}{_status_items(app)}</app>{chr(10)}' for app in apps)}"
         "</tasks_by_app>\n</database_file_states>\n</server_status>\n"
     ).encode()
+
+
+_JOB_COUNTS = {
+    "results_ready_to_send": "results_ready_to_send",
+    "results_in_progress": "results_in_progress",
+    "results_need_file_delete": "results_waiting_for_deletion",
+    "wus_need_validate": "workunits_waiting_for_validation",
+    "wus_need_assimilate": "workunits_waiting_for_assimilation",
+    "wus_need_file_delete": "workunits_waiting_for_deletion",
+}
+
+
+def write_job_counts(status: ServerStatus) -> bytes:
+    """Return the answer to ``server_status.php?counts=1``."""
+    items = "".join(scalar(name, getattr(status, field), "   ") for name, field in _JOB_COUNTS.items())
+    return f"{_DECLARATION}<job_counts>\n{items}</job_counts>\n".encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedVersion:
+    """An app version in the list of apps."""
+
+    platform: str
+    version_num: int
+    plan_class: str
+    create_time: float
+
+
+def write_apps(apps: Iterable[tuple[str, Iterable[ListedVersion]]]) -> bytes:
+    """Return the answer to ``apps.php?xml=1``: titles of apps, and their versions."""
+    found = "".join(
+        f"<application>\n{scalar('name', title, '   ')}{''.join(map(_listed_version, versions))}</application>\n"
+        for title, versions in apps
+    )
+    return f"{_DECLARATION}<app_versions>\n{found}</app_versions>\n".encode()
+
+
+def _listed_version(version: ListedVersion) -> str:
+    return (
+        "   <version>\n"
+        f"{scalar('platform_short', version.platform, '      ')}"
+        f"{scalar('version_num', version.version_num, '      ')}"
+        f"{scalar('plan_class', version.plan_class, '      ')}"
+        f"      <date>{whole(version.create_time)}</date>\n"
+        "   </version>\n"
+    )
 
 
 def _daemon(daemon: DaemonStatus) -> str:

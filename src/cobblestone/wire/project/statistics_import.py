@@ -64,14 +64,20 @@ class Fields:
         for name, text in _FIELD.findall(record):
             self._texts.setdefault(name, text)
 
+    def has(self, name: str) -> bool:
+        """Return whether there is such an element."""
+        return name in self._texts
+
     def text(self, name: str) -> str:
         """Return a text on one line, with references resolved."""
         return resolved(self._texts.get(name, ""))
 
-    def number(self, name: str, most: float) -> float:
-        """Return a number, 0 if it is missing.  Raises RecordRefused for an invalid one."""
+    def number(self, name: str, most: float, *, needed: bool = False) -> float:
+        """Return a number, 0 if it is missing.  Raises RecordRefused for an invalid one, and if a needed one is missing."""
         text = self._texts.get(name)
         if text is None:
+            if needed:
+                raise RecordRefused(f"{name} is missing")
             return 0.0
         try:
             number = float(text)
@@ -201,9 +207,9 @@ class TotalsRead:
     """The totals in ``tables.xml`` about the other files."""
 
     update_time: float
-    n_users: int
-    n_teams: int
-    n_hosts: int
+    n_users: int | None  #: None: it does not say
+    n_teams: int | None
+    n_hosts: int | None
     badges: tuple[ExportedBadge, ...] = ()
 
 
@@ -214,9 +220,9 @@ def parse_tables(text: str) -> TotalsRead:
     fields = Fields(text)
     return TotalsRead(
         update_time=fields.number("update_time", LATEST),
-        n_users=fields.whole("nusers_total"),
-        n_teams=fields.whole("nteams_total"),
-        n_hosts=fields.whole("nhosts_total"),
+        n_users=fields.whole("nusers_total") if fields.has("nusers_total") else None,
+        n_teams=fields.whole("nteams_total") if fields.has("nteams_total") else None,
+        n_hosts=fields.whole("nhosts_total") if fields.has("nhosts_total") else None,
         badges=tuple(_badges(text)),
     )
 
@@ -290,21 +296,22 @@ class Element:
     name: str
     form: Form
     most: float = 0.0  #: the largest number that can be
+    needed: bool = False  #: a record without it is refused: an absent total is not zero
 
 
 _NUMBERS = (
-    Element("id", "id", Form.ID, LARGEST_ID),
+    Element("id", "id", Form.ID, LARGEST_ID, needed=True),
     Element("create_time", "create_time", Form.NUMBER, LATEST),
-    Element("total", "total_credit", Form.NUMBER, LARGEST_CREDIT),
-    Element("recent", "expavg_credit", Form.NUMBER, LARGEST_CREDIT),
+    Element("total", "total_credit", Form.NUMBER, LARGEST_CREDIT, needed=True),
+    Element("recent", "expavg_credit", Form.NUMBER, LARGEST_CREDIT, needed=True),
     Element("recent_time", "expavg_time", Form.NUMBER, LATEST),
 )
 
 
 def _badge_elements(kind: str) -> tuple[Element, ...]:
     return (
-        Element("id", f"{kind}_id", Form.ID, LARGEST_ID),
-        Element("badge_id", "badge_id", Form.ID, LARGEST_ID),
+        Element("id", f"{kind}_id", Form.ID, LARGEST_ID, needed=True),
+        Element("badge_id", "badge_id", Form.ID, LARGEST_ID, needed=True),
         Element("since", "create_time", Form.NUMBER, LATEST),
     )
 
@@ -331,13 +338,13 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
         Element("name", "name", Form.TEXT),
         Element("country", "country", Form.FEW),
     ),
-    ExportedTable.USER_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
-    ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID),),
+    ExportedTable.USER_DELETED: (Element("id", "id", Form.ID, LARGEST_ID, needed=True),),
+    ExportedTable.HOST_DELETED: (Element("id", "id", Form.ID, LARGEST_ID, needed=True),),
     ExportedTable.BADGE_USER: _badge_elements("user"),
     ExportedTable.BADGE_TEAM: _badge_elements("team"),
     ExportedTable.BADGE_HOST: _badge_elements("host"),
 }
-"""By table.  Times are Unix seconds; what is missing is 0 or empty; the name of a computer is its processor's."""
+"""By table.  Times are Unix seconds; what is missing and not needed is 0 or empty; the name of a computer is its processor's."""
 COLLECTED = tuple(table for table in ELEMENTS if table is not ExportedTable.BADGE_HOST)
 """The tables that statistics over many projects show."""
 
@@ -363,7 +370,7 @@ def _value(fields: Fields, element: Element) -> Any:
         case Form.WHOLE:
             return int(fields.number(element.name, element.most))
         case Form.NUMBER:
-            return fields.number(element.name, element.most)
+            return fields.number(element.name, element.most, needed=element.needed)
         case Form.TEXT | Form.FEW:
             return fields.text(element.name)
         case Form.CPID:

@@ -2,14 +2,14 @@
 
 Source: BOINC's wiki page on job submission; ``tools/process_input_template.cpp`` and
 ``process_result_template.cpp`` (facts only).  A template is a text that a person wrote, so it is read strictly, and
-each error names the line.  Unlike BOINC, unknown elements are refused: a misspelt limit would else be ignored.
+each error names the line.  An unknown element is ignored, as in BOINC, but with a warning: it may be a misspelt limit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from lxml import etree
 
@@ -68,6 +68,9 @@ class InputTemplate:
     priority: int | None = None
     batch: int | None = None
     size_class: int | None = None
+    rsc_bandwidth_bound: float | None = None
+    credit: float | None = None  #: of each job
+    warnings: tuple[str, ...] = ()  #: elements that are ignored, with their lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,7 @@ class OutputTemplate:
 
     files: tuple[TemplateOutputFile, ...] = ()  #: in the order of the result's references
     report_immediately: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 # -- reading --------------------------------------------------------------------------------------------
@@ -109,7 +113,10 @@ _INTEGERS = (
     "batch",
     "size_class",
 )
-_NO_LONGER_USED = ("rsc_bandwidth_bound", "report_on_rpc", "generated_locally", "upload_when_present")
+_AMOUNTS = ("credit", "rsc_bandwidth_bound")
+_NO_EFFECT = ("app_version_num", "keywords")
+"""Elements of a workunit that mean something in BOINC and nothing here."""
+_NO_LONGER_USED = ("report_on_rpc", "generated_locally", "upload_when_present")
 _OUTPUT_FLAGS = ("gzip_when_done", "sticky", "no_delete")
 _OUTPUT_REF_FLAGS = ("copy_file", "optional", "no_validate")
 _OUTFILE = re.compile(r"\s*<OUTFILE_(\d{1,4})\s*/>\s*")
@@ -131,7 +138,7 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
             workunit, f"the input files are numbered {sorted(by_number)}, not 0, 1, 2 and so on"
         )
     fields = template.fields(
-        workunit, ("command_line", *_NUMBERS, *_INTEGERS, "file_ref"), repeated=("file_ref",)
+        workunit, ("command_line", *_NUMBERS, *_INTEGERS, *_AMOUNTS, "file_ref"), repeated=("file_ref",)
     )
     left = dict(by_number)
     read = [
@@ -140,7 +147,7 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
     ]
     for number, file in left.items():
         raise template.error(file, f"no <file_ref> in the <workunit> uses input file {number}")
-    return InputTemplate(
+    made = InputTemplate(
         files=tuple(sorted(read, key=lambda file: file.number)),
         command_line=template.text(fields["command_line"], may_be_empty=True)
         if "command_line" in fields
@@ -148,6 +155,8 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
         **{name: template.number(fields[name]) for name in _NUMBERS if name in fields},
         **{name: template.integer(fields[name]) for name in _INTEGERS if name in fields},
     )
+    amounts = {name: template.number(fields[name], zero=True) for name in _AMOUNTS if name in fields}
+    return replace(made, warnings=tuple(template.warnings), **amounts)
 
 
 def _input_file(
@@ -203,7 +212,9 @@ def parse_output_template(text: str, *, source: str = "output template") -> Outp
     if len(described) < len(read):
         raise template.error(result, "two <file_ref>s use the same output file")
     return OutputTemplate(
-        files=tuple(read), report_immediately=template.flag(fields.get("report_immediately"))
+        files=tuple(read),
+        report_immediately=template.flag(fields.get("report_immediately")),
+        warnings=tuple(template.warnings),
     )
 
 
@@ -230,6 +241,7 @@ class _Template:
 
     def __init__(self, text: str, root: str, source: str) -> None:
         self.source = source
+        self.warnings: dict[str, None] = {}  # in order, each once
         if len(text) > MAX_TEMPLATE_CHARS:
             raise BadTemplate(f"more than {MAX_TEMPLATE_CHARS} characters", source=source, line=1)
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
@@ -250,6 +262,9 @@ class _Template:
     def error(self, element: Element, message: str) -> BadTemplate:
         return BadTemplate(message, source=self.source, line=element.sourceline or 1)
 
+    def ignore(self, element: Element, why: str) -> None:
+        self.warnings[f"{self.source}, line {element.sourceline or 1}: <{element.tag}> {why}"] = None
+
     def parts(self, main: str) -> tuple[list[Element], Element]:
         """Return the ``<file_info>`` elements and the one main element."""
         files: list[Element] = []
@@ -257,27 +272,32 @@ class _Template:
         for element in self.root:
             if element.tag == "file_info":
                 files.append(element)
-            elif element.tag == main and not found:
+            elif element.tag == main:
                 found.append(element)
             else:
-                raise self.error(element, f"<{element.tag}> here: expected <file_info>s and one <{main}>")
+                self.ignore(element, f"is ignored: expected <file_info>s and one <{main}>")
         if len(files) > MAX_FILES:
             raise self.error(files[MAX_FILES], f"more than {MAX_FILES} files")
         if not found:
             raise self.error(self.root, f"there is no <{main}>")
+        if len(found) > 1:
+            raise self.error(found[1], f"expected <file_info>s and one <{main}>")
         return files, found[0]
 
     def fields(
-        self, element: Element, allowed: Iterable[str], repeated: Iterable[str] = ()
+        self, element: Element, allowed: Collection[str], repeated: Iterable[str] = ()
     ) -> dict[str, Element]:
-        """Return the child elements by name, each of them known, and once unless it may be repeated."""
-        known = (*allowed, *_NO_LONGER_USED)
+        """Return the known child elements by name, each once unless it may be repeated; others are ignored with a warning."""
         fields: dict[str, Element] = {}
         for child in element:
             name = str(child.tag)
-            if name not in known:
-                names = ", ".join(sorted(f"<{name}>" for name in known if name not in _NO_LONGER_USED))
-                raise self.error(child, f"<{name}> is not known in <{element.tag}>; known are {names}")
+            if name not in allowed:
+                if name in _NO_EFFECT:
+                    self.ignore(child, "has no effect here")
+                elif name not in _NO_LONGER_USED:
+                    names = ", ".join(sorted(f"<{name}>" for name in allowed))
+                    self.ignore(child, f"is not known in <{element.tag}>, and ignored; known are {names}")
+                continue
             if name in fields and name not in repeated:
                 raise self.error(child, f"<{name}> stands twice in <{element.tag}>")
             fields[name] = child
@@ -291,14 +311,16 @@ class _Template:
             raise self.error(element, f"<{element.tag}> is empty")
         return text
 
-    def number(self, element: Element) -> float:
+    def number(self, element: Element, *, zero: bool = False) -> float:
         text = self.text(element)
         try:
             number = float(text)
         except ValueError:
             number = -1.0
-        if not 0 < number < 1e30:
-            raise self.error(element, f"<{element.tag}> is {text!r}: give a number above 0")
+        if not 0 <= number < 1e30 or (not number and not zero):
+            raise self.error(
+                element, f"<{element.tag}> is {text!r}: give a number {'from 0 on' if zero else 'above 0'}"
+            )
         return number
 
     def integer(self, element: Element) -> int:

@@ -267,7 +267,9 @@ def describe_jobs(
     form = apps.job_form(db, batches.batch_by_id(db, batch_id).app_id)
     canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
     outputs = outputs_of_results(db, canonical, with_data=False)
-    failed = [job.workunit_id for job in jobs if job.status == "failed" or job.workunit_id in stuck]
+    failed = [
+        job.workunit_id for job in jobs if job.status in ("failed", "cancelled") or job.workunit_id in stuck
+    ]
     failures = job_results.last_failures(db, failed)
     facts = job_results.result_facts(db, [*canonical, *(each.result_id for each in failures.values())])
     replies: list[schema.JobStatus] = []
@@ -279,6 +281,8 @@ def describe_jobs(
             error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}."
             if failure.exit_status:
                 error += f" {exit_advice(failure.exit_status).text()}"
+            if last := stderr.rstrip().rpartition("\n")[2].strip():
+                error += f" Its last line: {last[:300]}"
         of_interest = job.canonical_result_id if failure is None else failure.result_id
         fact = None if of_interest is None else facts.get(of_interest)
         arguments = job_arguments(job.command_line) if form.command else {}

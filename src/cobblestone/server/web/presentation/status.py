@@ -71,26 +71,29 @@ class StatusPage:
         """Return the computing speed that corresponds to the recent credit."""
         return counts.credit_per_day / self._ctx.settings.credit.per_gflops_day
 
-    async def xml(self) -> bytes:
-        """Return the state in BOINC's format."""
+    async def xml(self, *, counts_only: bool = False) -> bytes:
+        """Return the state, or the numbers of jobs, in BOINC's format."""
         counts = await self.counts()
+        status = wire.ServerStatus(
+            results_ready_to_send=counts.results_unsent,
+            results_in_progress=counts.results_in_progress,
+            workunits_waiting_for_validation=counts.workunits_to_validate,
+            workunits_waiting_for_assimilation=counts.workunits_to_assimilate,
+            workunits_waiting_for_deletion=counts.workunits_to_delete,
+            results_waiting_for_deletion=counts.results_to_delete,
+            transitioner_backlog_hours=self.backlog_seconds(counts) / 3600,
+            users_with_recent_credit=counts.users_recent,
+            users_with_credit=counts.users_credited,
+            users_registered_in_past_24_hours=counts.users_new,
+            hosts_with_recent_credit=counts.hosts_recent,
+            hosts_with_credit=counts.hosts_credited,
+            hosts_registered_in_past_24_hours=counts.hosts_new,
+            current_floating_point_speed=self.gflops(counts),
+        )
+        if counts_only:
+            return wire.write_job_counts(status)
         return wire.write_server_status(
-            wire.ServerStatus(
-                results_ready_to_send=counts.results_unsent,
-                results_in_progress=counts.results_in_progress,
-                workunits_waiting_for_validation=counts.workunits_to_validate,
-                workunits_waiting_for_assimilation=counts.workunits_to_assimilate,
-                workunits_waiting_for_deletion=counts.workunits_to_delete,
-                results_waiting_for_deletion=counts.results_to_delete,
-                transitioner_backlog_hours=self.backlog_seconds(counts) / 3600,
-                users_with_recent_credit=counts.users_recent,
-                users_with_credit=counts.users_credited,
-                users_registered_in_past_24_hours=counts.users_new,
-                hosts_with_recent_credit=counts.hosts_recent,
-                hosts_with_credit=counts.hosts_credited,
-                hosts_registered_in_past_24_hours=counts.hosts_new,
-                current_floating_point_speed=self.gflops(counts),
-            ),
+            status,
             self.daemons(),
             [
                 wire.AppTasks(
