@@ -15,6 +15,7 @@ from cobblestone.api_schema.apps import (
     App,
     AppChanges,
     DeadlineProposal,
+    DispatchBody,
     InputSlotBody,
     NewApp,
     NewVersion,
@@ -100,7 +101,7 @@ class AppMethods:
             ConflictError: the name is taken.
         """
         spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
-        _check_browsers(spec.in_browsers, spec.quorum or 1, spec.compare, spec.bundle)
+        _check_browsers(spec.in_browsers, spec.needed or 1, spec.compare, spec.bundle)
         package = _command(spec) if spec.command or spec.wasm or spec.portable else None
         if package is not None:
             package.check()
@@ -113,7 +114,8 @@ class AppMethods:
             assimilator=functions.assimilator(spec.assimilate),
             credit=functions.credit(spec.credit),
             limits=spec.limits,
-            rules=RulesBody(min_quorum=spec.quorum or 1),
+            rules=RulesBody(min_quorum=spec.needed or 1),
+            dispatch=DispatchBody(adaptive=spec.spot_checks or None),
             outputs=[]
             if package is None
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
@@ -356,7 +358,7 @@ def _native(spec: AppSpec, about: NewApp) -> NewApp:
         inputs=[*templates.inputs, *(InputSlotBody(name=name, open_name=name) for name in spec.inputs)],
         outputs=outputs,
         limits=replace(templates.limits, **given),
-        rules=templates.rules if spec.quorum is None else about.rules,
+        rules=templates.rules if spec.needed is None else about.rules,
     )
 
 

@@ -45,6 +45,14 @@ class FormOptions:
             show_default=False,
         ),
     ] = None
+    spot_checks: Annotated[
+        bool,
+        typer.Option(
+            "--spot-checks",
+            help="Compute jobs of proven computers once; someone else's computer checks 10 / W of them, where W is the number"
+            " of checked valid results in a row. Jobs of other computers have a quorum of 2.",
+        ),
+    ] = False
     optional_outputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -158,7 +166,7 @@ class CreditOptions:
         typer.Option(
             "--credit",
             metavar="SYSTEM",
-            help="Credit system; see `cobblestone credit systems`. Default creditnew-deployed.",
+            help="Credit system; see `cobblestone credit systems`. Default steady.",
             show_default=False,
         ),
     ] = None

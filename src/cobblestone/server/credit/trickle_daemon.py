@@ -17,6 +17,7 @@ from cobblestone.policy.credit.book import (
     host_allowance,
 )
 from cobblestone.policy.credit.claims import CreditUnit
+from cobblestone.policy.dispatch.catalogue import SpeedPopulation
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
@@ -74,8 +75,8 @@ class _Batch:
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
         self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
-        median, percentile_95 = hosts.speed_percentiles(tx)
-        self._rules = TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
+        known = SpeedPopulation.of(hosts.proven_speeds(tx))
+        self._rules = TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
