@@ -60,6 +60,10 @@ def _low_then_high(report: Report, n: int, met: bool) -> Report:
     return times(0.3 if n < 20 else 3.0)(report, n, met)
 
 
+def _ramp(report: Report, n: int, met: bool) -> Report:
+    return times(1.03**n)(report, n, met)
+
+
 def _in_common(report: Report, n: int, met: bool) -> Report:
     return times(10.0)(report, n, met) if met else report
 
@@ -74,6 +78,7 @@ ATTACKS: Mapping[str, Attack] = {
     "cherry picking": Attack(picks=True),
     "ring of a tenth, x10 in common jobs": Attack(_in_common, part=0.1),
     "pair that always meets, x10": Attack(times(10.0), part=0.01, always_meet=True),
+    "pair that always meets, 3 % more each time, reset": Attack(_ramp, part=0.01, always_meet=True, life=100),
     "counts x10": Attack(times(10.0, "fpops_counted")),
 }
 """The table of known attacks."""
