@@ -838,7 +838,8 @@ def test_only_computers_that_returned_valid_work_say_how_fast_computers_are(worl
     app = an_app(world, "fixed", fixed_credit=1.0)
     world.add_jobs(app, n=3)
     alice = world.user("alice")
-    first, second, bob = world.host(alice, p_fpops=3e9), world.host(alice, p_fpops=4e9), a_host(world, "bob")
+    first, second = (world.host(alice, p_fpops=speed, domain_name=f"at {speed:g}") for speed in (3e9, 4e9))
+    bob = a_host(world, "bob")
     for host in (first, second, bob):
         host.rpc(ask=1)
     for name in ("carol", "dave", "erin"):  # records that return nothing

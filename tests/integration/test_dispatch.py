@@ -327,7 +327,7 @@ def test_a_host_that_failed_is_checked_by_somebody_else_under_a_quorum_of_one(wo
     (name,) = alice.new_results()
     workunit = world.value("SELECT workunit_id FROM result WHERE name = ?", name)
     assert world.query("SELECT min_quorum, target_nresults FROM workunit WHERE id = ?", workunit) == [(2, 2)]
-    alice.rpc(reports=[alice.finish(name, b"right")], ask=1e6)
+    alice.rpc(reports=[alice.finish(name, b"right")])
     world.settle()
     assert world.value("SELECT canonical_result_id FROM workunit WHERE id = ?", workunit) is None
     bob.rpc(ask=1e6)

@@ -74,8 +74,11 @@ def test_a_healthy_project_is_found_healthy(lived_in: World, name: str):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, ("app demo: Reports (steady)", "nobody checks them", "--quorum 2", "--adaptive")),
-        ({"credit_system": "creditnew-deployed"}, ("ever new accounts", "--credit steady")),
+        (
+            {"credit_system": "steady"},
+            ("app demo: Reports (steady)", "1.28 times", "nobody checks them", "--quorum 2", "--adaptive"),
+        ),
+        ({"credit_system": "creditnew-deployed"}, ("failed benchmark", "--credit steady")),
         (
             {"credit_system": "counted:minimum", "rules": ReplicationRules(min_quorum=3)},
             ("needs 3 computers",),

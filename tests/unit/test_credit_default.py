@@ -14,7 +14,8 @@ from cobblestone.credit_lab.figures import ReplayOptions
 from cobblestone.credit_lab.population import PopulationOptions, synthetic_log
 from cobblestone.credit_lab.replay import Run, groups
 from cobblestone.policy.credit.claims import DEPLOYED
-from cobblestone.policy.credit.exposure import SAFE
+from cobblestone.policy.credit.exposure import SAFE, WORST
+from cobblestone.policy.credit.registry import credit_system_names
 from cobblestone.policy.credit.steady import MIN_PAID, factor_paid
 from cobblestone.server.api.submission.app_rules import app_from
 from cobblestone.server.credit.systems import find_system
@@ -39,6 +40,19 @@ def test_what_was_stored_without_a_name_keeps_its_system():
 def test_no_known_attack_pays_under_the_default(name: str, quorum: int):
     population = PopulationOptions(hosts=200, jobs=1500, seed=7_031)
     assert gain(population, ATTACKS[name], "steady", quorum=quorum) <= SAFE
+
+
+def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_here():
+    assert max(gain for gain, _ in WORST["steady"]) <= SAFE
+    assert set(WORST) >= {name.partition(":")[0] for name in credit_system_names()} - {
+        *(
+            "fixed",
+            "assigned",
+            "after-assimilation",
+            "trickle",
+            "none",
+        )  # worth what the project says, or nothing
+    }
 
 
 # A change of the system

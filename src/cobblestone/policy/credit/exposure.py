@@ -8,31 +8,33 @@ meets.  Source of the figures: ``tests/helpers/credit_attacks.py``, 200 computer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
 
-PICKS = "who drops jobs that are longer than estimated"
-RENEWS = "who reports ten times the run time as ever new accounts"
-INFLATES = "who reports ten times the run time"
-COUNTS = "who reports ten times the operations"
-MEETS = "two accounts that meet in many jobs and report ten times the operations"
+_PICKS = "who drops jobs that are longer than estimated"
+_RENEWS = "who reports ten times the run time as ever new accounts"
+_INFLATES = "who reports ten times the run time"
+_COUNTS = "who reports ten times the operations"
+_FAILED = "who reports ten times the run time and a failed benchmark"
+_PAIR = "two accounts that meet in many jobs and report long run times"
 
+WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
+    "benchmark": ((7.7, _PAIR), (9.8, _INFLATES)),
+    "benchmark-both": ((7.7, _PAIR), (9.8, _INFLATES)),
+    "counted": ((3.1, _COUNTS), (6.3, _COUNTS)),
+    "counted:minimum": ((2.0, _INFLATES), (6.3, _COUNTS)),
+    "creditnew-deployed": ((3.4, _PAIR), (12.0, _FAILED)),
+    "creditnew-designed": ((5.5, _RENEWS), (8.3, _INFLATES)),
+    "runtime": ((7.3, _PAIR), (13.0, _FAILED)),
+    "steady": ((1.25, _PICKS), (1.28, _PICKS)),
+    "steady-measured": ((1.7, _PAIR), (1.28, _PICKS)),
+}
+"""Largest gain and by whom, by credit system: with a quorum of two, and of one.  A way to combine may have its own line."""
 
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """The worst known attack on a credit system."""
+SAFE = 1.35
+"""The default pays no known attack more."""
 
-    gain: float  #: with a quorum of two or more
-    gain_alone: float  #: with a quorum of one
-    who: str
-    who_alone: str
-
-
-MEASURED: dict[str, Exposure] = {}
-"""By credit system; one with a way to combine claims (``counted:minimum``) may have its own line."""
-
-LOOK = "what the project itself says a job is worth, whatever is reported; jobs that are paid alike invite dropping long ones"
 _BY_PROJECT = ("fixed", "assigned", "after-assimilation")
 
 
@@ -43,21 +45,16 @@ def what_a_liar_gains(app: App) -> str:
 
 def _reports(app: App) -> str:
     name = app.credit_system
-    if name == "none" or (name == "trickle"):
-        return "Reports: results earn no credit."
+    if name in ("none", "trickle"):
+        return "Reports: they earn no credit."
     if name in _BY_PROJECT:
-        return f"Reports: {LOOK}."
-    found = MEASURED.get(name) or MEASURED.get(name.partition(":")[0])
+        return "Reports: the project itself says what a job is worth; jobs that are paid alike invite dropping the long ones."
+    found = WORST.get(name) or WORST.get(name.partition(":")[0])
     if found is None:
         return f"Reports: nothing is known about {name}, a system of the project's own."
-    alone = app.rules_of_jobs.min_quorum < 2
-    gain, who = (found.gain_alone, found.who_alone) if alone else (found.gain, found.who)
+    gain, who = found[app.rules_of_jobs.min_quorum < 2]
     bound = "" if gain <= SAFE else f" Bound: cobblestone app update {app.name} --credit steady."
-    return f"Reports ({name}): {who} gets up to {gain:.2g} times the credit of the same work.{bound}"
-
-
-SAFE = 1.35
-"""The default pays no known attack more."""
+    return f"Reports ({name}): {who} gets up to {gain:g} times the credit of the same work.{bound}"
 
 
 def _answers(app: App) -> str:
@@ -78,7 +75,7 @@ def _messages(app: App) -> tuple[str, ...]:
     if not (app.partial_credit or app.credit_system == "trickle"):
         return ()
     text = (
-        "Messages of running jobs: credit for jobs that are never returned, up to what their operation bound is worth."
-        f" Bound: a true --flops-bound, or cobblestone app update {app.name} --no-partial-credit."
+        "Messages of running jobs: for a valid result at most what its operation bound is worth, else it is taken back."
+        f" Bound: a true one, cobblestone app update {app.name} --flops-bound OPERATIONS."
     )
     return (text,)
