@@ -306,6 +306,29 @@ def test_jobs_of_a_new_host_are_checked_and_those_of_a_trusted_one_seldom(world:
     assert valid == 1_000_000  # what nobody checked proves nothing
 
 
+def test_whether_a_job_is_checked_is_not_shown_while_it_runs(world: World):
+    world.add_jobs(world.add_app(quorum=2, dispatch=AppDispatch(adaptive=True)))
+    alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
+    alice.rpc(ask=1)
+    world.settle()
+    assert world.value("SELECT min_quorum FROM workunit") == 2
+    running = world.get("/workunit.php?wuid=1").text
+    assert "shown when it is finished" in running
+    assert "_0_1" not in running
+    assert "must agree" not in running
+    (name,) = alice.new_results()
+    alice.rpc(reports=[alice.finish(name, b"same")])
+    world.settle()
+    assert "must agree" not in world.get("/result.php?resultid=1").text
+    bob.rpc(ask=1)
+    (name,) = bob.new_results()
+    bob.rpc(reports=[bob.finish(name, b"same")])
+    world.settle()
+    finished = world.get("/workunit.php?wuid=1").text
+    assert "must agree" in finished
+    assert "_0_1" in finished
+
+
 # Hosts that failed lately
 
 
