@@ -550,7 +550,7 @@ def test_what_messages_brought_is_taken_back_from_a_result_that_will_not_be_vali
     elif end == "given up":
         report(world, host)  # a success that nobody will confirm
         for number in range(9):
-            other = a_host(world, f"other {number}")
+            other = a_host(world, f"other{number}")
             other.rpc(ask=1)
             if other.held:
                 other.rpc(reports=[failed(next(iter(other.held)))])
@@ -784,21 +784,22 @@ def test_a_person_who_returned_nothing_has_a_week_of_one_processor_open_at_most(
 
 
 def test_merging_a_new_record_each_day_renews_nothing(world: World):
-    app = an_app(world, "trickle")
+    app = an_app(world, "trickle", quorum=2)
     world.add_jobs(app, n=60, limits=HUGE)
     owner = world.user("alice")
-    old = world.host(owner, p_fpops=3e9, p_ncpus=8, domain_name="d0")
-    old.rpc(ask=1e6)
-    earned = [tell(world, old, days=1)]
-    for day in range(1, 12):
-        new = world.host(owner, p_fpops=3e9, p_ncpus=8, domain_name=f"d{day}")
-        new.rpc(ask=1e6)
-        earned.append(tell(world, old, new, days=1))
-        ids = [
-            HostId(row[0]) for row in world.query("SELECT id FROM host WHERE merged_into IS NULL ORDER BY id")
-        ]
-        world.write(lambda tx, ids=ids: merge_computers(tx, UserId(1), ids[0], ids[-1], now=world.now))
-        old = new
+    earned = [0.0]
+    hosts: list[SimHost] = []
+    for day in range(12):
+        host = world.host(owner, p_fpops=3e9, p_ncpus=8, domain_name=f"d{day}")
+        host.rpc(ask=1e6)
+        assert host.held
+        earned.append(tell(world, host, days=1))
+        host.rpc(reports=[succeeded(name) for name in sorted(host.held)])  # nobody confirms it
+        world.settle()
+        if hosts:
+            before, now = HostId(hosts[-1].id), HostId(host.id)
+            world.write(lambda tx, a=before, b=now: merge_computers(tx, UserId(1), a, b, now=world.now))
+        hosts.append(host)
     assert earned[-1] <= 7 * CPU_DAY * 1.01
     assert all(later - before <= CPU_DAY * 1.01 for before, later in pairwise(earned))
     assert audit(world).differences == []
@@ -836,7 +837,7 @@ def test_an_app_that_changes_to_the_steady_system_pays_on_as_before(world: World
 
 def test_only_computers_that_returned_valid_work_say_how_fast_computers_are(world: World):
     app = an_app(world, "fixed", fixed_credit=1.0)
-    world.add_jobs(app, n=3)
+    world.add_jobs(app, n=30)
     alice = world.user("alice")
     first, second = (world.host(alice, p_fpops=speed, domain_name=f"at {speed:g}") for speed in (3e9, 4e9))
     bob = a_host(world, "bob")
