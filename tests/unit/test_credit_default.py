@@ -38,7 +38,7 @@ def test_what_was_stored_without_a_name_keeps_its_system():
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_known_attack_pays_under_the_default(name: str, quorum: int):
-    population = PopulationOptions(hosts=200, jobs=1500, seed=7_031)
+    population = PopulationOptions(hosts=100, jobs=1000, seed=7_031)
     assert gain(population, ATTACKS[name], "steady", quorum=quorum) <= SAFE
 
 
