@@ -17,7 +17,6 @@ from cobblestone.policy.credit.book import (
     owner_allowance,
 )
 from cobblestone.policy.credit.claims import CreditUnit
-from cobblestone.policy.dispatch.catalogue import SpeedPopulation
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
@@ -76,7 +75,7 @@ class _Batch:
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
         self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
-        known = SpeedPopulation.of(hosts.proven_speeds(tx))
+        known = ctx.offers.get(tx).catalogue.population
         self._rules = TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 

@@ -275,7 +275,7 @@ def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId
     return {host_id: counts[user_id] for host_id, user_id in owners.items()}
 
 
-def proven_speeds(db: Database, *, results: int = 5000) -> list[float]:
+def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
     """Return the benchmark of each person's fastest computer, among those that the newest grants went to."""
     fastest: dict[int, float] = {}
     for user_id, text in db.query(
