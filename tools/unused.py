@@ -10,6 +10,8 @@ from pathlib import Path
 
 from vulture import Vulture
 
+from cobblestone.cli import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 KINDS = {"function", "class", "method", "property", "import", "unreachable_code"}
 
@@ -20,6 +22,7 @@ CALLED_FROM_OUTSIDE = {
     "on_url": "httptools, while it reads a request",
     "on_header": "httptools, the same",
     "on_body": "httptools, the same",
+    "run_files": "migrations, which are not read here",
     "__getattr__": "Python, on attribute access of a module",
     "__dir__": "Python, by dir()",
     "__call__": "a protocol's member",
@@ -38,12 +41,8 @@ CALLED_FROM_OUTSIDE = {
 }
 #: What tests measure the code by: stated bounds, what a volunteer's program would write, and ways to look inside.
 USED_BY_TESTS = {
-    "wasted_at_most",
-    "largest_step",
     "unparsed_xml",
-    "successful",
     "write_global_preferences",
-    "write_project_preferences",
 }
 #: Rules of the client that wait for the part that will ask for them.
 FOR_LATER = {
@@ -56,8 +55,10 @@ FOR_LATER = {
 
 def main() -> int:
     """Print what is unused; 1 if there is any."""
-    decorators = ["@answers", "@*commands.*", "@root.callback", "@pass_context"]
-    found = Vulture(ignore_names=["register_*"], ignore_decorators=decorators)  # commands register by name
+    decorators = ["@answers", "@shows", "@*commands.*", "@root.callback", "@pass_context"]
+    found = Vulture(
+        ignore_names=[*COMMANDS, "*_options"], ignore_decorators=decorators
+    )  # commands, found by name
     found.scavenge([str(ROOT / "src" / "cobblestone")], exclude=["*/migrations/*", "*/site/*"])
     unused = [
         item

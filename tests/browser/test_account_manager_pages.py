@@ -26,6 +26,8 @@ from cobblestone.service.languages import NAMES
 HOUR = 3600.0
 STRANGERS = ("", "join.php", "password_reset.php", "password_new.php", "login.php")  # the last one is used
 OWN = ("home.php", "choices.php", "sharing.php", "account.php", "computer.php?id=1", "ops.php")
+ROUND_CHECKBOXES = """[...document.querySelectorAll('[type=checkbox]:not([role=switch])')]
+    .map(box => getComputedStyle(box)).filter(style => parseFloat(style.borderRadius) > parseFloat(style.height) / 4).length"""
 
 
 def populated(root: Path) -> ManagerWorld:
@@ -79,6 +81,8 @@ def test_pages_of_an_account_manager_can_be_used_by_everybody(
         wrong.extend(findings(page))
         if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
             wrong.append(f"{path} is wider than the window")
+        if round_boxes := page.evaluate(ROUND_CHECKBOXES):
+            wrong.append(f"{path} has {round_boxes} checkboxes that look like radio buttons")
         if page.locator("html").get_attribute("lang") != language:
             wrong.append(f"{path} is not in {NAMES[language]}")
 

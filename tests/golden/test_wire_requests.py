@@ -28,7 +28,9 @@ def test_a_recorded_request_gives_the_blessed_values(recorded: Recorded, bless: 
     found = as_json(parse_scheduler_request(recorded.body))
     if bless:
         expected.write_text(found, encoding="utf-8")
-    assert json.loads(found) == json.loads(expected.read_text(encoding="utf-8"))  # whatever the order of the fields
+    assert json.loads(found) == json.loads(
+        expected.read_text(encoding="utf-8")
+    )  # whatever the order of the fields
 
 
 def test_there_is_one_blessed_file_for_each_recorded_request() -> None:

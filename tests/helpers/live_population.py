@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from tests.helpers.project_world import START, SimHost, World, failed, succeeded
 from cobblestone.domain.values import WorkunitId
 from cobblestone.domain.work import JobLimits, Outcome, ReplicationRules, ServerState
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.policy.client.core.values import CPU
 from cobblestone.server.daemons.housekeeping import ScaleUpdater
 from cobblestone.server.run import SCALE_SWEEP_SECONDS
 from cobblestone.simulator.host.books import SimTask
@@ -87,19 +89,13 @@ class LiveDoor:
         self._live.waiting.add(self)
 
     def answer(
-        self,
-        seconds: float,
-        *,
-        now: float,
-        dcf: float,
-        workload: Iterable[Any] | None,
-        buffer_min: float,
-        faults: Faults2007,
+        self, contact: ContactProject, now: float, buffer_min: float, faults: Faults2007
     ) -> tuple[list[SimTask], bool]:
-        assert workload is None  # WS1: the request of the published family tells no workload
-        return [self._take(name, now) for name in self._rpc(seconds / dcf)], False
+        assert contact.workload is None  # WS1: the request of the published family tells no workload
+        seconds = contact.requests[CPU].seconds / contact.correction
+        return [self._take(name, now) for name in self._rpc(seconds)], False
 
-    def answer_devices(self, requests: Mapping[str, Any], **others: Any) -> list[SimTask]:
+    def answer_devices(self, contact: ContactProject, now: float) -> list[SimTask]:
         raise NotImplementedError("only clients of the published family are compared")
 
     def flush(self) -> None:

@@ -331,6 +331,15 @@ def test_a_client_that_asks_hears_that_this_is_an_account_manager(world: Manager
     assert world.get("readyz").status_code == 200
 
 
+def test_the_front_page_says_how_it_works_and_what_each_project_is_about(world: ManagerWorld):
+    world.write(lambda tx: projects.put_keywords(tx, {1: ("subject", "Astronomy"), 2: ("place", "Europe")}))
+    world.project(1, keywords={1: 1.0})
+    page = world.get("").text
+    assert "How it works" in page
+    assert "Astronomy" in page
+    assert "Europe" not in page
+
+
 def test_pages_are_for_their_owner_and_operators_see_operation(world: ManagerWorld):
     world.project(1)
     weak = world.join()

@@ -548,7 +548,7 @@ def test_what_messages_brought_is_taken_back_from_a_result_that_will_not_be_vali
     elif end == "late":
         world.now += 30 * 86400
     elif end == "given up":
-        report(world, host)  # a success that nobody will confirm
+        report(world, host)  # a success that no one will confirm
         for number in range(9):
             other = a_host(world, f"other{number}")
             other.rpc(ask=1)
@@ -794,7 +794,7 @@ def test_merging_a_new_record_each_day_renews_nothing(world: World):
         host.rpc(ask=1e6)
         assert host.held
         earned.append(tell(world, host, days=1))
-        host.rpc(reports=[succeeded(name) for name in sorted(host.held)])  # nobody confirms it
+        host.rpc(reports=[succeeded(name) for name in sorted(host.held)])  # no one confirms it
         world.settle()
         if hosts:
             before, now = HostId(hosts[-1].id), HostId(host.id)
@@ -805,7 +805,7 @@ def test_merging_a_new_record_each_day_renews_nothing(world: World):
     assert audit(world).differences == []
 
 
-def test_whoever_returned_valid_work_may_have_as_much_open(world: World):
+def test_a_person_who_returned_valid_work_may_have_as_much_open(world: World):
     app = an_app(world, "fixed", fixed_credit=40 * CPU_DAY, partial_credit=True)
     world.add_jobs(app, n=1)
     host = a_host(world, p_ncpus=4)

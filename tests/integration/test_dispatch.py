@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.helpers.preference_texts import preferences_text
 from tests.helpers.project_world import SimHost, World, failed
+from tests.helpers.stated_bounds import wasted_at_most
 
 from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.people import ProjectPreferences, Scope
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
-from cobblestone.policy.dispatch.limits import wasted_at_most
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import credentials, users
-from cobblestone.wire.project.preferences import write_project_preferences
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import InProgressResult
 
@@ -27,7 +27,7 @@ APPLE = {"p_vendor": "Apple", "p_model": "Apple M2", "os_name": "Darwin"}
 
 
 def prefer(world: World, user_id: int, preferences: ProjectPreferences, **venues: ProjectPreferences) -> None:
-    text = write_project_preferences(preferences, venues=venues)
+    text = preferences_text(preferences, **venues)
     world.write(lambda tx: users.set_project_preferences(tx, UserId(user_id), text))
 
 
@@ -332,7 +332,7 @@ def test_whether_a_job_is_checked_is_not_shown_while_it_runs(world: World):
 # Hosts that failed lately
 
 
-def test_a_host_that_failed_is_checked_by_somebody_else_under_a_quorum_of_one(world: World):
+def test_a_host_that_failed_is_checked_by_someone_else_under_a_quorum_of_one(world: World):
     world.add_jobs(world.add_app(), n=5)
     alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
     for host in (alice, bob):  # two people whose computers returned valid work

@@ -76,7 +76,7 @@ def test_a_healthy_project_is_found_healthy(lived_in: World, name: str):
     [
         (
             {"credit_system": "steady"},
-            ("app demo: Reports (steady)", "1.28 times", "nobody checks them", "--quorum 2", "--adaptive"),
+            ("app demo: Reports (steady)", "1.28 times", "no one checks them", "--quorum 2", "--adaptive"),
         ),
         ({"credit_system": "creditnew-deployed"}, ("failed benchmark", "--credit steady")),
         (

@@ -14,8 +14,8 @@ from tests.helpers.project_world import World
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.lifecycle.states import WorkunitView
+from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.canonical import ValidationDecision, ValidationReport
-from cobblestone.server.daemons import verdicts
 from cobblestone.server.daemons.project_work import ValidationTask
 from cobblestone.server.daemons.workers import WorkerFailedError
 from cobblestone.server.operation.alerts import queue_warnings
@@ -351,14 +351,14 @@ def test_one_workunit_that_spoils_the_write_of_a_batch_is_set_aside(
         names = sorted(host.new_results())
         world.now += 100
         host.rpc(reports=[host.finish(name, b"answer") for name in names])
-    judge = verdicts.judge
+    judge = canonical.judge
 
     def judge_but_one(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
         if view.workunit.name == "demo_1_1":
             raise ZeroDivisionError("a bug")
         return judge(view, report, now=now)
 
-    monkeypatch.setattr(verdicts, "judge", judge_but_one)
+    monkeypatch.setattr(canonical, "judge", judge_but_one)
     world.settle()
     rows = world.query("SELECT name, assimilate_state, handler_problem FROM workunit ORDER BY id")
     assert rows == [("demo_1_0", 2, ""), ("demo_1_1", 0, "ZeroDivisionError: a bug"), ("demo_1_2", 2, "")]

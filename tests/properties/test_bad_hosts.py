@@ -18,6 +18,7 @@ from tests.helpers.dispatch_world import (
     version,
 )
 from tests.helpers.effort import times
+from tests.helpers.stated_bounds import wasted_at_most
 
 from cobblestone.domain.values import AppId
 from cobblestone.policy.dispatch import limits as quota
@@ -69,7 +70,7 @@ def test_no_host_wastes_more_than_stated(seed: int, processors: int, initial: in
     limits = DispatchLimits(daily_quota=daily_quota, daily_quota_init=initial, max_jobs_per_rpc=0)
     days = 20
     wasted = jobs_wasted(random.Random(seed), limits, processors=processors, days=days)
-    assert wasted <= quota.wasted_at_most(
+    assert wasted <= wasted_at_most(
         initial=initial, processors=processors, daily_quota=daily_quota, days=days
     )
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.credit_builders import WORKUNIT, facts, grant
+from tests.helpers.stated_bounds import largest_step
 
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
@@ -25,7 +26,6 @@ from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.steady import (
     PRIOR_VOTES,
     VOTE_EVERY,
-    largest_step,
     steady_scales,
 )
 

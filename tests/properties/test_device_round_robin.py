@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pytest
 from tests.helpers.effort import times
 
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
-from cobblestone.policy.client.recent.picks import STEP, QueuedJob, QueueProject
+from cobblestone.policy.client.recent.picks import STEP, QueueProject
 from cobblestone.policy.client.recent.rec import Devices, GpuType, picked_bump, priority
 from cobblestone.policy.client.recent.round_robin import (
     LONG_STEP,
@@ -25,17 +26,17 @@ from cobblestone.policy.client.recent.round_robin import (
 ROOM = 5_000.0
 
 
-@dataclass(eq=False)
-class Job:
-    project: int
-    remaining: float
-    cutoff: float
+@dataclass(eq=False, kw_only=True)
+class Job(ClientJob):
+    id: str = ""
     app_name: str = "a"
+    version: str = ""
     cpus: float = 1.0
     gpu: str = ""
     gpus: float = 0.0
-    instances: tuple[int, ...] = ()
-    working_set: float = 0.0
+    raw: float = 0.0
+    received: float = 0.0
+    report_deadline: float = 0.0
 
 
 @dataclass
@@ -241,7 +242,7 @@ def _project(r: random.Random, kinds: Sequence[str]) -> QueueProject:
 
 
 def look(case: Case) -> RoundRobinOutlook:
-    jobs: list[QueuedJob] = [*case.jobs]
+    jobs: list[ClientJob] = [*case.jobs]
     return simulate_devices(
         jobs,
         case.projects,
@@ -258,7 +259,7 @@ def look(case: Case) -> RoundRobinOutlook:
 def agree(case: Case) -> None:
     found = look(case)
     counts = {kind: device.instances for kind, device in found.devices.items()}
-    jobs: list[QueuedJob] = [*case.jobs]
+    jobs: list[ClientJob] = [*case.jobs]
     slow = reference(case, limited_caps(jobs, case.projects, case.devices, counts))
     assert found.late == slow.late
     assert found.misses == slow.misses

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 from tests.helpers.effort import times
 
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.recent.picks import QueueProject
@@ -22,28 +23,17 @@ SLICE = 3600.0
 NOW = 50_000.0
 
 
-@dataclass(eq=False)
-class Job:
+@dataclass(eq=False, kw_only=True)
+class Job(ClientJob):
     number: int
-    project: int
-    remaining: float
-    report_deadline: float
+    id: str = ""
+    app_name: str = "a"
+    version: str = ""
     cpus: float = 1.0
     gpu: str = ""
     gpus: float = 0.0
-    app_name: str = "a"
-    instances: tuple[int, ...] = ()
-    working_set: float = 0.0
-    start_order: int = 0
-    running: bool = False
-    run_start: float = 0.0
-    checkpointed_at: float | None = None
-    always_runs: bool = False
-    preferred_since: float | None = None
-
-    @property
-    def cutoff(self) -> float:
-        return self.report_deadline - 1_000.0
+    raw: float = 0.0
+    received: float = 0.0
 
 
 @dataclass
@@ -143,8 +133,8 @@ def draw(r: random.Random) -> Case:
     for number in range(r.choice((0, 3, 30, 80))):
         begun = r.random() < 0.3
         job = Job(
-            number,
-            r.randrange(count),
+            number=number,
+            project=r.randrange(count),
             remaining=r.choice((r.uniform(1, 500), r.uniform(1, 20_000))),
             report_deadline=NOW + r.uniform(-1_000, 50_000),
             cpus=r.choice((0.0, 0.5, 1.0, 2.0, 4.0)) if wide else 1.0,
@@ -154,7 +144,7 @@ def draw(r: random.Random) -> Case:
             running=begun and r.random() < 0.5,
             run_start=NOW - r.uniform(0, 8_000),
             checkpointed_at=NOW - r.uniform(0, 6_000) if r.random() < 0.7 else None,
-            always_runs=odd and r.random() < 0.05,
+            sporadic=odd and r.random() < 0.05,
             preferred_since=NOW - r.uniform(0, 7_000) if r.random() < 0.2 else None,
         )
         if gpus and r.random() < 0.3:
@@ -164,6 +154,7 @@ def draw(r: random.Random) -> Case:
                 r.choice((0.1, 0.6, 1.0)),
             )
             job.instances = (0,)
+        job.cutoff = job.report_deadline - 1_000.0
         jobs.append(job)
     projects = [
         QueueProject(

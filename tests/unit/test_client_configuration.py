@@ -55,7 +55,7 @@ def may_attach(world: World) -> bool:
 def status(world: World) -> str:
     node = read_tree(b"<get_cc_status></get_cc_status>", "get_cc_status")
     call = GuiRpcCall("get_cc_status", node.reader([]), node)
-    return Operations(world.client.controls).get_cc_status(call)
+    return Operations(world.client.controls).carry_out(call)
 
 
 def limits(world: World) -> Any:

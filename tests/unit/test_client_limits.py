@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
 from cobblestone.policy.client.host.tasks import throttle_second
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together, expected_working_set
@@ -31,24 +32,21 @@ DEVICES = Devices(ncpus=4, cpu_flops=1e9, gpus=(GpuType(name="NVIDIA", count=2, 
 MODERN = PolicyChoice(4, 4, 1, 2)
 
 
-@dataclass(eq=False)
-class Job:
+@dataclass(eq=False, kw_only=True)
+class Job(ClientJob):
+    id: str = ""
     project: int = 0
-    report_deadline: float = 1e6
-    remaining: float = 1000.0
-    start_order: int = 0
-    running: bool = False
-    run_start: float = 0.0
-    cutoff: float = 1e6
+    app_name: str = "app"
+    version: str = ""
     cpus: float = 1.0
     gpu: str = ""
     gpus: float = 0.0
-    app_name: str = "app"
-    working_set: float = 0.0
-    instances: tuple[int, ...] = ()
+    raw: float = 0.0
+    received: float = 0.0
+    report_deadline: float = 1e6
+    remaining: float = 1000.0
+    cutoff: float = 1e6
     checkpointed_at: float | None = 0.0
-    preferred_since: float | None = None
-    always_runs: bool = False
 
 
 def gpu_job(project: int = 0, gpus: float = 1.0) -> Job:

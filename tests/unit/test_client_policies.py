@@ -12,6 +12,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core import values
 from cobblestone.policy.client.core.reasons import sentence
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.estimates import (
     remaining_2007,
@@ -37,24 +38,21 @@ from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, Fetc
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 
 
-@dataclass(eq=False)
-class Job:
+@dataclass(eq=False, kw_only=True)
+class Job(ClientJob):
+    id: str = ""
     project: int = 0
-    report_deadline: float = 1e6
-    remaining: float = 1000.0
-    start_order: int = 0
-    running: bool = False
-    run_start: float = 0.0
-    cutoff: float = 1e6
+    app_name: str = "app"
+    version: str = ""
     cpus: float = 1.0
     gpu: str = ""
     gpus: float = 0.0
-    app_name: str = "app"
-    working_set: float = 0.0
-    instances: tuple[int, ...] = ()
+    raw: float = 0.0
+    received: float = 0.0
+    report_deadline: float = 1e6
+    remaining: float = 1000.0
+    cutoff: float = 1e6
     checkpointed_at: float | None = 0.0
-    preferred_since: float | None = None
-    always_runs: bool = False
 
 
 # -- choice ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cobblestone.client.records.folders import PreferenceFiles, check_text
+from cobblestone.client.records.folders import PreferenceFiles
 from cobblestone.domain.computing import (
     AppConfig,
     ClientConfig,
@@ -312,5 +312,3 @@ def test_a_typing_error_changes_nothing_and_is_named(tmp_path: Path) -> None:
     fresh = PreferenceFiles(tmp_path).read()
     assert fresh.config == ClientConfig()
     assert "it is not used" in fresh.problems[0]
-    assert "line 1" in check_text(b"<cc_config", "cc_config")
-    assert check_text(CONFIG, "cc_config") == ""

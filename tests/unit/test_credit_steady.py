@@ -18,6 +18,7 @@ from tests.helpers.credit_builders import (
     host,
     statistics,
 )
+from tests.helpers.stated_bounds import largest_step
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId
@@ -37,7 +38,6 @@ from cobblestone.policy.credit.steady import (
     PRIOR_VOTES,
     STEADY_RULE,
     VOTING_AGE,
-    largest_step,
     steady_scales,
     votes_at,
 )

@@ -336,7 +336,7 @@ def test_a_host_that_failed_lately_is_checked_under_a_quorum_of_one_too():
     assert quorum(answering(2), error_rate=0.145, replicated=True) == 0  # as it is
 
 
-def test_nobody_is_waited_for_who_could_not_check_it():
+def test_no_one_is_waited_for_who_could_not_check_it():
     assert quorum(answering(1), error_rate=0.9) == 0  # the only person
     assert quorum(answering(9, comparison=ComparisonRule(kind="trivial")), error_rate=0.9) == 0
     assert quorum(answering(9, AppDispatch(non_cpu_intensive=True)), error_rate=0.9) == 0

@@ -11,7 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cobblestone.cli.lab import simulating, sweeps
+from cobblestone.cli import build
+from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate as run_one
@@ -250,10 +251,7 @@ def test_the_c_library_generator_gives_its_well_known_numbers() -> None:
 
 
 def _program() -> typer.Typer:
-    app = typer.Typer()
-    sweeps.register_simulate(app)
-    sweeps.register_paper(app)
-    return app
+    return build()
 
 
 def test_the_command_prints_a_table_json_and_reasons(tmp_path: Path) -> None:

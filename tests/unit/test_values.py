@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from cobblestone.domain.hosts import Coprocessor, Host, HostAppVersion, HostDescription
-from cobblestone.domain.values import AppVersionId, HostId, UserId, changed, value
+from cobblestone.domain.values import AppVersionId, HostId, UserId, changed, form_of, value
 
 GPU = Coprocessor(type="NVIDIA", count=2)
 VALUES = [
@@ -50,3 +50,23 @@ def test_what_is_no_plain_value_is_refused():
     for original in (Frozen(), Checked()):
         with pytest.raises(TypeError, match=r"dataclasses\.replace"):
             changed(original, number=2)
+
+
+def test_a_form_takes_the_fields_of_the_same_names() -> None:
+    @dataclass
+    class Source:
+        name: str
+        size: int = 0
+        secret: str = "kept here"
+
+    @value(kw_only=True)
+    class Form:
+        name: str
+        size: int
+        colour: str = "grey"
+
+    assert form_of(Form, Source("a", 5)) == Form(name="a", size=5)
+    assert form_of(Form, Source("a", 5), size=7, colour="red") == Form(name="a", size=7, colour="red")
+    assert form_of(Form, Form(name="first", size=1), Source("second")) == Form(name="first", size=1)
+    with pytest.raises(TypeError, match="name"):
+        form_of(Form, object(), size=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.wire_elements import read_elements
+from tests.helpers.preference_texts import preferences_text
 
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.people import ProjectPreferences
@@ -16,7 +16,6 @@ from cobblestone.wire.project.preferences import (
     read_global_preferences,
     read_project_preferences,
     write_global_preferences,
-    write_project_preferences,
 )
 from cobblestone.wire.text.reader import Lenience, LenienceKind
 
@@ -67,25 +66,8 @@ def test_long_preferences_are_cut():
     assert [note.kind for note in notes] == [LenienceKind.CUT]
 
 
-def test_project_preferences_are_written_as_clients_read_them():
-    text = write_project_preferences(
-        ProjectPreferences(resource_share=50, max_cpus=2), project_specific={"color": "a & b", "on": True}
-    )
-    root = read_elements(text)
-    assert (root.tag, root.get("resource_share")) == ("project_preferences", "50")
-    specific = root.path("project_specific")
-    assert [(e.tag, e.text) for e in specific.children] == [
-        ("max_cpus", "2"),
-        ("color", "a & b"),
-        ("on", "1"),
-    ]
-    assert "project_specific" not in write_project_preferences()
-
-
 @pytest.mark.parametrize("name", ["", "a b", "</x>", "A", "1a", "x" * 65])
 def test_a_name_that_is_no_element_is_refused(name: str):
-    with pytest.raises(LocalProtocolError, match="not a valid preference name"):
-        write_project_preferences(project_specific={name: 1})
     with pytest.raises(LocalProtocolError, match="not a valid preference name"):
         write_global_preferences({name: 1.0})
 
@@ -103,7 +85,7 @@ CHOSEN = ProjectPreferences(
 
 
 def test_what_a_volunteer_chose_comes_back_for_each_venue():
-    text = write_project_preferences(CHOSEN, venues={"work": ProjectPreferences(max_jobs=1)})
+    text = preferences_text(CHOSEN, work=ProjectPreferences(max_jobs=1))
     assert read_project_preferences(text) == CHOSEN
     assert read_project_preferences(text, "home") == CHOSEN
     assert read_project_preferences(text, "work") == ProjectPreferences(max_jobs=1)
@@ -138,4 +120,4 @@ def test_no_text_is_a_reason_to_fail(text: str, venue: str):
 
 def test_a_venue_that_no_client_knows_is_refused():
     with pytest.raises(LocalProtocolError, match="not a venue"):
-        write_project_preferences(venues={"beach": ProjectPreferences()})
+        write_global_preferences({}, venues={"beach": {}})

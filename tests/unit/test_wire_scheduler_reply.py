@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.wire_elements import Element, read_elements
 
 from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.wire.project.preferences import write_project_preferences
+from cobblestone.wire.project.preferences import ProjectSet, write_project
 from cobblestone.wire.scheduler.reply import (
     AppBlock,
     AppVersionBlock,
@@ -222,7 +222,7 @@ def test_only_a_key_can_stand_where_a_key_is_meant(text: str):
 
 
 def test_preferences_are_handed_on_as_they_are():
-    preferences = write_project_preferences(project_specific={"max_cpus": 2})
+    preferences = write_project({"": ProjectSet(max_cpus=2)})
     root = written(
         project_preferences=preferences, global_preferences="<global_preferences>\n<x/></global_preferences>"
     )

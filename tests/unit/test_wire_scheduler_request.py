@@ -13,7 +13,7 @@ from tests.helpers.wire_requests import written_request
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.scheduler import request_layout
 from cobblestone.wire.scheduler.host import CoprocRequest
-from cobblestone.wire.scheduler.report import ReportedResult, StickyFile
+from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import (
     InProgressResult,
     OtherResult,
@@ -93,12 +93,12 @@ def test_the_parts_of_a_recorded_request_are_read():
 
 def test_reports_of_all_kinds_are_read():
     request = parse_scheduler_request(REPORT)
-    assert [(r.name, r.exit_status, r.state, r.successful) for r in request.results] == [
-        ("pyapp_wu4_0", 0, 5, True),
-        ("failapp_wu5_0", 7, 3, False),
-        ("apiapp_wu7_0", 0, 5, True),
-        ("plain_wu6_0", 0, 5, True),
-        ("nofin_wu3_0", 203, 6, False),
+    assert [(r.name, r.exit_status, r.state) for r in request.results] == [
+        ("pyapp_wu4_0", 0, 5),
+        ("failapp_wu5_0", 7, 3),
+        ("apiapp_wu7_0", 0, 5),
+        ("plain_wu6_0", 0, 5),
+        ("nofin_wu3_0", 203, 6),
     ]
     failed = request.results[1]
     assert failed.error_message == "process exited with code 7 (0x7, -249)"
@@ -116,11 +116,10 @@ def test_tags_in_the_stderr_of_one_job_do_not_become_elements_of_the_request():
     assert parse_scheduler_request(REPORT).host_info.p_membw == 1e9
 
 
-def test_a_refused_upload_is_no_success_though_exit_status_and_state_say_so():
+def test_a_refused_upload_is_read_beside_exit_status_0_and_state_5():
     (result,) = parse_scheduler_request(recorded("26", "request")).results
     assert (result.exit_status, result.state) == (0, 5)
     assert result.files[0].error_msg == "permanent upload error"
-    assert not result.successful
 
 
 def test_the_message_of_a_download_error_names_the_file():
@@ -148,9 +147,9 @@ def test_sticky_files_are_read():
     assert request.sticky_files == (StickyFile(name="stk1_in", nbytes=12, status=1),)
 
 
-def test_a_report_without_exit_status_is_no_success_but_counts_as_status_0():
+def test_a_report_without_exit_status_counts_as_status_0():
     (result,) = parse_scheduler_request(minimal(reported(rest="<state>5</state>\n"))).results
-    assert (result.exit_status, result.exit_status_present, result.successful) == (0, False, False)
+    assert (result.exit_status, result.exit_status_present) == (0, False)
 
 
 def test_an_unreadable_exit_status_counts_as_missing():
@@ -660,8 +659,3 @@ def test_an_entry_refers_to_its_version_by_place():
     request = parse_scheduler_request(recorded("24", "request"))
     assert request.other_results[1] == OtherResult(name="timelim_0", app_version=9)
     assert len(request.app_versions) > 9
-
-
-def test_a_reported_result_is_successful_only_with_state_5():
-    assert ReportedResult(name="r", exit_status_present=True, state=5).successful
-    assert not ReportedResult(name="r", exit_status_present=True, state=3).successful

@@ -21,31 +21,18 @@ from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
 from cobblestone.api_schema.values import MAX_ID, PREFIX, Reply
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.values import form_of
 from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, Figures, MetricInfo
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.context import CachedRead
-from cobblestone.service.http.api import (
-    SMALL_BODY,
-    ApiProblem,
-    Tokens,
-    answered,
-    count_question,
-    json_response,
-    read_bounded,
-    read_json,
-    read_query,
-    refuse_query,
-    response_for,
-    unknown_path,
-    wrong_method,
-)
+from cobblestone.service.http import api as http
 from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
 from cobblestone.store.people.users import NewsItem
 
-TOKENS = Tokens(
+TOKENS = http.Tokens(
     command="cobblestone manager token create DIR NAME",
     advice="The operator makes one: cobblestone manager token create DIR NAME --scope read",
 )
@@ -81,19 +68,19 @@ class ManagerApi:
             async def call() -> Response:
                 method = "GET" if request.method == "HEAD" else request.method
                 if method not in choices:
-                    raise wrong_method(request.method, choices)
+                    raise http.wrong_method(request.method, choices)
                 scope, handler = choices[method]
                 token = await self._authorise(request, scope)
                 if handler != self.days:
-                    refuse_query(request)
+                    http.refuse_query(request)
                 reply = await handler(request)
                 if scope is OPERATE:
                     log.info(
                         "operated", by=f"token:{token.id} {token.name}", method=method, path=request.url.path
                     )
-                return json_response(reply)
+                return http.json_response(reply)
 
-            return await answered(request, call)
+            return await http.answered(request, call)
 
         return Route(PREFIX + path, dispatch, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
 
@@ -102,30 +89,26 @@ class ManagerApi:
         secret = TOKENS.secret_of(request)
         found = await ctx.store.aread(lambda db: accounts.token_by_secret(db, secret))
         token = TOKENS.check(found, scope, now=now)
-        count_question(ctx.limits.accounting, token, now=now)
+        http.count_question(ctx.limits.accounting, token, now=now)
         if token.used_time is None or not 0 <= now - token.used_time < USE_SECONDS:
             await ctx.store.awrite(lambda tx: accounts.note_use(tx, token.id, now=now))
         return token
 
     async def _unknown(self, request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, "docs/manager.md lists the endpoints."))
+        return http.response_for(http.unknown_path(request.url.path, "docs/manager.md lists the endpoints."))
 
     async def status(self, request: Request) -> schema.ManagerStatus:
         """Return the state of everything."""
         ctx, now = self._ctx, self._ctx.clock()
         found = await ctx.store.aread(lambda db: figures(db, now=now))
-        return schema.ManagerStatus(
+        return form_of(
+            schema.ManagerStatus,
+            found,
             name=ctx.settings.manager.name,
             version=__version__,
-            accounts=found.accounts,
-            hosts=found.hosts,
-            hosts_active=found.hosts_active,
-            projects=found.projects,
             projects_unusable=found.unusable,
             projects_paused=found.stopped,
             accounts_waiting=found.waiting,
-            mails_waiting=found.mails_waiting,
-            credit=found.credit,
             daemons=[
                 schema.Daemon(name=name, state=state.value, last_error=ctx.health.daemons[name].last_error)
                 for name, state in ctx.health.states(now).items()
@@ -159,7 +142,7 @@ class ManagerApi:
 
     async def days(self, request: Request) -> schema.ProjectDays:
         """Return what was counted on the last days."""
-        since = day_of(self._ctx.clock()) + 1 - read_query(request, schema.DaysQuery).days
+        since = day_of(self._ctx.clock()) + 1 - http.read_query(request, schema.DaysQuery).days
 
         def read(db: Database) -> schema.ProjectDays:
             return schema.ProjectDays(
@@ -187,11 +170,11 @@ class ManagerApi:
 
     async def publish(self, request: Request) -> people.News:
         """Publish a news item."""
-        new = read_json(await read_bounded(request, SMALL_BODY), people.NewNews)
+        new = http.read_json(await http.read_bounded(request, http.SMALL_BODY), people.NewNews)
         title, text, now = new.title.strip(), new.text.strip(), self._ctx.clock()
         if not title or not text or len(text) > operation.MAX_TEXT:
             message = f"A news item needs a title and a text of up to {operation.MAX_TEXT} characters."
-            raise ApiProblem(422, "bad_body", message)
+            raise http.ApiProblem(422, "bad_body", message)
         number = await self._ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
         return people.News(id=number, title=title, text=text, time=now)
 
@@ -214,27 +197,13 @@ def _news(item: NewsItem) -> people.News:
 
 def _project(db: Database, project: ManagedProject) -> schema.Project:
     asked = granted.project_accounting(db, project.id)
-    return schema.Project(
-        id=project.id,
-        url=project.url,
-        name=project.name,
-        share=project.share,
+    return form_of(
+        schema.Project,
+        project,
         paused=project.stopped,
-        problem=project.problem,
-        failures=project.failures,
-        checked_time=project.checked_time,
-        next_check=project.next_check,
         without_work=project.dryness,
         credit=ledger.sum_of(db, "project", project.id).credit,
-        collecting=schema.Collecting(
-            vouched=asked.vouched,
-            asked_time=asked.asked_time,
-            next_ask=asked.next_ask,
-            failures=asked.failures,
-            problem=asked.problem,
-        )
-        if asked.token
-        else None,
+        collecting=form_of(schema.Collecting, asked) if asked.token else None,
     )
 
 

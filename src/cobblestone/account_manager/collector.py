@@ -17,16 +17,7 @@ from cobblestone.account_manager.store import granted, projects
 from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import MAX_BATCH, CountedJobState
-from cobblestone.policy.account_manager.accounting_policies import (
-    ByJobs,
-    BySums,
-    ByTotals,
-    JobAnswer,
-    JobAnswers,
-    ReportedDay,
-    TotalAnswer,
-    bounded,
-)
+from cobblestone.policy.account_manager import accounting_policies as policies
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
 from cobblestone.store.engine.database import Transaction
@@ -135,13 +126,13 @@ class CreditCollector:
         for names in batched(accounts):
             totals = await there.totals(names)
             answers = {
-                accounts[name]: TotalAnswer(total)
+                accounts[name]: policies.TotalAnswer(total)
                 for name, total in zip(names, totals, strict=True)
                 if total is not None
             }
             await self._ctx.store.awrite(
                 lambda tx, answers=answers: granted.book(
-                    tx, project_id, ByTotals(), answers, now=self._ctx.clock()
+                    tx, project_id, policies.ByTotals(), answers, now=self._ctx.clock()
                 )
             )
 
@@ -159,7 +150,7 @@ class CreditCollector:
                 page = await there.sums(day, after)
                 answers = {
                     accounts[each.account]: [
-                        ReportedDay(
+                        policies.ReportedDay(
                             day=day,
                             final=each.final,
                             revoked=each.revoked,
@@ -175,17 +166,19 @@ class CreditCollector:
             if after is not None:
                 raise ProjectUnreachable(f"It has more than {MAX_PAGES} pages of credit for one day.")
             if day == today:
-                nothing = [ReportedDay(day=day, final=0.0, revoked=0.0, provisional=0.0)]
+                nothing = [policies.ReportedDay(day=day, final=0.0, revoked=0.0, provisional=0.0)]
                 await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))
             if complete and known_until == day:
                 known_until = day + 1
         return known_until
 
-    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[ReportedDay]]) -> None:
+    async def _book_sums(
+        self, project_id: int, answers: Mapping[int, Sequence[policies.ReportedDay]]
+    ) -> None:
         for some in batched(answers.items()):
             await self._ctx.store.awrite(
                 lambda tx, some=dict(some): granted.book(
-                    tx, project_id, BySums(), some, now=self._ctx.clock()
+                    tx, project_id, policies.BySums(), some, now=self._ctx.clock()
                 )
             )
 
@@ -193,22 +186,24 @@ class CreditCollector:
         """Ask about jobs of all accounts together; an account's pending credit follows from all of its jobs."""
         listed = await self._ctx.store.aread(lambda db: granted.open_jobs(db, project_id))
         asked = [(name, job) for name, number in accounts.items() for job in listed.get(number, {})]
-        found: dict[int, list[JobAnswer]] = {}
+        found: dict[int, list[policies.JobAnswer]] = {}
         for some in batched(asked):
             for (name, job), grant in zip(some, await there.jobs(some), strict=True):
-                answer = JobAnswer(name=job, state=grant.state, credit=grant.credit)
+                answer = policies.JobAnswer(name=job, state=grant.state, credit=grant.credit)
                 found.setdefault(accounts[name], []).append(answer)
         for number, answers in found.items():
-            known = JobAnswers(answers=tuple(answers), granted_before=listed[number])
+            known = policies.JobAnswers(answers=tuple(answers), granted_before=listed[number])
             await self._ctx.store.awrite(
                 lambda tx, number=number, known=known: self._settle(tx, project_id, number, known)
             )
 
-    def _settle(self, tx: Transaction, project_id: int, account_id: int, answers: JobAnswers) -> None:
+    def _settle(
+        self, tx: Transaction, project_id: int, account_id: int, answers: policies.JobAnswers
+    ) -> None:
         now = self._ctx.clock()
-        granted.book(tx, project_id, ByJobs(), {account_id: answers}, now=now)
+        granted.book(tx, project_id, policies.ByJobs(), {account_id: answers}, now=now)
         got = {
-            each.name: bounded(each.credit)
+            each.name: policies.bounded(each.credit)
             for each in answers.answers
             if each.state is CountedJobState.GRANTED
         }

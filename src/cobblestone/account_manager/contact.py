@@ -11,54 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from cobblestone.account_manager import model
 from cobblestone.account_manager.core.context import FEED, ManagerContext
-from cobblestone.account_manager.model import (
-    ComputerFacts,
-    HostProject,
-    ManagedHost,
-    ManagedProject,
-    ManagerAccount,
-    ProjectAccount,
-    ProjectWhy,
-)
 from cobblestone.account_manager.store import accounts, granted, hosts, ledger
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import RecentAverage
-from cobblestone.policy.account_manager.accounting import (
-    CREDIT_PER_FLOP,
-    DAY,
-    MAX_CPUS,
-    MAX_GPUS,
-    YOUNG_SECONDS,
-    Amounts,
-    ContactAccounting,
-    HostLimits,
-    ReportRecord,
-    count_contact,
-    speed_limit,
-)
-from cobblestone.policy.account_manager.selection import (
-    PRESETS,
-    CandidateProject,
-    SelectedFor,
-    Selection,
-    Wishes,
-    expected_work,
-    reasons_of,
-    select_by_hand,
-    select_projects,
-)
+from cobblestone.domain.values import form_of
+from cobblestone.policy.account_manager import accounting
+from cobblestone.policy.account_manager import selection as choosing
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.store.engine.database import Transaction
-from cobblestone.wire.client.account_manager import (
-    ManagedAccount,
-    ManagerReply,
-    ReceivedRequest,
-    ReportedProject,
-    key_of_address,
-)
+from cobblestone.wire.client import account_manager as wire
 from cobblestone.wire.client.records import EstimatedCredit
 from cobblestone.wire.project.preferences import write_global_preferences
 
@@ -75,15 +40,15 @@ class ContactRefused(CobblestoneError):
 class Contact:
     """Sender, address and time of a contact."""
 
-    account: ManagerAccount
-    request: ReceivedRequest
+    account: model.ManagerAccount
+    request: wire.ReceivedRequest
     address_block: str
     now: float
 
 
 def answer_contact(
     tx: Transaction, ctx: ManagerContext, contact: Contact, rng: random.Random
-) -> ManagerReply:
+) -> wire.ManagerReply:
     """Carry out one contact; return the answer for the client.
 
     Raises:
@@ -98,7 +63,9 @@ def answer_contact(
     candidates = _candidates(ctx, at_projects, contact.now)
     computer = _computer(contact.request, host.facts, reported)
     selection = _select(candidates, contact.account, computer, rng)
-    expected = expected_work(selection, _rates(contact.request), ctx.settings.contacts.repeat_seconds)
+    expected = choosing.expected_work(
+        selection, _rates(contact.request), ctx.settings.contacts.repeat_seconds
+    )
     records = _records(before, counted, reported, expected)
     # Booked now, so that who calls next sees it; a write that is undone leaves some seconds of who is next wrong.
     change = {id_: expected.get(id_, 0.0) - each.expected for id_, each in before.items()}
@@ -130,28 +97,25 @@ def answer_contact(
 # -- who it is ------------------------------------------------------------------------------------------
 
 
-def host_facts(request: ReceivedRequest, address_block: str) -> ComputerFacts:
+def host_facts(request: wire.ReceivedRequest, address_block: str) -> model.ComputerFacts:
     """Return a computer's description of itself; of several GPUs the kind that is fastest in total."""
     info = request.host
     gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
-    return ComputerFacts(
+    return form_of(
+        model.ComputerFacts,
+        info,
         host_cpid=request.host_cpid or info.host_cpid,
         domain_name=request.domain_name or info.domain_name,
         address_block=address_block,
-        p_vendor=info.p_vendor,
-        p_model=info.p_model,
         ncpus=info.p_ncpus,
-        p_fpops=info.p_fpops,
         gpu_model=gpu.name if gpu else "",
         ngpus=sum(each.count for each in request.coprocs),
         gpu_flops=gpu.peak_flops if gpu else 0.0,
-        os_name=info.os_name,
-        os_version=info.os_version,
         client_version=request.client_version,
     )
 
 
-def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost:
+def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.ManagedHost:
     """Return the computer: by the value that we gave it, else by the client's own id, else a new one."""
     facts = host_facts(contact.request, contact.address_block)
     account_id, opaque = contact.account.id, contact.request.opaque
@@ -167,21 +131,21 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost
         return replace(known, facts=facts)
     limits = ctx.settings.contacts
     if hosts.count_hosts(tx, account_id) >= limits.max_hosts or (
-        hosts.count_hosts(tx, account_id, since=contact.now - DAY) >= limits.max_new_hosts
+        hosts.count_hosts(tx, account_id, since=contact.now - accounting.DAY) >= limits.max_new_hosts
     ):
         raise ContactRefused("Your account has too many new computers. Try again tomorrow.")
-    new = ManagedHost(
+    new = model.ManagedHost(
         id=0, account_id=account_id, host_key=secrets.token_hex(16), facts=facts, create_time=contact.now
     )
     return replace(new, id=hosts.add_host(tx, new))
 
 
-def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, ReportedProject]:
+def _known_projects(ctx: ManagerContext, request: wire.ReceivedRequest) -> dict[int, wire.ReportedProject]:
     """Return the reports about known projects, regardless of the spelling of their addresses; the first of several."""
-    found: dict[int, ReportedProject] = {}
+    found: dict[int, wire.ReportedProject] = {}
     for reported in request.projects:
         try:
-            project = ctx.projects.by_key.get(key_of_address(reported.url))
+            project = ctx.projects.by_key.get(wire.key_of_address(reported.url))
         except RemoteProtocolError:
             continue
         if project is not None:
@@ -189,12 +153,12 @@ def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, 
     return found
 
 
-def _known_jobs(ctx: ManagerContext, request: ReceivedRequest) -> list[tuple[int, str]]:
+def _known_jobs(ctx: ManagerContext, request: wire.ReceivedRequest) -> list[tuple[int, str]]:
     """Return the jobs listed by a client, of projects that are asked for granted credit."""
     found: list[tuple[int, str]] = []
     for url, name in request.jobs:
         try:
-            project = ctx.projects.by_key.get(key_of_address(url))
+            project = ctx.projects.by_key.get(wire.key_of_address(url))
         except RemoteProtocolError:
             continue
         if project is not None:
@@ -209,40 +173,42 @@ def _count(
     tx: Transaction,
     ctx: ManagerContext,
     contact: Contact,
-    host: ManagedHost,
-    before: Mapping[int, HostProject],
-    reported: Mapping[int, ReportedProject],
-) -> ContactAccounting:
+    host: model.ManagedHost,
+    before: Mapping[int, model.HostProject],
+    reported: Mapping[int, wire.ReportedProject],
+) -> accounting.ContactAccounting:
     settings, facts, account_id, now = ctx.settings.contacts, host.facts, contact.account.id, contact.now
     peers = ctx.peers
-    limits = HostLimits(
+    limits = accounting.HostLimits(
         ncpus=facts.ncpus,
         ngpus=facts.ngpus,
-        cpu_flops=speed_limit(
+        cpu_flops=accounting.speed_limit(
             peers.speeds(tx, facts.p_model, account_id, gpu=False, now=now), settings.cpu_flops
         ),
-        gpu_flops=speed_limit(
+        gpu_flops=accounting.speed_limit(
             peers.speeds(tx, facts.gpu_model, account_id, gpu=True, now=now), settings.gpu_flops
         )
         if facts.ngpus
         else 0.0,
-        n_young=peers.n_young(tx, facts, now=now) if now - host.create_time < YOUNG_SECONDS else 1,
+        n_young=peers.n_young(tx, facts, now=now) if now - host.create_time < accounting.YOUNG_SECONDS else 1,
     )
-    return count_contact(
+    return accounting.count_contact(
         host.meter,
         {id_: each.record for id_, each in before.items()},
-        {id_: Amounts(*each.totals) for id_, each in reported.items()},
+        {id_: accounting.Amounts(*each.totals) for id_, each in reported.items()},
         limits,
         now=now,
     )
 
 
-def _credited(tx: Transaction, contact: Contact, counted: ContactAccounting) -> dict[int, ProjectAccount]:
+def _credited(
+    tx: Transaction, contact: Contact, counted: accounting.ContactAccounting
+) -> dict[int, model.ProjectAccount]:
     """Add what is counted to the person's sums; return the accounts at projects after that."""
     at_projects = accounts.project_accounts(tx, contact.account.id)
     changed = [
         accounts.with_credit(
-            at_projects.get(entry.project_id) or ProjectAccount(project_id=entry.project_id),
+            at_projects.get(entry.project_id) or model.ProjectAccount(project_id=entry.project_id),
             entry.counted.credit,
             now=contact.now,
         )
@@ -254,28 +220,29 @@ def _credited(tx: Transaction, contact: Contact, counted: ContactAccounting) -> 
 
 
 def _records(
-    before: Mapping[int, HostProject],
-    counted: ContactAccounting,
-    reported: Mapping[int, ReportedProject],
+    before: Mapping[int, model.HostProject],
+    counted: accounting.ContactAccounting,
+    reported: Mapping[int, wire.ReportedProject],
     expected: Mapping[int, float],
-) -> dict[int, HostProject]:
+) -> dict[int, model.HostProject]:
     """Return the records of the computer at each project."""
     return {
-        id_: HostProject(
+        id_: model.HostProject(
             project_id=id_,
             project_host_id=reported[id_].host_id
             if id_ in reported
             else before[id_].project_host_id
             if id_ in before
             else 0,
-            record=counted.records.get(id_) or (before[id_].record if id_ in before else ReportRecord()),
+            record=counted.records.get(id_)
+            or (before[id_].record if id_ in before else accounting.ReportRecord()),
             expected=expected.get(id_, 0.0),
         )
         for id_ in before.keys() | reported.keys() | expected.keys()
     }
 
 
-def _served(reported: Mapping[int, ReportedProject]) -> dict[tuple[int, str], bool]:
+def _served(reported: Mapping[int, wire.ReportedProject]) -> dict[tuple[int, str], bool]:
     """Return which projects had work, by device, as far as this computer can tell."""
     found: dict[tuple[int, str], bool] = {}
     for id_, each in reported.items():
@@ -291,10 +258,10 @@ def _served(reported: Mapping[int, ReportedProject]) -> dict[tuple[int, str], bo
 
 
 def _candidates(
-    ctx: ManagerContext, at_projects: Mapping[int, ProjectAccount], now: float
-) -> list[CandidateProject]:
+    ctx: ManagerContext, at_projects: Mapping[int, model.ProjectAccount], now: float
+) -> list[choosing.CandidateProject]:
     return [
-        CandidateProject(
+        choosing.CandidateProject(
             id=project.id,
             name=project.name or project.url,
             share=project.share,
@@ -308,7 +275,7 @@ def _candidates(
     ]
 
 
-def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason | None:
+def _closed(project: model.ManagedProject, account: model.ProjectAccount | None) -> Reason | None:
     """Return why no one, or not this person, can be sent to a project now."""
     if project.stopped:
         return reason("stopped", "The operator of this account manager has disabled this project.")
@@ -322,15 +289,15 @@ def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason |
 
 
 def _computer(
-    request: ReceivedRequest, facts: ComputerFacts, reported: Mapping[int, ReportedProject]
-) -> SelectedFor:
+    request: wire.ReceivedRequest, facts: model.ComputerFacts, reported: Mapping[int, wire.ReportedProject]
+) -> choosing.SelectedFor:
     gpus = tuple(dict.fromkeys(each.type for each in request.coprocs))
     in_vain = {
         (id_, device)
         for id_, each in reported.items()
         for device in (each.no_work if not each.rpc_failures else ("CPU", *gpus))
     }
-    return SelectedFor(
+    return choosing.SelectedFor(
         platforms=frozenset(request.platforms),
         devices=("CPU", *gpus),
         virtualbox=bool(request.host.virtualbox_version),
@@ -339,43 +306,53 @@ def _computer(
 
 
 def _select(
-    candidates: list[CandidateProject], account: ManagerAccount, computer: SelectedFor, rng: random.Random
-) -> Selection:
+    candidates: list[choosing.CandidateProject],
+    account: model.ManagerAccount,
+    computer: choosing.SelectedFor,
+    rng: random.Random,
+) -> choosing.Selection:
     choices = account.choices
-    wishes = Wishes(
+    wishes = choosing.Wishes(
         yes=frozenset(choices.yes),
         no=frozenset(choices.no),
         kept_out=frozenset(choices.kept_out),
         kept_out_devices=frozenset(choices.kept_out_devices),
     )
     if choices.mode == "classic":
-        return select_by_hand(candidates, wishes, computer, choices.shares)
-    return select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])
+        return choosing.select_by_hand(candidates, wishes, computer, choices.shares)
+    return choosing.select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])
 
 
-def _rates(request: ReceivedRequest) -> dict[str, float]:
+def _rates(request: wire.ReceivedRequest) -> dict[str, float]:
     """Return estimated credit per second, by device."""
-    rates = {"CPU": min(request.host.p_ncpus, MAX_CPUS) * request.host.p_fpops * CREDIT_PER_FLOP}
+    rates = {
+        "CPU": min(request.host.p_ncpus, accounting.MAX_CPUS)
+        * request.host.p_fpops
+        * accounting.CREDIT_PER_FLOP
+    }
     for each in request.coprocs:
-        rates[each.type] = min(each.count, MAX_GPUS) * each.peak_flops * CREDIT_PER_FLOP
+        rates[each.type] = min(each.count, accounting.MAX_GPUS) * each.peak_flops * accounting.CREDIT_PER_FLOP
     return rates
 
 
-def _why(selection: Selection, candidates: list[CandidateProject]) -> tuple[ProjectWhy, ...]:
+def _why(
+    selection: choosing.Selection, candidates: list[choosing.CandidateProject]
+) -> tuple[model.ProjectWhy, ...]:
     by_id = {each.id: each for each in candidates}
     of_shares = sum(each.share for each in candidates if each.closed is None)
     chosen = [
-        ProjectWhy(
+        model.ProjectWhy(
             project_id=choice.project_id,
             chosen=True,
             reasons=tuple(
-                each.as_json() for each in reasons_of(choice, by_id[choice.project_id], of_shares=of_shares)
+                each.as_json()
+                for each in choosing.reasons_of(choice, by_id[choice.project_id], of_shares=of_shares)
             ),
         )
         for choice in selection.chosen
     ]
     refused = [
-        ProjectWhy(project_id=id_, chosen=False, reasons=(_stored_reason(each),))
+        model.ProjectWhy(project_id=id_, chosen=False, reasons=(_stored_reason(each),))
         for id_, each in selection.refused.items()
     ]
     return (*chosen, *refused)
@@ -396,22 +373,22 @@ def _constant_reason(code: str, sentence: str) -> dict[str, object]:
 def _orders(
     ctx: ManagerContext,
     contact: Contact,
-    selection: Selection,
-    reported: Mapping[int, ReportedProject],
-    records: Mapping[int, HostProject],
-    at_projects: Mapping[int, ProjectAccount],
-) -> list[ManagedAccount]:
+    selection: choosing.Selection,
+    reported: Mapping[int, wire.ReportedProject],
+    records: Mapping[int, model.HostProject],
+    at_projects: Mapping[int, model.ProjectAccount],
+) -> list[wire.ManagedAccount]:
     choices = contact.account.choices
     projects = {project.id: project for project in ctx.projects.projects}
     devices = ("CPU", *dict.fromkeys(each.type for each in contact.request.coprocs))
-    orders: list[ManagedAccount] = []
+    orders: list[wire.ManagedAccount] = []
     told = contact.request.client_version >= TELLS_SUMS_FROM
     for choice in selection.chosen:
         project, record = projects[choice.project_id], records.get(choice.project_id)
-        account = at_projects.get(project.id) or ProjectAccount(project_id=project.id)
+        account = at_projects.get(project.id) or model.ProjectAccount(project_id=project.id)
         allowed = choice.devices if choice.reserve else choice.covers.keys()
         share = 0.0 if choice.reserve else MAIN_SHARE
-        order = ManagedAccount(
+        order = wire.ManagedAccount(
             url=project.url,
             url_signature=project.url_signature,
             authenticator=project.shared_key or account.weak_key,
@@ -424,7 +401,7 @@ def _orders(
     for id_, each in reported.items():
         if each.attached_by_manager and id_ not in chosen:
             orders.append(
-                ManagedAccount(
+                wire.ManagedAccount(
                     url=projects[id_].url,
                     url_signature=projects[id_].url_signature,
                     dont_request_more_work=True,
@@ -435,10 +412,10 @@ def _orders(
 
 
 def _with_sums(
-    order: ManagedAccount, account: ProjectAccount, record: HostProject | None, now: float
-) -> ManagedAccount:
+    order: wire.ManagedAccount, account: model.ProjectAccount, record: model.HostProject | None, now: float
+) -> wire.ManagedAccount:
     """Add the person's totals there, from which a newly attached client continues."""
-    totals = record.record.reported if record else Amounts()
+    totals = record.record.reported if record else accounting.Amounts()
     return replace(
         order,
         credit=EstimatedCredit(
@@ -452,11 +429,14 @@ def _with_sums(
 
 
 def _reply(
-    ctx: ManagerContext, account: ManagerAccount, host: ManagedHost, orders: list[ManagedAccount]
-) -> ManagerReply:
+    ctx: ManagerContext,
+    account: model.ManagerAccount,
+    host: model.ManagedHost,
+    orders: list[wire.ManagedAccount],
+) -> wire.ManagerReply:
     choices = account.choices
     changed = int(choices.changed or account.create_time)
-    return ManagerReply(
+    return wire.ManagerReply(
         name=ctx.settings.manager.name,
         authenticator=account.weak_authenticator,
         signing_key=ctx.signing_key,
@@ -481,6 +461,6 @@ def _reply(
 def _preferences(preset: str, venues: tuple[tuple[str, str], ...], changed: int, source: str) -> str:
     """Return the preferences of a preset, and of others for single venues, in the form for clients."""
     return write_global_preferences(
-        {"source_project": source, "mod_time": float(changed), **PRESETS[preset]},
-        venues={venue: PRESETS[own] for venue, own in venues},
+        {"source_project": source, "mod_time": float(changed), **choosing.PRESETS[preset]},
+        venues={venue: choosing.PRESETS[own] for venue, own in venues},
     )

@@ -8,14 +8,8 @@ from dataclasses import replace
 import httpx
 import structlog
 
+from cobblestone.account_manager.core import projects_web
 from cobblestone.account_manager.core.context import CHECKER, DAYS, MAKER, ManagerContext
-from cobblestone.account_manager.core.projects_web import (
-    NoSuchPage,
-    fetch_config,
-    open_account,
-    tell_of_account,
-    versions_of,
-)
 from cobblestone.account_manager.model import ManagedProject, ManagerAccount
 from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.accounts import WantedAccount
@@ -36,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 MADE_AT_ONCE = 8
 FAILURES_OF_MAIL = 4
-"""Looks at a project in vain, in turn, after which its operators get a mail: about an hour."""
+"""Failed looks at a project in a row, after which its operators get a mail: about an hour."""
 FORGOTTEN_AFTER = 14 * DAY
 """What is expected of computers that have not called for so long is no longer expected."""
 FOR_THE_PERSON = frozenset(
@@ -87,7 +81,7 @@ class ProjectChecker:
     async def _check(self, project: ManagedProject) -> ManagedProject:
         now = self._ctx.clock()
         try:
-            config = await fetch_config(self._client, project.url)
+            config = await projects_web.fetch_config(self._client, project.url)
         except CobblestoneError as error:
             failures = project.failures + 1
             log.warning("project_unusable", project=project.url, error=str(error))
@@ -98,7 +92,7 @@ class ProjectChecker:
         return replace(
             project,
             name=config.name or project.name,
-            versions=versions_of(config),
+            versions=projects_web.versions_of(config),
             problem=problem,
             failures=project.failures + 1 if problem else 0,
             checked_time=now,
@@ -151,7 +145,9 @@ class AccountMaker:
         ctx, known = self._ctx, wanted
         project = await ctx.store.aread(lambda db: projects.project_by_id(db, wanted.project_id))
         try:
-            keys = await open_account(self._client, project.url, wanted.account, make=not wanted.weak_key)
+            keys = await projects_web.open_account(
+                self._client, project.url, wanted.account, make=not wanted.weak_key
+            )
             await ctx.store.awrite(lambda tx: accounts.set_made(tx, wanted, keys.weak))
             known = replace(wanted, weak_key=keys.weak)
             problem, told = await self._tell(project, wanted.account, keys.strong)
@@ -169,8 +165,8 @@ class AccountMaker:
     async def _tell(self, project: ManagedProject, account: ManagerAccount, key: str) -> tuple[str, bool]:
         """Return what a project did not accept, and whether it accepted the rest."""
         try:
-            return await tell_of_account(self._client, project.url, key, account), True
-        except (NoSuchPage, WebRpcRefused):
+            return await projects_web.tell_of_account(self._client, project.url, key, account), True
+        except (projects_web.NoSuchPage, WebRpcRefused):
             return TAKES_NOTHING, False
 
 

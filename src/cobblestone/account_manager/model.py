@@ -83,7 +83,7 @@ class ManagedProject:
     name: str = ""
     share: float = 1.0
     stopped: bool = False  #: by the operator
-    shared_key: str = ""  #: weak key of one account for all people; empty: everybody has an own one
+    shared_key: str = ""  #: weak key of one account for all people; empty: each user has an account there
     keywords: dict[int, float] = field(default_factory=dict[int, float])
     versions: frozenset[OfferedVersion] = frozenset()
     dryness: dict[str, float] = field(default_factory=dict[str, float])
@@ -145,7 +145,7 @@ class ManagedHost:
 
     id: int
     account_id: int
-    host_key: str  #: what it shows at each contact; nobody else knows it
+    host_key: str  #: what it shows at each contact; a secret
     facts: ComputerFacts
     venue: str = ""
     hidden: bool = False

@@ -19,13 +19,7 @@ from cobblestone.service.http.rate_limits import TooManyAttempts, client_address
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Locks, RowsOf, Transaction
-from cobblestone.wire.client.account_manager import (
-    MAX_REQUEST,
-    ManagerReply,
-    ReceivedRequest,
-    parse_manager_request,
-    write_manager_reply,
-)
+from cobblestone.wire.client import account_manager as wire
 from cobblestone.wire.project.account import WebRpcError
 from cobblestone.wire.project.pages import WEAK_KEY, ProjectConfig, write_project_config
 
@@ -55,29 +49,31 @@ class ManagerRpc:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one contact; errors are answers too, with status 200, as clients expect."""
         try:
-            request = parse_manager_request(await read_all(scope, receive, MAX_REQUEST))
+            request = wire.parse_manager_request(await read_all(scope, receive, wire.MAX_REQUEST))
             reply = await self._answer(request, limit_key(client_address(scope)))
         except ClientDisconnect:
             return
         except (RemoteProtocolError, BodyTooLarge) as error:
-            reply = ManagerReply(error_num=WebRpcError.XML, error_msg=f"The request cannot be read: {error}")
+            reply = wire.ManagerReply(
+                error_num=WebRpcError.XML, error_msg=f"The request cannot be read: {error}"
+            )
         except _Refused as error:
-            reply = ManagerReply(error_num=error.number, error_msg=str(error))
+            reply = wire.ManagerReply(error_num=error.number, error_msg=str(error))
         except ContactRefused as error:
-            reply = ManagerReply(error_num=WebRpcError.GENERIC, error_msg=str(error))
+            reply = wire.ManagerReply(error_num=WebRpcError.GENERIC, error_msg=str(error))
         except StoreError as error:
             log.error("contact_failed", error=str(error))
             text = "The account manager cannot answer at the moment. Nothing is lost; the client tries again."
-            reply = ManagerReply(error_num=WebRpcError.NO_DATABASE, error_msg=text)
-        await answer(send, write_manager_reply(reply), XML)
+            reply = wire.ManagerReply(error_num=WebRpcError.NO_DATABASE, error_msg=text)
+        await answer(send, wire.write_manager_reply(reply), XML)
 
-    async def _answer(self, request: ReceivedRequest, address: str) -> ManagerReply:
+    async def _answer(self, request: wire.ReceivedRequest, address: str) -> wire.ManagerReply:
         ctx, now = self._ctx, self._ctx.clock()
         known = None if request.authenticator else await self._by_password(request, address)
         if known is None:
             _check_wait(ctx.limits.failures_by_address.wait(address, now=now))
 
-        def write(tx: Transaction) -> ManagerReply | None:
+        def write(tx: Transaction) -> wire.ManagerReply | None:
             account = known or accounts.account_by_key(tx, request.authenticator)
             if account is None:
                 return None
@@ -90,7 +86,7 @@ class ManagerRpc:
             raise _Refused(WebRpcError.BAD_PASSWD, "This account key is unknown here. Log in again.")
         return reply
 
-    async def _by_password(self, request: ReceivedRequest, address: str) -> ManagerAccount:
+    async def _by_password(self, request: wire.ReceivedRequest, address: str) -> ManagerAccount:
         """Return the account for a name and a password.  Raises _Refused."""
         ctx, email, now = self._ctx, request.name.lower(), self._ctx.clock()
         _check_wait(ctx.limits.try_password(address, email, now=now))

@@ -15,24 +15,9 @@ from cobblestone.domain.exports import KeysInBackup
 from cobblestone.domain.reasons import Finding
 from cobblestone.service import diagnosis
 from cobblestone.service.backup import Contents
-from cobblestone.service.diagnosis import (
-    by_name,
-    full_disk,
-    in_rows,
-    in_write,
-    keep_from_others,
-    missing_steps,
-    readable_by_others,
-)
 from cobblestone.service.mail import outbox
 from cobblestone.store.engine.database import Database, Store
-from cobblestone.wire.project.signatures import (
-    decode_private_key,
-    decode_public_key,
-    encode_public_key,
-    same_key,
-    verify_bytes,
-)
+from cobblestone.wire.project import signatures as wire
 
 
 def manager_contents(folder: ManagerFolder, keys: KeysInBackup = KeysInBackup.ALL) -> Contents:
@@ -68,10 +53,10 @@ def _secrets(folder: ManagerFolder) -> list[Path]:
 
 def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
     folder = opened.folder
-    yield from readable_by_others(folder.root, _secrets(folder))
+    yield from diagnosis.readable_by_others(folder.root, _secrets(folder))
     try:
         public = folder.read_key(folder.sign_public)
-        decode_public_key(public)
+        wire.decode_public_key(public)
         if len(folder.read_key(folder.secret_file)) < 32:
             yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
     except CobblestoneError as error:
@@ -79,22 +64,22 @@ def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
         return
     if folder.sign_private.exists():
         try:
-            private = decode_private_key(folder.read_key(folder.sign_private))
+            private = wire.decode_private_key(folder.read_key(folder.sign_private))
         except CobblestoneError as error:
             yield Finding("unreadable_key", "signing key", None, str(error))
             return
-        if not same_key(encode_public_key(private.public_key()), public):
+        if not wire.same_key(wire.encode_public_key(private.public_key()), public):
             text = "the private key in the folder does not match the public key, which clients keep"
             yield Finding("other_key", "signing key", None, text)
 
 
 def _signatures(opened: Opened, db: Database) -> Iterator[Finding]:
     try:
-        public = decode_public_key(opened.folder.read_key(opened.folder.sign_public))
+        public = wire.decode_public_key(opened.folder.read_key(opened.folder.sign_public))
     except CobblestoneError:  # the check of keys says so
         return
     for project in projects.all_projects(db):
-        if not verify_bytes(public, project.url.encode(), project.url_signature):
+        if not wire.verify_bytes(public, project.url.encode(), project.url_signature):
             text = f"the signature of {project.url} was not made with this account manager's key: clients reject it"
             yield Finding("bad_signature", "project", project.id, text)
 
@@ -106,47 +91,47 @@ def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
 
 
 def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
-    return missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
+    return diagnosis.missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
 
 
 def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
-    return full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
+    return diagnosis.full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
 
 
-CHECKS: Mapping[str, Check] = by_name(
+CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="days",
         promise="The sums of days are those of the ledger.",
-        find=in_rows(figures.days_follow),
-        repair=in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
+        find=diagnosis.in_rows(figures.days_follow),
+        repair=diagnosis.in_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
         repair_text="Makes the sums of these days again from the entries.",
         advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
     ),
     Check(
         name="totals",
         promise="What a person has at a project is what the ledger holds.",
-        find=in_rows(figures.totals_follow),
-        repair=in_write(figures.settle_totals),
+        find=diagnosis.in_rows(figures.totals_follow),
+        repair=diagnosis.in_write(figures.settle_totals),
         repair_text="Sets the totals to what the ledger holds.",
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="rows",
         promise="No row names one that is not there.",
-        find=in_rows(figures.orphans),
+        find=diagnosis.in_rows(figures.orphans),
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="people",
-        promise="Weak keys lead to their accounts, and somebody is the operator.",
-        find=in_rows(figures.wrong_people),
+        promise="Weak keys lead to their accounts, and there is an operator.",
+        find=diagnosis.in_rows(figures.wrong_people),
         advice="Restore a backup, or report it as a bug of cobblestone.",
     ),
     Check(
         name="keys",
         promise="Secrets are there, fit together, and are for their owner alone.",
         find=_keys,
-        repair=lambda opened: keep_from_others(_secrets(opened.folder)),
+        repair=lambda opened: diagnosis.keep_from_others(_secrets(opened.folder)),
         repair_text="Takes the permission to read secrets from others.",
         advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
     ),

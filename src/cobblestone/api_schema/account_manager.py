@@ -57,7 +57,7 @@ class Project(Reply, frozen=True):
     share: float
     paused: bool
     problem: str  #: why it cannot be used; empty: it can
-    failures: int  #: looks in vain, in turn
+    failures: int  #: failed looks in a row
     checked_time: float  #: Unix seconds; 0: never
     next_check: float
     without_work: dict[str, float]  #: by device: 1, it lately had no work when it was asked; 0, it had

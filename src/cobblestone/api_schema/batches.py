@@ -338,7 +338,7 @@ class BrowserJobs(Reply, frozen=True):
     """New jobs and further information."""
 
     jobs: list[BrowserJob]
-    drop: list[str]  #: jobs that nobody needs any more
+    drop: list[str]  #: jobs that are no longer needed
     wait: float  #: seconds until it makes sense to ask again
     messages: list[str]  #: why there are no jobs, for people
 

@@ -184,7 +184,7 @@ class Key(Reply, frozen=True):
     public_key: str
     created: float
     current: bool
-    has_successor_signature: bool  #: without it, clients that hold this older key must attach anew
+    has_successor_signature: bool  #: without it, clients that hold this older key must attach again
 
 
 class KeyList(Reply, frozen=True):

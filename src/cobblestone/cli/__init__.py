@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-# Where each command is: a module of this package with a function ``register_NAME``; in the order of the help text.
+# The module of this package with each command, in the order of the help text: a group ``NAME_commands``, or a function ``NAME``.
 COMMANDS = {
     "project": "project.setup",
     "run": "project.server",
@@ -45,13 +45,16 @@ COMMANDS = {
     "trickle": "work.workunit",
     "archive": "project.records",
     "backup": "project.upkeep",
+    "restore": "project.upkeep",
     "export": "project.records",
     "doctor": "project.upkeep",
     "audit": "project.records",
+    "find": "project.records",
     "config": "project.setup",
     "docs": "docs",
     "client": "client.client",
     "demo": "demo",
+    "examples": "demo",
     "explain": "project.hosts",
     "simulate": "lab.sweeps",
     "advise": "lab.advise",
@@ -97,7 +100,10 @@ def build(first: str = "") -> Commands:
         room = COMMANDS[name].partition(".")[0]
         if room not in OPTIONAL or importlib.util.find_spec(f"{__name__}.{room}") is not None:
             module = importlib.import_module(f"{__name__}.{COMMANDS[name]}")
-            getattr(module, f"register_{name}")(root)
+            if group := getattr(module, f"{name}_commands", None):
+                root.add_typer(group, name=name)
+            else:
+                root.command(name, **getattr(module, f"{name}_options", {}))(getattr(module, name))
     return root
 
 

@@ -10,12 +10,6 @@ import typer
 DEFAULT_FOLDER = Path(".demo")
 
 
-def register_demo(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("demo")(demo)
-    root.command("examples")(examples)
-
-
 def demo(
     folder: Annotated[
         Path, typer.Option(help="Folder for the demonstration; emptied first.", show_default=True)

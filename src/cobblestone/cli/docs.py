@@ -45,11 +45,6 @@ th, td {{ border: 1px solid #8886; padding: .2rem .5rem; text-align: left; verti
 """
 
 
-def register_docs(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("docs")(docs)
-
-
 def docs(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any.")] = 8765,
     open_browser: Annotated[bool, typer.Option("--open", help="Also open a browser.")] = False,

@@ -6,7 +6,7 @@ Options that belong together are a dataclass: a command that takes it as a param
 
 What the shell's Tab key offers beyond commands and options: names of apps, numbers of batches.
 
-A completion must never disturb whoever types: without a project, or when it does not answer, nothing is offered.
+A completion must never get in the way of typing: without a project, or when it does not answer, nothing is offered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -26,6 +26,7 @@ from cobblestone.cli.output import Output
 if TYPE_CHECKING:
     from cobblestone.sdk import Project
 
+T = TypeVar("T")
 
 ProjectOption = Annotated[
     str | None,
@@ -35,7 +36,6 @@ ProjectOption = Annotated[
         metavar="DIR|URL",
         help="The project: its folder or address. Default: COBBLESTONE_PROJECT, the current folder, "
         "its parent, or a subfolder.",
-        show_default=False,
     ),
 ]
 TokenOption = Annotated[
@@ -44,7 +44,6 @@ TokenOption = Annotated[
         "--token",
         metavar="TOKEN",
         help="Token for a project given by its address. Default: COBBLESTONE_TOKEN.",
-        show_default=False,
     ),
 ]
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")]
@@ -66,9 +65,12 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
         yield connected
 
 
-def output(json: bool, quiet: bool) -> Output:
-    """Return the printer given by the options."""
-    return Output(json=json, quiet=quiet)
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Output):
+    """How to print."""
+
+    json: JsonOption = False
+    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +86,15 @@ class Common:
         """Connect to the project."""
         return open_project(self.project, self.token)
 
+    def ask(self, question: Callable[[Project], T]) -> T:
+        """Connect to the project for one question, and return the answer."""
+        with self.connect() as connected:
+            return question(connected)
+
     @property
     def out(self) -> Output:
         """Return the printer."""
-        return output(self.json, self.quiet)
+        return Output(self.json, self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +104,7 @@ class PageOptions:
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50
     before: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="ID",
-            help="Continue below this one, the last of the previous page.",
-            show_default=False,
-        ),
+        typer.Option(min=1, metavar="ID", help="Continue below this one, the last of the previous page."),
     ] = None
 
 

@@ -13,12 +13,17 @@ from rich.markup import escape
 from rich.table import Table
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Output:
     """Prints the results of one command on standard output.  Warnings and errors go to standard error."""
 
     json: bool = False
     quiet: bool = False
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether only values are printed, without words for people."""
+        return self.json or self.quiet
 
     def show(self, data: object, *, lines: Sequence[str] = (), essential: Sequence[object] = ()) -> None:
         """Print one result: ``data`` as JSON, ``essential`` values one to a line, or ``lines`` for people."""
@@ -58,7 +63,7 @@ class Output:
 
     def say(self, text: str) -> None:
         """Print a sentence for people only."""
-        if not (self.json or self.quiet):
+        if not self.for_programs:
             self._line(text)
 
     def warn(self, text: str) -> None:

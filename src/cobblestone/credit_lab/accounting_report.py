@@ -12,11 +12,10 @@ import msgspec
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.credit_lab.accounting_identities import WAYS
 from cobblestone.credit_lab.accounting_simulation import TICK, Person, SimulationOutcome
-from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import CountedJobState
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import DAY
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 
 ALL = (*WAYS, "estimate")
 SMALL_FALL = 0.02
@@ -164,12 +163,7 @@ def draw_report(report: AccountingReport, path: Path) -> None:
     fig, axes = plt.subplots(2, 1, figsize=(8.5, 10.5), layout="constrained", height_ratios=(2, 3))
     _curves(axes[0], report.example)
     _gains(axes[1], report)
-    try:
-        fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        plt.close(fig)
+    save_picture(plt, fig, path, 110)
 
 
 def _curves(axis: Any, person: Person) -> None:

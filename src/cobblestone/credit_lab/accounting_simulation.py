@@ -58,7 +58,7 @@ class SimulationPlan:
     hosts: int = 20_000
     cheats: int = 30  #: of each kind, each with an honest twin
     days: float = 30.0
-    settle_days: float = 26.0  #: after everybody stopped: does the figure converge?
+    settle_days: float = 26.0  #: after everyone stopped: does the figure converge?
     seed: int = 1
     unvouched: frozenset[SampleProject] = frozenset((SampleProject.FRIENDLY,))
 

@@ -21,7 +21,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.system import CreditSystem
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 
 COMPARED = ("benchmark", "counted", "creditnew-designed", "creditnew-deployed", "steady", "steady-measured")
 """First, second, third as designed and as deployed, and ours."""
@@ -210,12 +210,7 @@ def draw_comparison(found: Sequence[SystemFigures], path: Path) -> None:
     axes[2].set_yscale("log")
     axes[2].set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     axes[2].set_yticks([], minor=True)
-    try:
-        fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        plt.close(fig)
+    save_picture(plt, fig, path, 110)
 
 
 def _levels(axis: Any, found: Sequence[SystemFigures], colours: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from cobblestone.policy.credit.book import TrickleRules
 from cobblestone.policy.credit.claims import DEPLOYED, ClaimMode, CreditUnit
@@ -67,29 +67,12 @@ class HostRecords:
     on_probation: Sequence[bool]
     host_scale_times: Sequence[float]
 
-    def rows(self) -> Iterator[tuple[int, int, int, float, int, float, bool, float]]:
+    def rows(self) -> Iterator[tuple[int | float | bool, ...]]:
         """Yield the figures of one record after the other, as plain numbers."""
-        for host, version, n, mean, valid, error, probation, time in zip(
-            self.host_ids,
-            self.version_ids,
-            self.samples,
-            self.means,
-            self.consecutive_valid,
-            self.error_rates,
-            self.on_probation,
-            self.host_scale_times,
-            strict=True,
-        ):
-            yield (
-                int(host),
-                int(version),
-                int(n),
-                float(mean),
-                int(valid),
-                float(error),
-                bool(probation),
-                float(time),
-            )
+        kinds = (int, int, int, float, int, float, bool, float)
+        columns = (getattr(self, each.name) for each in fields(self))
+        for row in zip(*columns, strict=True):
+            yield tuple(kind(figure) for kind, figure in zip(kinds, row, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

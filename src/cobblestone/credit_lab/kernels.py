@@ -85,7 +85,7 @@ def speed_unknown(rules: ReplayRules, line: Row) -> bool:
 @inlined
 def peak_flop_count(rules: ReplayRules, line: Row) -> float:
     """Run time x peak speed, or x a typical one when the benchmark failed."""
-    return run_time(line) * (rules.typical_speed if speed_unknown(rules, line) else line.peak_flops)
+    return run_time(line) * (rules.typical_cpu_speed if speed_unknown(rules, line) else line.peak_flops)
 
 
 @inlined

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -27,7 +27,7 @@ PLAIN_CPU, FAST_CPU, GPU, OWN_BUILD = 1, 2, 3, GENERALISED + 2
 EFFICIENCY = {PLAIN_CPU: 0.35, FAST_CPU: 0.5, GPU: 0.06, OWN_BUILD: 0.4}
 """Share of the peak speed that a version's program reaches on the median host."""
 
-FIRST_IDENTITY = 1_000_000  #: number of the first computer that somebody pretends to have
+FIRST_IDENTITY = 1_000_000  #: number of the first computer that someone pretends to have
 LARGEST_POPULATION = 10_000
 LARGEST_LOG = 1_000_000
 
@@ -127,15 +127,7 @@ def _with_cheaters(hosts: list[SyntheticHost], n: int) -> list[SyntheticHost]:
     chosen = [host.number for host in hosts if host.version in (PLAIN_CPU, FAST_CPU)]
     chosen = (chosen + [host.number for host in hosts if host.number not in chosen])[:n]
     return [
-        SyntheticHost(
-            number=host.number,
-            version=host.version,
-            peak=host.peak,
-            benchmark=host.benchmark,
-            efficiency=host.efficiency,
-            picks=max(1.0, host.picks) if host.number in chosen else host.picks,
-            cheats=host.number in chosen,
-        )
+        replace(host, picks=max(1.0, host.picks), cheats=True) if host.number in chosen else host
         for host in hosts
     ]
 

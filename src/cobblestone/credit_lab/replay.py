@@ -1,6 +1,6 @@
 """Replaying a job log under a credit system by the policy itself, a summary, and the credit of each line.
 
-Replaying a job log under a credit system: what would everybody have got?
+Replaying a job log under a credit system: what would everyone have got?
 
 `replay` runs the policy itself, event by event, under any system, a project's own included; `replay_fast` runs
 the compiled twin (extra ``lab``) under the built-in ones and gives the same figures, for logs without trickle messages.

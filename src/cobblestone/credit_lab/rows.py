@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from cobblestone.credit_lab.joblog import FIGURES
+from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, scales
 
 Function = TypeVar("Function", bound=Callable[..., Any])  # Any: any signature
 
@@ -37,75 +42,28 @@ MEAN, MINIMUM, DROP_EXTREMES = range(3)
 NORMAL, APPROXIMATE, ESTIMATE, REFUSED, NO_CLAIM = range(5)
 
 
-class ReplayRules(NamedTuple):
-    """System and constants of a replay."""
-
-    system: int
-    combination: int
-    both: bool
-    per_flop: float
-    max_granted: float
-    scale_interval: float
-    clock_tolerance: float
-    max_seconds: float
-    max_time: float
-    max_peak_flops: float
-    max_processors: float
-    max_speed: float
-    max_operations: float
-    max_credit: float
-    default_estimate: float
-    failed_benchmark: float
-    typical_speed: float
-    smallest_ratio: float
-    largest_ratio: float
-    largest_sample: float
-    host_threshold: int
-    host_weight: float
-    host_limit: float
-    version_threshold: int
-    version_weight: float
-    version_limit: float
-    min_host_samples: int
-    min_version_samples: int
-    max_host_scale: float
-    cheat_multiple: float
-    gpu_only_scale: float
-    peg_width: float
-    infinitesimal: float
-    far_apart: float
-    min_counted_jobs: int
-    max_scale: float
-    host_scale_check: bool
-    min_consecutive_valid: int
-    credit_per_cpu_second: float
-    initial_error_rate: float
-    error_weight: float
+#: Constants of the policy that the kernels read, by their modules.
+CONSTANTS: dict[ModuleType, str] = {
+    claims: "CLOCK_TOLERANCE MAX_SECONDS MAX_TIME MAX_PEAK_FLOPS MAX_PROCESSORS MAX_SPEED MAX_OPERATIONS MAX_CREDIT "
+    "DEFAULT_ESTIMATE PEG_WIDTH INFINITESIMAL FAR_APART",
+    scales: "FAILED_BENCHMARK TYPICAL_CPU_SPEED SMALLEST_RATIO LARGEST_RATIO MIN_HOST_SAMPLES MIN_VERSION_SAMPLES "
+    "MAX_HOST_SCALE GPU_ONLY_SCALE",
+    credit_new: "CHEAT_MULTIPLE MIN_CONSECUTIVE_VALID",
+    early_systems: "MIN_COUNTED_JOBS MAX_SCALE",
+    host_records: "INITIAL_ERROR_RATE ERROR_WEIGHT",
+}
+_OPTIONS = (
+    "system combination both per_flop max_granted scale_interval host_scale_check credit_per_cpu_second host_threshold "
+    "host_weight host_limit version_threshold version_weight version_limit"
+)
+ReplayRules: TypeAlias = Any  # Any: a named tuple, made of the table above
+#: System, options and constants of a replay; constants have their names in small letters.
+_named: Any = namedtuple  # Any: the names come from a table
+make_rules: Any = _named("ReplayRules", f"{_OPTIONS} {' '.join(CONSTANTS.values()).lower()}")  # Any: as above
 
 
 LINE = np.dtype(
-    [
-        (name, np.float64)
-        for name in (
-            "time",
-            "elapsed_time",
-            "cpu_time",
-            "sent_time",
-            "received_time",
-            "peak_flops",
-            "ncpus",
-            "p_fpops",
-            "p_iops",
-            "fpops_counted",
-            "intops_counted",
-            "trickle_credit",
-            "claimed_credit",
-            "rsc_fpops_est",
-            "rsc_fpops_bound",
-            "fixed_credit",
-            "delay_bound",
-        )
-    ]
+    [(name, np.float64) for name in FIGURES]
     + [(name, np.int64) for name in ("outcome", "workunit", "record", "version", "app")]
     + [(name, np.bool_) for name in ("anonymous", "is_gpu", "canonical", "outlier")],
     align=True,

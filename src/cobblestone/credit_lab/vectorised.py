@@ -12,8 +12,8 @@ from cobblestone.credit_lab.figures import HostRecords, Replay, ReplayOptions, S
 from cobblestone.credit_lab.joblog import FIGURES, INVALID, TRICKLE, VALID, WHOLE_NUMBERS, JobLog
 from cobblestone.credit_lab.rows import Flags, Floats, Integers, ReplayRules, Rows, compiled, inlined
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.statistics import HOST_VERSION_RULE, LARGEST_SAMPLE, VERSION_RULE
-from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, rac, scales
+from cobblestone.domain.statistics import HOST_VERSION_RULE, VERSION_RULE
+from cobblestone.policy.credit import credit_new, rac
 from cobblestone.policy.credit.claims import AppStatistics, HostVersionStatistics
 from cobblestone.policy.credit.early_systems import BenchmarkSystem, CountedSystem
 from cobblestone.policy.credit.registry import credit_system
@@ -156,7 +156,7 @@ _COMBINATIONS = {
 _FLAGS = ("anonymous", "is_gpu", "canonical", "outlier")
 
 LINES_AT_A_TIME = 200_000
-_LAYOUT = ("C", "W")  # one layout: a kernel is compiled anew for any other
+_LAYOUT = ("C", "W")  # one layout: a kernel is compiled again for any other
 
 
 def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
@@ -170,48 +170,27 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
     if code is None:
         raise ConfigError(f"credit system {name!r} has no fast replay; replay it with the policy")
     host_rule = credit_new.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
-    return ReplayRules(
+    constants = {
+        name.lower(): getattr(module, name)
+        for module, names in rows.CONSTANTS.items()
+        for name in names.split()
+    }
+    return rows.make_rules(
         system=code,
         combination=combination,
         both=both,
         per_flop=options.unit.per_flop,
         max_granted=float(options.limit),
         scale_interval=float(options.scale_interval),
-        clock_tolerance=claims.CLOCK_TOLERANCE,
-        max_seconds=claims.MAX_SECONDS,
-        max_time=claims.MAX_TIME,
-        max_peak_flops=claims.MAX_PEAK_FLOPS,
-        max_processors=claims.MAX_PROCESSORS,
-        max_speed=claims.MAX_SPEED,
-        max_operations=claims.MAX_OPERATIONS,
-        max_credit=claims.MAX_CREDIT,
-        default_estimate=claims.DEFAULT_ESTIMATE,
-        failed_benchmark=scales.FAILED_BENCHMARK,
-        typical_speed=scales.TYPICAL_CPU_SPEED,
-        smallest_ratio=scales.SMALLEST_RATIO,
-        largest_ratio=scales.LARGEST_RATIO,
-        largest_sample=LARGEST_SAMPLE,
+        host_scale_check=options.host_scale_check,
+        credit_per_cpu_second=float(options.credit_per_cpu_second),
         host_threshold=host_rule.threshold,
         host_weight=host_rule.weight,
         host_limit=host_rule.limit,
         version_threshold=VERSION_RULE.threshold,
         version_weight=VERSION_RULE.weight,
         version_limit=VERSION_RULE.limit,
-        min_host_samples=scales.MIN_HOST_SAMPLES,
-        min_version_samples=scales.MIN_VERSION_SAMPLES,
-        max_host_scale=scales.MAX_HOST_SCALE,
-        cheat_multiple=credit_new.CHEAT_MULTIPLE,
-        gpu_only_scale=scales.GPU_ONLY_SCALE,
-        peg_width=claims.PEG_WIDTH,
-        infinitesimal=claims.INFINITESIMAL,
-        far_apart=claims.FAR_APART,
-        min_counted_jobs=early_systems.MIN_COUNTED_JOBS,
-        max_scale=early_systems.MAX_SCALE,
-        host_scale_check=options.host_scale_check,
-        min_consecutive_valid=credit_new.MIN_CONSECUTIVE_VALID,
-        credit_per_cpu_second=float(options.credit_per_cpu_second),
-        initial_error_rate=host_records.INITIAL_ERROR_RATE,
-        error_weight=host_records.ERROR_WEIGHT,
+        **constants,
     )
 
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cobblestone
+from cobblestone.demo import services
 from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.run import (
     BatchDisplay,
@@ -26,17 +27,6 @@ from cobblestone.demo.run import (
     needs_the_client,
     submit_sunspots,
     tasks_of,
-)
-from cobblestone.demo.services import (
-    PASSWORD,
-    Browser,
-    examples_folder,
-    finish,
-    run_command,
-    service,
-    stage,
-    visitor,
-    wait_for,
 )
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
@@ -93,7 +83,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
     begin = time.monotonic()
     places = _places(folder)
     sunspots, primes, manager, statistics = places
-    with stage(console, folder, {place.folder: place.command for place in places}) as stack:
+    with services.stage(console, folder, {place.folder: place.command for place in places}) as stack:
         console.print("[bold]1[/]  Two projects, each with its program and its inputs …")
         batches = _projects(stack, (sunspots, primes), jobs)
         console.print("[bold]2[/]  An account manager that knows both …")
@@ -114,12 +104,14 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
             console.print(f"   {name}: {client.kind}")
         curve = _follow(stack, console, batches, clients, (sunspots, primes), statistics)
         _report(console, curve)
-        finish(
+        services.finish(
             console,
             begin,
             keep=keep or console.is_terminal,
             addresses={**{place.title: place.url for place in places}, "Alice's curves": curve.address},
-            notes=(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob only at the account manager).",),
+            notes=(
+                f"Log in as {ALICE} or {BOB}, password {services.PASSWORD} (Bob only at the account manager).",
+            ),
         )
 
 
@@ -147,9 +139,11 @@ def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs
     opened: list[Project] = []
     for place in projects:
         named = ("--name", place.title, "--url", place.url, "--port", _port(place))
-        run_command("project", "create", str(place.folder), *named)
+        services.run_command("project", "create", str(place.folder), *named)
         stack.enter_context(
-            service(*place.command.split(), folder=place.folder, url=place.url, environment=ENVIRONMENT)
+            services.service(
+                *place.command.split(), folder=place.folder, url=place.url, environment=ENVIRONMENT
+            )
         )
         opened.append(stack.enter_context(cobblestone.connect(place.folder)))
     sunspots, primes = opened
@@ -164,10 +158,10 @@ def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs
 
 def submit_primes(project: Project, folder: Path, inputs: Path) -> Batch:
     """Add the test of Lucas and Lehmer, and exponents around 10,000."""
-    example = examples_folder() / "mersenne"
+    example = services.examples_folder() / "mersenne"
     made = [sys.executable, str(example / "make_inputs.py"), "--folder", str(inputs), "--per-file", "6"]
     subprocess.run([*made, "--last", "11200"], check=True, capture_output=True)
-    run_command(
+    services.run_command(
         *("app", "create", "lucas-lehmer", "--project", str(folder), "--title", "Which 2^p - 1 are prime?"),
         *("--command", "python3 lucas_lehmer.py {input} {output}"),
         *("--files", str(example / "lucas_lehmer.py"), "--quorum", "1", "--flops-est", "2e10"),
@@ -178,21 +172,23 @@ def submit_primes(project: Project, folder: Path, inputs: Path) -> Batch:
 def _manager(stack: contextlib.ExitStack, manager: DemoService, projects: Sequence[DemoService]) -> None:
     folder = str(manager.folder)
     named = ("--name", "One account", "--url", manager.url, "--port", _port(manager))
-    run_command("manager", "create", folder, *named)
+    services.run_command("manager", "create", folder, *named)
     for place in projects:
-        run_command("manager", "add", folder, place.url)
+        services.run_command("manager", "add", folder, place.url)
         token = manager.folder / "keys" / f"{_port(place)}.token"
-        made = run_command(
+        made = services.run_command(
             *("token", "create", "One account", "--scope", "accounting"),
             *("--project", str(place.folder), "--quiet"),
         )
         write_private(token, made.encode())
-        run_command("manager", "accounting", folder, place.url, "--token-file", str(token), "--vouch")
+        services.run_command(
+            "manager", "accounting", folder, place.url, "--token-file", str(token), "--vouch"
+        )
     # Computers call, and projects are asked, each minute rather than once or twice a day: a demonstration is short.
     names = ("CONTACTS__REPEAT_SECONDS", "ACCOUNTING__ASK_SECONDS")
     often = {f"COBBLESTONE_MANAGER_{name}": "60" for name in names}
     stack.enter_context(
-        service(*manager.command.split(), folder=manager.folder, url=manager.url, environment=often)
+        services.service(*manager.command.split(), folder=manager.folder, url=manager.url, environment=often)
     )
 
 
@@ -206,10 +202,10 @@ def _alone(
     """
     client = _start(stack, StockClient(folder / "alices-first-computer", ncpus=1))
     for place in projects:
-        with Browser(visitor(place.url)) as alice:
+        with services.Browser(services.visitor(place.url)) as alice:
             alice.join("Alice", ALICE, statistics="on", show_hosts="on")
         client.attach(place.url, account_key(place.url, "Alice", ALICE))
-    pages = [stack.enter_context(visitor(place.url)) for place in projects]
+    pages = [stack.enter_context(services.visitor(place.url)) for place in projects]
 
     turn = itertools.cycle(projects)
 
@@ -219,7 +215,7 @@ def _alone(
         said = {CPID.search(page.get("show_user.php?format=xml&userid=1").text) for page in pages}
         return None not in said and len({found[1] for found in said if found}) == 1
 
-    wait_for(agreed, seconds=180, what="one cross-project id of Alice at both projects")
+    services.wait_for(agreed, seconds=180, what="one cross-project id of Alice at both projects")
     return client
 
 
@@ -233,14 +229,17 @@ def _join(manager: DemoService, projects: Sequence[DemoService]) -> None:
     """Let Alice give the account manager the weak keys of her accounts; Bob lets it create his."""
     keys: list[str] = []
     for place in projects:
-        with Browser(visitor(place.url)) as alice:
-            login = {"email_addr": ALICE, "passwd": PASSWORD}
+        with services.Browser(services.visitor(place.url)) as alice:
+            login = {"email_addr": ALICE, "passwd": services.PASSWORD}
             found = WEAK_KEY.search(alice.send("login.php", login))
         if found is None:
             raise CobblestoneError(f"The weak key of Alice's account is not on {place.url}home.php.")
         keys.append(found[0])
     shares = {f"share_{number}": "1" for number in range(1, len(projects) + 1)}
-    with Browser(visitor(manager.url)) as alice, Browser(visitor(manager.url)) as bob:
+    with (
+        services.Browser(services.visitor(manager.url)) as alice,
+        services.Browser(services.visitor(manager.url)) as bob,
+    ):
         alice.join("Alice", ALICE)
         bob.join("Bob", BOB)
         for number, key in enumerate(keys, 1):
@@ -248,13 +247,15 @@ def _join(manager: DemoService, projects: Sequence[DemoService]) -> None:
             alice.send("choices.php", fields, to="project_key.php")
         for each in (alice, bob):
             each.send("choices.php", {"mode": "classic", "preset": "maximum", **shares})
-        wait_for(lambda: "being created" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
+        services.wait_for(
+            lambda: "being created" not in bob.read("home.php"), seconds=90, what="Bob's accounts"
+        )
 
 
 def _statistics(
     stack: contextlib.ExitStack, statistics: DemoService, projects: Sequence[DemoService]
 ) -> None:
-    run_command("statistics", "create", str(statistics.folder))
+    services.run_command("statistics", "create", str(statistics.folder))
     tables = "".join(
         f'\n[[project]]\nname = "{place.name}"\ntitle = "{place.title}"\nurl = "{place.url}stats/"\n'
         for place in projects
@@ -265,7 +266,9 @@ def _statistics(
         f"pause_seconds = 0\n{tables}",
         encoding="utf-8",
     )
-    stack.enter_context(service(*statistics.command.split(), folder=statistics.folder, url=statistics.url))
+    stack.enter_context(
+        services.service(*statistics.command.split(), folder=statistics.folder, url=statistics.url)
+    )
 
 
 def _clients(
@@ -278,7 +281,7 @@ def _clients(
     clients["Alice's second computer"] = _start(stack, OwnClient(folder / "alices-second-computer", ncpus=1))
     clients["Bob's computer"] = _start(stack, StockClient(folder / "bobs-computer", ncpus=1))
     for name, client in clients.items():
-        client.attach_manager(manager.url, BOB if name.startswith("Bob") else ALICE, PASSWORD)
+        client.attach_manager(manager.url, BOB if name.startswith("Bob") else ALICE, services.PASSWORD)
 
 
 def _follow(
@@ -292,7 +295,7 @@ def _follow(
     """Show progress until all jobs are done and the statistics site has read the later exports; return Alice's credit history."""
     n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
     end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
-    site = stack.enter_context(visitor(statistics.url))
+    site = stack.enter_context(services.visitor(statistics.url))
     known = "none yet"
     with BatchDisplay(console, n_jobs) as display:
         while True:

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.ops.environment import environment_without_proxies, run_and_read
 
 PROGRAMS = ("boinc", "boinccmd")
 START_SECONDS = 30.0
@@ -124,6 +124,22 @@ class LoggedClient:
         raise ClientError(f"Waited {seconds:g} s without success for: {what}.\n{self.log()[-4000:]}")
 
 
+OPTIONS = [
+    "--allow_multiple_clients",
+    "--no_gpus",
+    "--skip_cpu_benchmarks",
+    "--sched_retry_delay_min",
+    "1",
+    "--sched_retry_delay_max",
+    "3",
+    "--pers_retry_delay_min",
+    "1",
+    "--pers_retry_delay_max",
+    "3",
+]
+"""No graphics, no benchmarks, and short pauses after failures."""
+
+
 class StockClient(LoggedClient):
     """One client process in one data directory."""
 
@@ -137,8 +153,7 @@ class StockClient(LoggedClient):
         Raises:
             ConfigError: the client is not installed.
         """
-        missing = missing_programs()
-        if missing:
+        if missing := missing_programs():
             raise ConfigError(
                 f"Not installed: {', '.join(missing)}. Install Debian's packages with: apt-get install boinc-client"
             )
@@ -162,19 +177,9 @@ class StockClient(LoggedClient):
                     "boinc",
                     "--dir",
                     str(self.folder),
-                    "--allow_multiple_clients",
                     "--gui_rpc_port",
                     str(self.port),
-                    "--no_gpus",
-                    "--skip_cpu_benchmarks",
-                    "--sched_retry_delay_min",
-                    "1",
-                    "--sched_retry_delay_max",
-                    "3",
-                    "--pers_retry_delay_min",
-                    "1",
-                    "--pers_retry_delay_max",
-                    "3",
+                    *OPTIONS,
                     *self.arguments,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -225,14 +230,8 @@ class StockClient(LoggedClient):
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         password = (self.folder / "gui_rpc_auth.cfg").read_text(encoding="ascii").strip()
-        return subprocess.run(
-            ["boinccmd", "--host", f"127.0.0.1:{self.port}", "--passwd", password, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=self.folder,
-        )
+        words = ["boinccmd", "--host", f"127.0.0.1:{self.port}", "--passwd", password, *arguments]
+        return run_and_read(words, timeout=60, cwd=self.folder)
 
     def attach(self, url: str, authenticator: str) -> None:
         """Attach to a project."""

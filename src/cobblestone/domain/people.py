@@ -18,7 +18,7 @@ class User:
     id: UserId
     name: str
     email_addr: str
-    email_verified: bool = False  #: whether somebody opened a link that was sent there
+    email_verified: bool = False  #: whether someone opened a link that was sent there
     authenticator: str
     weak_authenticator: str = ""
     cross_project_id: str = ""

@@ -29,6 +29,33 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
+def form_of(cls: type[T], *sources: object, **more: Any) -> T:
+    """Return a value of a dataclass or ``msgspec.Struct`` that has the fields ``more``, and else what the sources call the same.
+
+    The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
+    """
+    plan = _taken.get(key := (cls, *map(type, sources), *more))
+    if plan is None:
+        of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+        names = of_struct or tuple(each.name for each in fields(cls))  # type: ignore[arg-type]  # a dataclass, then
+        wanted = [name for name in names if name not in more]
+        plan = _taken[key] = [
+            (name, place) for name in wanted for place in [_first_with(name, sources)] if place is not None
+        ]
+    for name, place in plan:
+        more[name] = getattr(sources[place], name)
+    return cls(**more)
+
+
+_taken: dict[
+    tuple[object, ...], list[tuple[str, int]]
+] = {}  # which fields a kind of value takes from which source
+
+
+def _first_with(name: str, sources: tuple[object, ...]) -> int | None:
+    return next((place for place, each in enumerate(sources) if hasattr(each, name)), None)
+
+
 def made_of_fields(cls: type) -> bool:
     """Return whether an instance of a dataclass can be made by setting its fields, without calling the class."""
     return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]  # a dataclass

@@ -52,7 +52,7 @@ class ValidateState(IntEnum):
     INIT = 0  #: not looked at
     VALID = 1
     INVALID = 2
-    NO_CHECK = 3  #: the workunit failed; nobody will look
+    NO_CHECK = 3  #: the workunit failed; no one will look
     INCONCLUSIVE = 4  #: looked at, no quorum yet
     TOO_LATE = 5  #: cannot be compared: the canonical output is deleted, or the comparison fails
 

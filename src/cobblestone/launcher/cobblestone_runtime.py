@@ -123,7 +123,7 @@ IMAGE_FILE = "cobblestone_container"
 IMAGE_REPOSITORY = "localhost/cobblestone"
 WORK_FOLDER = "/work"
 
-#: Seconds between two permitted checkpoints when nobody says otherwise; the family's usual value.
+#: Seconds between two permitted checkpoints when no one says otherwise; the family's usual value.
 DEFAULT_CHECKPOINT_PERIOD = 300.0
 MAX_TRICKLE_BYTES = 60000
 MAX_TEXT_FILE_BYTES = 1 << 20
@@ -422,7 +422,7 @@ def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dic
 def parse_job(words: Sequence[str], under_client: bool) -> Job:
     """Read the job's options.
 
-    Under a client the options come from the project's server and nobody has signed them: they may fill in the
+    Under a client the options come from the project's server and no one has signed them: they may fill in the
     signed description but name neither another command nor a file outside the slot.
     """
     job = Job({}, {}, {}, [])
@@ -574,7 +574,7 @@ class Segment:
 
     @classmethod
     def open(cls, path: str) -> "Optional[Segment]":
-        """Map the client's file; None without one: the job then runs, but nobody can control it."""
+        """Map the client's file; None without one: the job then runs, but no one can control it."""
         try:
             with open(path, "r+b") as file:
                 return cls(mmap.mmap(file.fileno(), SEGMENT_BYTES))

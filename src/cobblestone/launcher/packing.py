@@ -36,8 +36,6 @@ GUEST_FOLDER = Path(__file__).parent / "guest"
 #: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
 SOURCES = ("launcher.c", "engine.c", "bundle.c", "posix.c", "windows.c")
 HEADER = "launcher.h"
-#: Version of the WebAssembly runtime whose C API the launcher knows.
-WASMTIME_VERSION = "50.0.1"
 
 #: Of bundles, too: the launcher knows one name, since under another one a job's input could come first.
 DESCRIPTION_FILE = "cobblestone_wasm.txt"

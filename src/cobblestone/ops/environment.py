@@ -8,9 +8,10 @@ import os
 import re
 import shlex
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,27 @@ def launchers_folder() -> Path | None:
 def environment_with(**values: str) -> dict[str, str]:
     """Return our environment with other values, for a program that takes its options from it."""
     return {**os.environ, **values}
+
+
+def run_and_read(
+    words: Sequence[str], *, timeout: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; return its status and what it wrote.
+
+    Raises:
+        OSError: it cannot be run.
+        subprocess.TimeoutExpired: it took more than ``timeout`` seconds.
+    """
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=timeout,
+    )
 
 
 def person() -> str:

@@ -39,7 +39,7 @@ class _StandardError:
 class _Threshold:
     """The lowest level that is written."""
 
-    level = logging.NOTSET  # until somebody configures it, structlog writes everything
+    level = logging.NOTSET  # until it is configured, structlog writes everything
 
 
 def writes_debug_lines() -> bool:

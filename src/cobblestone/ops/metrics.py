@@ -2,7 +2,7 @@
 
 Every metric is described once in :data:`METRICS`; the table in ``docs/operations.md`` has the same names (a test compares
 them).  What a process counts itself stands in :class:`Metrics`; what the database or the disk knows is asked for when
-somebody looks.
+the metrics are.
 """
 
 from __future__ import annotations

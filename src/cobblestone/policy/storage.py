@@ -3,7 +3,7 @@
 A project asks a computer to keep files.  The computer lists them at each contact, which anybody can do.  So at random contacts
 the project names a range of one of them and a nonce, both drawn after the fact; the SHA-256 of nonce and range is the answer, at
 a later contact.  A right answer pays the bytes listed since the last right one; a wrong or late one voids them, and the count
-begins anew with the next right one.
+starts over with the next right one.
 
 What that bounds: the range is drawn over all bytes that are listed, so who has a part f of them passes with probability f and is
 paid at most f of what an honest computer gets.  That a computer *has* a file, and does not fetch it from elsewhere, no question

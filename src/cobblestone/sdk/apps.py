@@ -4,56 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.apps import (
-    App,
-    AppChanges,
-    DeadlineProposal,
-    DispatchBody,
-    InputSlotBody,
-    NewApp,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-    Version,
-    VersionChanges,
-)
 from cobblestone.api_schema.project import PlanClass
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.values import form_of
 from cobblestone.sdk.api.connection import ConflictError, Connection
 from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
-from cobblestone.sdk.packing.app_package import (
-    Command,
-    ContainerCommand,
-    brings_container,
-    command_version,
-    container_version,
-    native_version,
-    read_templates,
-    split_command,
-)
-from cobblestone.sdk.packing.bundle import (
-    DEFAULT_PYTHON,
-    BundleCommand,
-    brings_python,
-    bundle_command,
-    bundle_version,
-)
-from cobblestone.sdk.packing.wasm_package import (
-    PACKAGES_FILE,
-    WasmCommand,
-    in_browsers,
-    portable_command,
-    runs_modules,
-    runs_python,
-    wasm_version,
-)
+from cobblestone.sdk.packing import app_package as packing
+from cobblestone.sdk.packing import bundle as bundles
+from cobblestone.sdk.packing import wasm_package
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
@@ -64,15 +29,15 @@ class AppMethods:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def apps(self) -> list[App]:
+    def apps(self) -> list[schema.App]:
         """Return all apps."""
         return self.connection.call(endpoints.LIST_APPS).apps
 
-    def app(self, name: str) -> App:
+    def app(self, name: str) -> schema.App:
         """Return an app and its versions in use.  Raises NotFoundError."""
         return self.connection.call(endpoints.GET_APP, name)
 
-    def versions(self, app: str) -> list[Version]:
+    def versions(self, app: str) -> list[schema.Version]:
         """Return all versions of an app, including deprecated ones."""
         return self.connection.call(endpoints.LIST_VERSIONS, app, deprecated=True).versions
 
@@ -90,7 +55,7 @@ class AppMethods:
         command: str | Sequence[str] = "",
         files: Iterable[str | Path] = (),
         **more: Any,
-    ) -> App:
+    ) -> schema.App:
         """Create an app; with a command, also its first version.
 
         Give an :class:`AppSpec`, or its members one by one:
@@ -107,15 +72,15 @@ class AppMethods:
             package.check()
         self._refuse_taken(spec.name)
         functions = self.functions(spec.name, spec.function_files)
-        about = NewApp(
+        about = schema.NewApp(
             name=spec.name,
             title=spec.title,
             comparison=functions.comparison(spec.compare),
             assimilator=functions.assimilator(spec.assimilate),
             credit=functions.credit(spec.credit),
             limits=spec.limits,
-            rules=RulesBody(min_quorum=spec.needed or 1),
-            dispatch=DispatchBody(adaptive=spec.spot_checks or None),
+            rules=schema.RulesBody(min_quorum=spec.needed or 1),
+            dispatch=schema.DispatchBody(adaptive=spec.spot_checks or None),
             outputs=[]
             if package is None
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
@@ -141,14 +106,14 @@ class AppMethods:
         wasm: str | Path | None = None,
         requirements: str | Path | None = None,
         bundle: str | Path | None = None,
-        bundle_python: str = DEFAULT_PYTHON,
+        bundle_python: str = bundles.DEFAULT_PYTHON,
         container: str | Path | None = None,
         browsers: bool = False,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
         plan_class: str = "",
         rollout: Sequence[float] = (),
-    ) -> Version:
+    ) -> schema.Version:
         """Add a version to an app that was made from a command; options not given keep their values.
 
         ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
@@ -163,22 +128,22 @@ class AppMethods:
             raise JobError(
                 f"{name} is a native program. Add versions with: cobblestone app version add {name}"
             )
-        portable = any(runs_python(each) for each in app.versions)
-        if wasm is None and not portable and any(runs_modules(each) for each in app.versions):
+        portable = any(wasm_package.runs_python(each) for each in app.versions)
+        if wasm is None and not portable and any(wasm_package.runs_modules(each) for each in app.versions):
             raise JobError(
                 f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
             )
-        if bundle is None and any(brings_python(each) for each in app.versions):
+        if bundle is None and any(bundles.brings_python(each) for each in app.versions):
             raise JobError(
                 f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
             )
-        if container is None and brings_container(app.versions):
+        if container is None and packing.brings_container(app.versions):
             raise JobError(
                 f"{name} runs in a container. Also give the container of the new version: --container FILE"
             )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
-        in_use_there = browsers or in_browsers(app.versions)
+        in_use_there = browsers or wasm_package.in_browsers(app.versions)
         _check_browsers(in_use_there, app.rules.min_quorum, app.comparison.kind, bundle)
         package = _command(
             AppSpec(
@@ -202,7 +167,7 @@ class AppMethods:
         )
         version = _version(self.connection, package)
         largest = max(spec.max_nbytes for spec in app.outputs)
-        changes = AppChanges(
+        changes = schema.AppChanges(
             command=list(package.words),
             stdout=package.stdout,
             outputs=package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
@@ -221,7 +186,7 @@ class AppMethods:
         command_line: str = "",
         copy_files: bool = False,
         rollout: Sequence[float] = (),
-    ) -> Version:
+    ) -> schema.Version:
         """Add executables for one platform and plan class; ``rollout`` as in :meth:`update_app`.
 
         Raises:
@@ -230,7 +195,7 @@ class AppMethods:
         """
         if self.app(name).command:
             raise JobError(f"{name} has a command. New versions: cobblestone app update {name} --files …")
-        version = native_version(
+        version = packing.native_version(
             self.connection,
             platform=platform,
             main=Path(main),
@@ -242,18 +207,18 @@ class AppMethods:
         body = replace(version, rollout=list(rollout))
         return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
-    def change_app(self, name: str, changes: AppChanges) -> App:
+    def change_app(self, name: str, changes: schema.AppChanges) -> schema.App:
         """Change properties of an app; existing jobs keep theirs.  Raises NotFoundError."""
         return self.connection.call(endpoints.CHANGE_APP, name, body=changes)
 
-    def propose_deadline(self, name: str) -> DeadlineProposal:
+    def propose_deadline(self, name: str) -> schema.DeadlineProposal:
         """Return a deadline for an app's jobs, based on how long its good results took.  Raises NotFoundError."""
         return self.connection.call(endpoints.PROPOSE_DEADLINE, name)
 
-    def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
+    def deprecate_version(self, version_id: int, *, undo: bool = False) -> schema.Version:
         """Stop sending a version, or send it again.  Raises NotFoundError."""
         return self.connection.call(
-            endpoints.CHANGE_VERSION, version_id, body=VersionChanges(deprecated=not undo)
+            endpoints.CHANGE_VERSION, version_id, body=schema.VersionChanges(deprecated=not undo)
         )
 
     def _refuse_taken(self, name: str) -> None:
@@ -278,14 +243,14 @@ def _check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: objec
         )
 
 
-def _version(connection: Connection, package: Command) -> NewVersion:
-    if isinstance(package, WasmCommand):
-        return wasm_version(connection, package)
-    if isinstance(package, ContainerCommand):
-        return container_version(connection, package)
-    if isinstance(package, BundleCommand):
-        return bundle_version(connection, package)
-    return command_version(connection, package)
+def _version(connection: Connection, package: packing.Command) -> schema.NewVersion:
+    if isinstance(package, wasm_package.WasmCommand):
+        return wasm_package.wasm_version(connection, package)
+    if isinstance(package, packing.ContainerCommand):
+        return packing.container_version(connection, package)
+    if isinstance(package, bundles.BundleCommand):
+        return bundles.bundle_version(connection, package)
+    return packing.command_version(connection, package)
 
 
 def _python_words(command: Sequence[str], portable: bool) -> list[str]:
@@ -293,8 +258,8 @@ def _python_words(command: Sequence[str], portable: bool) -> list[str]:
     return ["python3", *command[1:]] if portable else list(command)
 
 
-def _command(spec: AppSpec) -> Command:
-    words = split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
+def _command(spec: AppSpec) -> packing.Command:
+    words = packing.split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
     files: Sequence[Path] = [Path(file) for file in spec.files]
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers and spec.bundle is None:
@@ -302,32 +267,22 @@ def _command(spec: AppSpec) -> Command:
                 "Browsers compute WebAssembly, and Python with the packages of a bundle: also "
                 "give --wasm, --source, --portable or --bundle."
             )
-        command = Command(
-            words=words,
-            files=files,
-            outputs=spec.outputs,
-            optional_outputs=spec.optional_outputs,
-            stdout=spec.stdout,
-            installed=spec.installed,
-            platforms=spec.platforms,
-            plan_class=spec.plan_class,
-        )
+        command = form_of(packing.Command, spec, words=words, files=files)
         if spec.container is not None:
-            return ContainerCommand(
-                **{each.name: getattr(command, each.name) for each in fields(command)},
-                source=Path(spec.container),
-            )
+            return form_of(packing.ContainerCommand, command, source=Path(spec.container))
         if spec.bundle is None:
             return command
-        return bundle_command(command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers)
+        return bundles.bundle_command(
+            command, Path(spec.bundle), spec.bundle_python, in_browsers=spec.in_browsers
+        )
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
-        module, words, files = portable_command(words, files, _path(spec.requirements))
-    return WasmCommand(
+        module, words, files = wasm_package.portable_command(words, files, _path(spec.requirements))
+    return wasm_package.WasmCommand(
         module=module,
         runs_python=spec.portable,
         in_browsers=spec.in_browsers,
-        environment={"PYTHONPATH": PACKAGES_FILE} if spec.portable else {},
+        environment={"PYTHONPATH": wasm_package.PACKAGES_FILE} if spec.portable else {},
         words=words,
         files=files,
         outputs=spec.outputs,
@@ -338,11 +293,13 @@ def _command(spec: AppSpec) -> Command:
     )
 
 
-def _native(spec: AppSpec, about: NewApp) -> NewApp:
+def _native(spec: AppSpec, about: schema.NewApp) -> schema.NewApp:
     """Return the app of a native program, from its templates and the scientist's options, which take precedence."""
-    templates = read_templates(_path(spec.input_template), _path(spec.output_template))
+    templates = packing.read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
-        OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)
+        schema.OutputBody(
+            name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional
+        )
         for names, optional in ((spec.outputs, False), (spec.optional_outputs, True))
         for name in names
     ]
@@ -355,7 +312,10 @@ def _native(spec: AppSpec, about: NewApp) -> NewApp:
     return replace(
         about,
         command_line=templates.command_line,
-        inputs=[*templates.inputs, *(InputSlotBody(name=name, open_name=name) for name in spec.inputs)],
+        inputs=[
+            *templates.inputs,
+            *(schema.InputSlotBody(name=name, open_name=name) for name in spec.inputs),
+        ],
         outputs=outputs,
         limits=replace(templates.limits, **given),
         rules=templates.rules if spec.needed is None else about.rules,

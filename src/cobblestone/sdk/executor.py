@@ -11,14 +11,8 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
 
+from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import (
-    MAX_JOBS_PER_REQUEST,
-    JobNames,
-    JobStatus,
-    MoreJobs,
-    NewBatch,
-)
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.api.batch import Batch, JobResult
 from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused
@@ -52,7 +46,7 @@ class JobFuture(Future[JobResult]):
         """Cancel the job, if it has not ended; return whether it is cancelled."""
         if not super().cancel():
             return False
-        self.settle()  # whoever waits for it is told
+        self.settle()  # those that wait for it are told
         self._executor.forget(self)
         return True
 
@@ -80,7 +74,7 @@ class JobExecutor(Executor):
         if connection.in_process:
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
         self._connection = connection
-        body = NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
+        body = schema.NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
         self.batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
         self._files = FileSender(connection)
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
@@ -97,7 +91,7 @@ class JobExecutor(Executor):
     def submit(self, item: Any, /, *args: object, **kwargs: object) -> Future[JobResult]:  # pyright: ignore[reportIncompatibleMethodOverride]  # an input instead of a function: the function is the app
         """Submit a job: a path, bytes, an object for JSON, or a :class:`Job`; ``kwargs`` fill ``{arg:NAME}``.
 
-        The future raises JobFailed if the job has no answer, also when it failed and nobody at hand is left to try it: such
+        The future raises JobFailed if the job has no answer, also when it failed and no computer is left to try it: such
         a job is cancelled.
         """
         if args:
@@ -153,8 +147,8 @@ class JobExecutor(Executor):
             future.cancel()
 
     def _cancel(self, names: list[str]) -> None:
-        for first in range(0, len(names), MAX_JOBS_PER_REQUEST):
-            body = JobNames(workunits=names[first : first + MAX_JOBS_PER_REQUEST])
+        for first in range(0, len(names), schema.MAX_JOBS_PER_REQUEST):
+            body = schema.JobNames(workunits=names[first : first + schema.MAX_JOBS_PER_REQUEST])
             self._connection.call(endpoints.CANCEL_JOBS, self.batch.id, body=body)
 
     def _wait(self) -> None:
@@ -204,7 +198,7 @@ class JobExecutor(Executor):
         chunk: list[JobFuture] = []
         while item is not None:
             chunk.append(item)
-            if len(chunk) == MAX_JOBS_PER_REQUEST:
+            if len(chunk) == schema.MAX_JOBS_PER_REQUEST:
                 return chunk, True
             try:
                 item = self._queue.get(timeout=COLLECT_SECONDS)
@@ -220,7 +214,7 @@ class JobExecutor(Executor):
                 for name, future in zip(names, chunk, strict=True):
                     future.workunit = name
                     self._futures[name] = future
-            body = MoreJobs(first=self._sent, jobs=bodies)
+            body = schema.MoreJobs(first=self._sent, jobs=bodies)
             self._connection.call(endpoints.ADD_JOBS, self.batch.id, body=body)
         except (JobError, RequestRefused) as error:
             with self._lock:
@@ -249,7 +243,7 @@ class JobExecutor(Executor):
                     timeout=POLL_SECONDS + 60,
                     after=after,
                     wait=POLL_SECONDS,
-                    limit=MAX_JOBS_PER_REQUEST,
+                    limit=schema.MAX_JOBS_PER_REQUEST,
                 )
                 for job in page.results:
                     self._settle(job)
@@ -269,7 +263,7 @@ class JobExecutor(Executor):
         for job in stuck:
             self._settle(job)
 
-    def _settle(self, job: JobStatus) -> None:
+    def _settle(self, job: schema.JobStatus) -> None:
         with self._lock:
             future = self._futures.pop(job.workunit, None)
         if future is None or not future.settle():

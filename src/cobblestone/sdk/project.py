@@ -7,14 +7,8 @@ from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import TracebackType
 
+from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import (
-    MAX_JOBS_PER_REQUEST,
-    BatchStatus,
-    MoreJobs,
-    NewBatch,
-    TargetBody,
-)
 from cobblestone.api_schema.project import ProjectStatus
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.api.administration import Administration, Operation
@@ -109,10 +103,10 @@ class Project(AppMethods):
                 " For one job write it in brackets: submit(app, [input])"
             )
         jobs = (as_job(item, args or {}) for item in inputs)
-        first = list(islice(jobs, MAX_JOBS_PER_REQUEST))
+        first = list(islice(jobs, schema.MAX_JOBS_PER_REQUEST))
         following = next(jobs, None)
-        chosen = TargetBody(**target) if target else None
-        body = NewBatch(
+        chosen = schema.TargetBody(**target) if target else None
+        body = schema.NewBatch(
             app=app,
             name=name,
             priority=priority,
@@ -127,9 +121,9 @@ class Project(AppMethods):
         if following is None:
             return batch
         try:
-            for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
+            for chunk in in_chunks(chain([following], jobs), schema.MAX_JOBS_PER_REQUEST):
                 bodies = self._files.bodies(chunk, sending=sending)
-                more = MoreJobs(first=status.njobs, jobs=bodies, target=chosen)
+                more = schema.MoreJobs(first=status.njobs, jobs=bodies, target=chosen)
                 status = self.connection.call(endpoints.ADD_JOBS, batch.id, body=more)
                 if progress is not None:
                     progress(status.njobs)
@@ -151,7 +145,7 @@ class Project(AppMethods):
         """Return a batch that was submitted earlier.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.call(endpoints.GET_BATCH, batch_id))
 
-    def batches(self, *, limit: int = 100) -> list[BatchStatus]:
+    def batches(self, *, limit: int = 100) -> list[schema.BatchStatus]:
         """Return batches, newest first."""
         return self.connection.call(endpoints.LIST_BATCHES, limit=limit).batches
 

@@ -23,33 +23,17 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
+from cobblestone.server.daemons import housekeeping
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
-from cobblestone.server.daemons.housekeeping import (
-    AccountKeeper,
-    AppCreditFollower,
-    BadgeKeeper,
-    Exporter,
-    HistoryKeeper,
-    ScaleUpdater,
-    StatisticsUpdater,
-    TransferCounter,
-)
 from cobblestone.server.daemons.storage_proofs import StorageKeeper
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.operation.alerts import Watcher
+from cobblestone.service import supervision
 from cobblestone.service.mail import Mailer
 from cobblestone.service.serving import Service, run_service
-from cobblestone.service.supervision import (
-    BEAT_SECONDS,
-    SWEEP_SECONDS,
-    DaemonTask,
-    Heartbeat,
-    in_turn,
-    run_daemons,
-)
 from cobblestone.store.catalog import files
 
 DELETE_SWEEP_SECONDS = 60.0
@@ -106,64 +90,70 @@ def open_project(
 
 def _contributions(
     ctx: ServerContext,
-) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
+) -> Iterator[tuple[str, StorageKeeper | housekeeping.TransferCounter, float]]:
     """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
         yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
-        yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+        yield housekeeping.TransferCounter.name, housekeeping.TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
-def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[DaemonTask]:
+def _daemons(
+    ctx: ServerContext, workers: Workers, roles: frozenset[Role]
+) -> Iterator[supervision.DaemonTask]:
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
         finishes = {Role.VALIDATOR, Role.ASSIMILATOR, Role.FILE_DELETER} <= roles
         transitioner = Transitioner(ctx, finishes=finishes)
-        yield DaemonTask(
+        yield supervision.DaemonTask(
             name=Role.TRANSITIONER,
             step=transitioner.step,
             pause=transitioner.until_next,
             step_limit=SHORT_STEP_SECONDS,
         )
     if Role.VALIDATOR in roles:
-        yield DaemonTask(
+        yield supervision.DaemonTask(
             name=Role.VALIDATOR, step=Validator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
         )
     if Role.ASSIMILATOR in roles:
-        yield DaemonTask(
+        yield supervision.DaemonTask(
             name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
         )
     if Role.FILE_DELETER in roles:
-        step = in_turn(ctx.processes, Role.FILE_DELETER, FileDeleter(ctx).step)
-        yield DaemonTask(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
+        step = supervision.in_turn(ctx.processes, Role.FILE_DELETER, FileDeleter(ctx).step)
+        yield supervision.DaemonTask(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
     if Role.PURGER in roles:
-        step = in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
-        yield DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
+        step = supervision.in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
+        yield supervision.DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
     if Role.STATISTICS in roles:
         for name, daemon, seconds in (
-            ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
-            ("trickles", TrickleCredit(ctx), SWEEP_SECONDS),
-            ("scales", ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
-            ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), SWEEP_SECONDS),
-            ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
-            ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
-            ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
-            ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+            ("statistics", housekeeping.StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
+            ("trickles", TrickleCredit(ctx), supervision.SWEEP_SECONDS),
+            ("scales", housekeeping.ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), supervision.SWEEP_SECONDS),
+            ("accounts", housekeeping.AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            ("top_lists", housekeeping.AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+            ("history", housekeeping.HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
+            ("badges", housekeeping.BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
             *_contributions(ctx),
             (
                 "exporter",
-                Exporter(ctx),
+                housekeeping.Exporter(ctx),
                 min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
             ),
         ):
-            yield DaemonTask(
-                name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds
+            yield supervision.DaemonTask(
+                name=name,
+                step=supervision.in_turn(ctx.processes, Role.STATISTICS, daemon.step),
+                sweep_seconds=seconds,
             )
     if Role.WEB in roles:
         if ctx.archive.parts is not None:
             follower = ArchiveFollower(ctx)
-            yield DaemonTask(name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS)
-        yield DaemonTask(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
+            yield supervision.DaemonTask(
+                name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS
+            )
+        yield supervision.DaemonTask(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
 
 
 @asynccontextmanager
@@ -171,10 +161,12 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
     """Run the daemons of some roles while the block runs."""
     await asyncio.to_thread(ctx.join_processes, roles)
     workers = Workers(ctx.settings.checks)
-    heartbeat = Heartbeat(ctx, roles, version=__version__)
-    beat = DaemonTask(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS)
+    heartbeat = supervision.Heartbeat(ctx, roles, version=__version__)
+    beat = supervision.DaemonTask(
+        name="heartbeat", step=heartbeat.step, sweep_seconds=supervision.BEAT_SECONDS
+    )
     try:
-        async with run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
+        async with supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
             with _noted(ctx) if Role.WEB in roles else contextlib.nullcontext():
                 yield
     finally:
@@ -186,7 +178,7 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
 
 @contextlib.contextmanager
 def _noted(ctx: ServerContext) -> Generator[None, None, None]:
-    """Keep a note in the folder, from before the first answer, so that whoever sees one also finds the address."""
+    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address."""
     running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
     write_durably(ctx.folder.run_file, json.dumps(running).encode())
     try:

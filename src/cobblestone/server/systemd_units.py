@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zlib import crc32
 
+import jinja2
+
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.environment import quoted_word
 from cobblestone.ops.settings import Settings
@@ -108,7 +110,7 @@ def unit_files(
         for process in processes
     ]
     members = " ".join(unit.name for unit in units)
-    target = _TARGET.format(name=settings.project.name, members=members)
+    target = _written("project.target", name=settings.project.name, members=members)
     files = [*units, UnitFile(name=f"{prefix}.target", text=target)]
     if len([process for process in processes if process.roles & HTTP_ROLES]) > 1:
         files.append(
@@ -117,52 +119,13 @@ def unit_files(
     return files
 
 
-_TARGET = """\
-# Written by `cobblestone project units`.  All processes of {name} on this machine.
-[Unit]
-Description={name}
-Wants={members}
-After=network-online.target
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-_SERVICE = """\
-# Written by `cobblestone project units`.
-[Unit]
-Description={name}: {roles}
-PartOf={prefix}.target
-After=network-online.target postgresql.service
-Wants=network-online.target
-
-[Service]
-Type=notify
-NotifyAccess=main
-User={user}
-ExecStart={command}
-ExecReload=/bin/kill -HUP $MAINPID
-Restart=always
-RestartSec=2
-TimeoutStopSec={stop_seconds}
-LimitNOFILE=65536
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectSystem=full
-ProtectHome={protect_home}
-ReadWritePaths={root}
-
-[Install]
-WantedBy={prefix}.target
-"""
-
-
 def _service(root: Path, settings: Settings, process: Process, *, prefix: str, user: str, listen: str) -> str:
     words = [sys.executable, "-m", "cobblestone", "run", str(root)]
     if not process.all_roles:
         words += ["--role", ",".join(role for role in Role if role in process.roles)]
     words += ["--host", listen, "--port", str(process.port)]
-    return _SERVICE.format(
+    return _written(
+        "process.service",
         name=settings.project.name.replace("\n", " "),
         roles="everything" if process.all_roles else process.name,
         prefix=prefix,
@@ -180,45 +143,8 @@ def _under_home(*paths: Path) -> bool:
     return any(place.startswith(("/home/", "/root/")) for place in places)
 
 
-_NGINX = """\
-# Written by `cobblestone project units`: put it into /etc/nginx/conf.d/.  With processes on several
-# machines, add a `server` line per process to the upstreams.
-{upstreams}
-server {{
-    listen {listen};
-    server_name {server_name};
-{certificate}    client_max_body_size {max_bytes};
-    proxy_request_buffering off;    # large uploads go straight through
-    proxy_http_version 1.1;
-    proxy_read_timeout 120s;        # programs wait for results with one long request
-    proxy_set_header Connection "";
-    proxy_set_header Host $host;
-    proxy_set_header X-Forwarded-For $remote_addr;    # not what the client says of itself
-    proxy_set_header X-Forwarded-Proto $scheme;
-    # A request that reached a process is not sent to another one: clients come again by themselves.
-    proxy_next_upstream error;
-{locations}}}
-"""
-
-
 _SCHEDULER_PLACES = 64
 """Requests to one scheduler process at once.  It works on 16; of more only pages and the computers themselves wait longer."""
-
-_BUSY = """\
-    # More come than the schedulers can take: they hear at once when to come again.
-    location @busy {{
-        default_type text/xml;
-        return 200 "<scheduler_reply>\\n<request_delay>${delay}</request_delay>
-<message priority=\\"low\\">The server is busy.</message>\\n</scheduler_reply>\\n";
-    }}
-"""
-
-
-_CERTIFICATE = """\
-    ssl_certificate /etc/letsencrypt/live/{host}/fullchain.pem;      # where yours is
-    ssl_certificate_key /etc/letsencrypt/live/{host}/privkey.pem;
-"""
-
 
 ACCEL_LOCATION = """\
     # Files for download: a server says which one, and nginx sends it from the disk.
@@ -227,43 +153,42 @@ ACCEL_LOCATION = """\
 
 
 def _nginx(root: Path, settings: Settings, processes: Sequence[Process], project: str, listen: str) -> str:
-    url = urlsplit(settings.project.url)
+    url, accel = urlsplit(settings.project.url), settings.storage.accel
     prefix = url.path.rstrip("/")
-    upstreams = ""
-    parts = {
+    paths = {
         Role.SCHEDULER: (f"= {prefix}/{SCHEDULER_PATH}",),
         Role.UPLOAD: (f"= {prefix}/{UPLOAD_PATH}", f"{prefix}/download/"),
         Role.WEB: (f"{prefix}/",),
     }
-    locations = ""
-    for role, paths in parts.items():
-        ports = [process.port for process in processes if role in process.roles]
-        if not ports:
-            locations += "".join(f"    # {path}: served on another machine\n" for path in paths)
-            continue
-        name = f"cobblestone_{re.sub(r'[^A-Za-z0-9]', '_', project)}_{role}"
-        shared, most, when_full = "", "", ""
-        if role == Role.SCHEDULER:
-            delay = f"busy_{crc32(project.encode()):08x}"  # nginx has no room for long names
-            shared, most, when_full = (
-                f"    zone {name} 64k;\n",
-                f" max_conns={_SCHEDULER_PLACES}",
-                "error_page 502 504 = @busy; ",
-            )
-            upstreams += f"split_clients $request_id ${delay} {{ 25% 900; 25% 1200; 25% 1500; * 1800; }}\n"
-            locations += _BUSY.format(delay=delay)
-        servers = "".join(f"    server {listen}:{port}{most};\n" for port in ports)
-        upstreams += f"upstream {name} {{\n{shared}    least_conn;\n{servers}    keepalive 64;\n    keepalive_timeout 4s;\n}}\n"
-        locations += "".join(
-            f"    location {path} {{ {when_full}proxy_pass http://{name}; }}\n" for path in paths
-        )
-    if settings.storage.accel:
-        locations += ACCEL_LOCATION.format(path=settings.storage.accel, folder=root / "download")
-    return _NGINX.format(
-        upstreams=upstreams,
-        listen=f"{url.port or 443} ssl" if url.scheme == "https" else url.port or 80,
-        server_name=url.hostname,
-        certificate=_CERTIFICATE.format(host=url.hostname) if url.scheme == "https" else "",
+    served = [
+        {
+            "name": f"cobblestone_{re.sub(r'[^A-Za-z0-9]', '_', project)}_{role}",
+            "paths": paths[role],
+            "ports": [process.port for process in processes if role in process.roles],
+            # The variable with the delay for those that find no place; nginx has no room for long names.
+            "busy": f"busy_{crc32(project.encode()):08x}" if role == Role.SCHEDULER else "",
+        }
+        for role in paths
+    ]
+    return _written(
+        "nginx.conf",
+        served=served,
+        url=url,
+        listen=listen,
+        port=f"{url.port or 443} ssl" if url.scheme == "https" else url.port or 80,
+        scheduler_places=_SCHEDULER_PLACES,
         max_bytes=settings.server.max_upload_bytes + 1_000_000,
-        locations=locations,
+        accel=ACCEL_LOCATION.format(path=accel, folder=root / "download") if accel else "",
     )
+
+
+def _written(template: str, **values: object) -> str:
+    """Return the text of a file of the folder ``units``."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("cobblestone.server", "units"),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701  # no HTML
+    )
+    return environment.get_template(template).render(**values)

@@ -27,14 +27,7 @@ from cobblestone.service.folder import LOCK, Kind
 from cobblestone.service.settings import settings_mode, with_database
 from cobblestone.service.tar_files import MODES, pack_folder, unpack_folder
 from cobblestone.store.engine.reading import is_postgres
-from cobblestone.store.maintenance.snapshot import (
-    check_dump,
-    copy_database,
-    copy_rows,
-    database_problems,
-    fill_database,
-    read_rows,
-)
+from cobblestone.store.maintenance import snapshot as snapshots
 from cobblestone.store.maintenance.upgrade import check_revision, check_schema, current_revision
 
 MANIFEST = "manifest.json"
@@ -194,7 +187,7 @@ class _Copy:
         for path in contents.further_databases:
             if path.exists():
                 self._report(path.name, 0.0)
-                copy_database(
+                snapshots.copy_database(
                     path, self._place(path), progress=lambda part, name=path.name: self._report(name, part)
                 )
                 self._place(path).chmod(0o600)
@@ -241,7 +234,7 @@ class _Copy:
         """Copy the rows; return the names of the files that they need, of each kind."""
         self._report(place.name, 0.0)
         place.unlink(missing_ok=True)
-        found = copy_rows(
+        found = snapshots.copy_rows(
             self._contents.location,
             place,
             queries=[each.query for each in self._contents.needed],
@@ -265,7 +258,7 @@ class _Copy:
 
     def _was_lost(self, needed: NeededFiles, name: str) -> bool:
         """Return whether the live database still needs a missing file, so that no retry helps."""
-        (rows,) = read_rows(self._contents.location, [needed.query])
+        (rows,) = snapshots.read_rows(self._contents.location, [needed.query])
         return (name,) in rows
 
 
@@ -316,7 +309,7 @@ def restore_backup(
         if manifest.database == "postgresql":
             # The last step but the renaming, since it cannot be undone with the folder.
             report("database", 0.0)
-            fill_database(address, working / DUMP)
+            snapshots.fill_database(address, working / DUMP)
             (working / DUMP).unlink()
         if target.exists():
             target.rmdir()
@@ -405,11 +398,11 @@ def check_backup(
     if kind.schema is None:
         return manifest
     if manifest.database == "postgresql":
-        check_dump(root / DUMP)
+        snapshots.check_dump(root / DUMP)
         check_schema(manifest.schema, str(shown), kind.schema)
         return manifest
     database = root / kind.database
-    if problems := database_problems(database):
+    if problems := snapshots.database_problems(database):
         raise StoreError(f"{shown}: the database is damaged: {problems[0]}")
     check_revision(database, kind.schema)
     return manifest

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar, Protocol
+from typing import IO, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -49,6 +49,16 @@ def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False)
 
 
 LOCK = "lock"
+
+
+class Place:
+    """A file or folder in a folder that has a ``root``."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, folder: Any, owner: type) -> Path:  # Any: whatever has a root
+        return folder.root.joinpath(*self._parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import smtplib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from email.utils import formatdate
 from enum import Enum, auto
@@ -21,7 +21,7 @@ from cobblestone.domain.values import UserId
 from cobblestone.ops.files import write_private
 from cobblestone.ops.settings import MailSection
 from cobblestone.service.context import ServiceContext
-from cobblestone.service.languages import chosen, ngettext, use_language
+from cobblestone.service.languages import N_, chosen, ngettext, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import credentials, mails
@@ -92,7 +92,7 @@ class AccountMails:
         days: float = 0,
     ) -> None:
         """Queue a mail.  ``recipient``: if it is not the account's own address."""
-        # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
+        # An unconfirmed address may be a stranger's, and the name would carry a message to them.
         self.send_text(
             tx,
             user,
@@ -138,82 +138,68 @@ class AccountMails:
         self.send(tx, user, Letter.CONFIRM, url=self._ctx.url(f"email_confirm.php?code={code}"))
 
 
+_NOT_YOU = N_("If this was not you, set a new password at once: someone else can log in to your account.")
+_IGNORE = N_("If this was not you, ignore this mail.")
+# Of each letter the subject, the text, and what follows it, behind the address if the letter has one.
+_LETTERS: Mapping[Letter, tuple[str, str, str]] = {
+    Letter.PASSWORD_CHANGED: (N_("new password"), N_("Your account has a new password, and all sessions were ended."), _NOT_YOU),
+    Letter.RESET: (
+        N_("set a new password"),
+        N_("Someone asked for a new password for your account. Set it at this address, which works once, within two hours:"),
+        N_("If this was not you, ignore this mail: your password stays the same."),
+    ),
+    Letter.RESET_BY_OPERATOR: (
+        N_("set a new password"),
+        N_("The operators of the project sent you this address. Use it to set a new password. It works once, within two hours:"),
+        N_("If you did not ask for this, ignore this mail: your password stays the same."),
+    ),
+    Letter.LOG_IN: (
+        N_("log in"),
+        N_("This address logs you in once, within fifteen minutes:"),
+        N_("If this was not you, ignore this mail: without the link nobody can log in."),
+    ),
+    Letter.KEYS_CHANGED: (
+        N_("new account keys"),
+        N_("Your account has new keys. Computers that used the old ones must be attached again."),
+        _NOT_YOU,
+    ),
+    Letter.CONFIRM: (
+        N_("confirm your address"),
+        N_("Someone, most likely you, has created an account with this e-mail address. To confirm it, open within a week:"),
+        _IGNORE,
+    ),
+    Letter.NEW_ADDRESS: (
+        N_("confirm your address"),
+        N_("This address is to become that of your account. To confirm it, log in and open, within a day:"),
+        _IGNORE,
+    ),
+    Letter.ADDRESS_CHANGED: (
+        N_("new e-mail address"),
+        N_("Your account now has another e-mail address; this is the last mail to this one."),
+        _NOT_YOU,
+    ),
+    Letter.FACTOR_ON: (
+        N_("second factor on"),
+        N_("From now on, log-in asks for a one-time password. Keep the recovery codes in a safe place."),
+        "",
+    ),
+    Letter.FACTOR_OFF: (N_("second factor off"), N_("Your account no longer asks for a one-time password."), _NOT_YOU),
+    Letter.RECOVERY_USED: (N_("recovery code used"), N_("Someone logged in to your account with a recovery code."), _NOT_YOU),
+}  # fmt: skip
+
+
 def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
-    """Return subject and text of a mail: one case per letter, so that all texts are in one place."""
-    not_you = _("If this was not you, set a new password at once: someone else can log in to your account.")
-    match letter:
-        case Letter.PASSWORD_CHANGED:
-            return _("new password"), _(
-                "Your account has a new password, and all sessions were ended."
-            ) + "\n" + not_you
-        case Letter.RESET:
-            return _("set a new password"), "\n\n".join(
-                (
-                    _(
-                        "Someone asked for a new password for your account. Set it at this address, "
-                        "which works once, within two hours:"
-                    ),
-                    url,
-                    _("If this was not you, ignore this mail: your password stays the same."),
-                )
-            )
-        case Letter.RESET_BY_OPERATOR:
-            text = _(
-                "The operators of the project sent you this address. Use it to set a new password. It "
-                "works once, within two hours:"
-            )
-            return _("set a new password"), "\n\n".join(
-                (text, url, _("If you did not ask for this, ignore this mail: your password stays the same."))
-            )
-        case Letter.KEYS_CHANGED:
-            text = _("Your account has new keys. Computers that used the old ones must be attached again.")
-            return _("new account keys"), f"{text}\n{not_you}"
-        case Letter.NEW_ADDRESS:
-            return _("confirm your address"), "\n\n".join(
-                (
-                    _(
-                        "This address is to become that of your account. To confirm it, log in and "
-                        "open, within a day:"
-                    ),
-                    url,
-                    _("If this was not you, ignore this mail."),
-                )
-            )
-        case Letter.ADDRESS_CHANGED:
-            text = _("Your account now has another e-mail address; this is the last mail to this one.")
-            return _("new e-mail address"), f"{text}\n{not_you}"
-        case Letter.FACTOR_ON:
-            return _("second factor on"), _(
-                "From now on, log-in asks for a one-time password. Keep the recovery codes in a safe place."
-            )
-        case Letter.FACTOR_OFF:
-            return _("second factor off"), _(
-                "Your account no longer asks for a one-time password."
-            ) + "\n" + not_you
-        case Letter.RECOVERY_USED:
-            return _("recovery code used"), _(
-                "Someone logged in to your account with a recovery code."
-            ) + "\n" + not_you
-        case Letter.LOG_IN:
-            text = _("This address logs you in once, within fifteen minutes:")
-            return _("log in"), "\n\n".join(
-                (text, url, _("If this was not you, ignore this mail: without the link nobody can log in."))
-            )
-        case Letter.CONFIRM:
-            text = _(
-                "Someone, most likely you, has created an account with this e-mail address. To "
-                "confirm it, open within a week:"
-            )
-            return _("confirm your address"), "\n\n".join(
-                (text, url, _("If this was not you, ignore this mail."))
-            )
-        case Letter.ERASE_ASKED:
-            text = ngettext(
-                "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
-                "Your account will be deleted in %(days)d days. Until then you can log in and cancel that.",
-                round(days),
-            ) % {"days": round(days)}
-            return _("your account will be deleted"), f"{text}\n{not_you}"
+    """Return subject and text of a mail."""
+    if letter is Letter.ERASE_ASKED:
+        text = ngettext(
+            "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
+            "Your account will be deleted in %(days)d days. Until then you can log in and cancel that.",
+            round(days),
+        ) % {"days": round(days)}
+        return _("your account will be deleted"), f"{text}\n{_(_NOT_YOU)}"
+    subject, text, after = _LETTERS[letter]
+    parts = [_(text), *([url] if url else []), *([_(after)] if after else [])]
+    return _(subject), ("\n\n" if url else "\n").join(parts)
 
 
 log = structlog.get_logger(__name__)

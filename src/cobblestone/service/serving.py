@@ -75,11 +75,10 @@ def run_service(
                 inherited
                 or bind_socket(server.host if host is None else host, server.port if port is None else port)
             )
-            # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
+            # The server closes its own copy as soon as it ends; in this one connections wait for the next process.
             held = stack.enter_context(listener.dup())
             runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-            again = runner.run(_serve(service, ctx, listener, root.resolve(), ready, said))
-            if again:
+            if again := runner.run(_serve(service, ctx, listener, root.resolve(), ready, said)):
                 stack.pop_all()
     if again:
         replace_process(held)
@@ -93,13 +92,13 @@ async def _serve(
     ready: Callable[[C], None] | None,
     said: Mapping[str, object],
 ) -> bool:
-    """Serve until the end; return whether to begin anew."""
+    """Serve until the end; return whether to start again."""
     folder, port = str(root), listener.getsockname()[1]
     app = service.app(ctx)
 
     def started() -> None:
         if ready is not None:  # first: people read this one
-            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
+            with contextlib.suppress(OSError):  # it cannot be read, on a full disk for example
                 ready(ctx)
         log.info(service.running, url=ctx.master_url, folder=folder, **said, port=port, pid=os.getpid())
 

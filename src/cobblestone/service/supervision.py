@@ -123,7 +123,7 @@ log = structlog.get_logger(__name__)
 SWEEP_SECONDS = 5.0
 ERROR_PAUSE_SECONDS = 2.0
 PACE_SECONDS = 0.1
-"""From the begin of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
+"""From the start of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
 one for a few."""
 SMALL_STEP = 100
 

@@ -32,7 +32,6 @@ def load_compiled() -> RoundRobinBackends:
 
 def _simulate(
     queues: Sequence[ProjectQueue],
-    *,
     now: float,
     ncpus: int,
     cpu_fraction: float,
@@ -66,7 +65,6 @@ def _simulate(
 
 def _simulate_2007(
     queue: Sequence[tuple[int, float, float]],
-    *,
     now: float,
     ncpus: int,
     cpu_fraction: float,

@@ -21,14 +21,7 @@ from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
 from cobblestone.ops.environment import Clock
 from cobblestone.ops.files import write_durably
-from cobblestone.statistics.folder import (
-    CollectedProject,
-    CollectedSource,
-    CollectSection,
-    FetchedFile,
-    SiteFolder,
-    StatisticsSettings,
-)
+from cobblestone.statistics import folder as folders
 from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
 from cobblestone.statistics.store.build import PublishedProject, build, published
 from cobblestone.wire.project.statistics_import import COLLECTED, split_files
@@ -45,14 +38,18 @@ class Missing(ExportUnreadable):
     """The project has no such file."""
 
 
-def new_client(settings: CollectSection) -> httpx.AsyncClient:
+def new_client(settings: folders.CollectSection) -> httpx.AsyncClient:
     """Return a client for `fetch`."""
     return httpx.AsyncClient(headers=_HEADERS, timeout=settings.timeout_seconds, follow_redirects=False)
 
 
 async def fetch(
-    client: httpx.AsyncClient, url: str, target: Path, known: FetchedFile | None, settings: CollectSection
-) -> FetchedFile | None:
+    client: httpx.AsyncClient,
+    url: str,
+    target: Path,
+    known: folders.FetchedFile | None,
+    settings: folders.CollectSection,
+) -> folders.FetchedFile | None:
     """Download a file to ``target`` if it differs from ``known``; return None if it is the same.
 
     What came of it before a connection broke is kept beside, and continued if the server still has the same file.
@@ -71,7 +68,7 @@ async def fetch(
             if answer.status_code == 304:
                 return None
             resumed = _check(answer, url, begun)
-            came = FetchedFile(
+            came = folders.FetchedFile(
                 etag=answer.headers.get("etag", "")[:_MAX_HEADER],
                 last_modified=answer.headers.get("last-modified", "")[:_MAX_HEADER],
             )
@@ -86,7 +83,9 @@ async def fetch(
     return came
 
 
-def _wishes(target: Path, part: Path, tag: Path, known: FetchedFile | None) -> tuple[dict[str, str], int]:
+def _wishes(
+    target: Path, part: Path, tag: Path, known: folders.FetchedFile | None
+) -> tuple[dict[str, str], int]:
     """Return the request headers, for another file than the known one or the rest of one; and the number of its bytes here."""
     if known is not None and target.exists():
         wishes = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
@@ -114,7 +113,7 @@ def _check(answer: httpx.Response, url: str, begun: int) -> bool:
     return resumed
 
 
-def _note(tag: Path, came: FetchedFile) -> None:
+def _note(tag: Path, came: folders.FetchedFile) -> None:
     """Record which file a part belongs to; without a reliable name it is not continued."""
     strong = came.etag if came.etag and not came.etag.startswith("W/") else ""
     if name := strong or came.last_modified:
@@ -124,7 +123,7 @@ def _note(tag: Path, came: FetchedFile) -> None:
 
 
 async def _receive(
-    answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: CollectSection
+    answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: folders.CollectSection
 ) -> None:
     with part.open("ab" if resumed else "wb") as file:
         began, before = time.monotonic(), file.tell()
@@ -158,12 +157,12 @@ class ExportCollector:
 
     def __init__(
         self,
-        folder: SiteFolder,
-        settings: StatisticsSettings,
+        folder: folders.SiteFolder,
+        settings: folders.StatisticsSettings,
         *,
         clock: Clock,
         run: Runner | None = None,
-        connect: Callable[[CollectSection], httpx.AsyncClient] = new_client,
+        connect: Callable[[folders.CollectSection], httpx.AsyncClient] = new_client,
     ) -> None:
         """``run`` does the work that needs memory and CPU; by default a separate process does."""
         self._run: Runner = run or run_apart
@@ -188,7 +187,7 @@ class ExportCollector:
         now = self._clock()
         return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
 
-    def _due(self, source: CollectedSource) -> float:
+    def _due(self, source: folders.CollectedSource) -> float:
         state = self._folder.project(source.name).read_state()
         settings = self._settings.collect
         every = settings.every_seconds
@@ -196,13 +195,13 @@ class ExportCollector:
             return self._clock()
         return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
-    def next_due(self) -> CollectedSource | None:
+    def next_due(self) -> folders.CollectedSource | None:
         """Return the project that has waited longest of those that are due."""
         due = {source.name: self._due(source) for source in self._settings.project}
         waiting = [source for source in self._settings.project if due[source.name] <= self._clock()]
         return min(waiting, key=lambda source: due[source.name], default=None)
 
-    async def collect(self, source: CollectedSource) -> None:
+    async def collect(self, source: folders.CollectedSource) -> None:
         """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
@@ -236,7 +235,7 @@ class ExportCollector:
             log.exception("statistics_project_failed", project=source.name)
             problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         else:
-            state = CollectedProject(
+            state = folders.CollectedProject(
                 generation=came.generation,
                 exported=came.exported,
                 collected=tried.tried,
@@ -251,12 +250,12 @@ class ExportCollector:
             log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
             return
         log.warning("statistics_project_failed", project=source.name, problem=problem)
-        # What came is fetched anew as a whole: half of it may be of another day.
+        # What came is fetched again as a whole: half of it may be of another day.
         project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
 
     async def _fetch(
-        self, source: CollectedSource, before: CollectedProject
-    ) -> dict[str, FetchedFile] | None:
+        self, source: folders.CollectedSource, before: folders.CollectedProject
+    ) -> dict[str, folders.FetchedFile] | None:
         """Download the files of an export; return None if they are unchanged.  Raises FetchFailed."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
@@ -287,7 +286,7 @@ class ExportCollector:
         log.info("statistics_published", projects=len(members))
         return path
 
-    def states(self) -> Sequence[tuple[CollectedSource, CollectedProject]]:
+    def states(self) -> Sequence[tuple[folders.CollectedSource, folders.CollectedProject]]:
         """Return the collection status of each project."""
         return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
 
@@ -302,15 +301,15 @@ class _Errand:
     def __init__(
         self,
         client: httpx.AsyncClient,
-        settings: CollectSection,
-        source: CollectedSource,
+        settings: folders.CollectSection,
+        source: folders.CollectedSource,
         incoming: Path,
-        before: CollectedProject,
+        before: folders.CollectedProject,
     ) -> None:
         self._client, self._settings, self._source = client, settings, source
         self._incoming, self._before = incoming, before
         self._split: Mapping[str, str] | None = None
-        self.files: dict[str, FetchedFile] = {}
+        self.files: dict[str, folders.FetchedFile] = {}
         self.is_new = False  #: some file is another one than before
 
     async def bring(self, name: str, local: str = "") -> None:
@@ -320,7 +319,7 @@ class _Errand:
         url = self._source.url + name
         came = await fetch(self._client, url, self._incoming / local, known, settings=self._settings)
         self.is_new = self.is_new or came is not None
-        self.files[local] = came or known or FetchedFile()
+        self.files[local] = came or known or folders.FetchedFile()
 
     async def bring_table(self, table: ExportedTable) -> None:
         """Download the file of a table, or its parts if the project exports several.  Raises FetchFailed."""

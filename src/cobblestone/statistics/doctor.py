@@ -148,7 +148,7 @@ CHECKS: Mapping[str, Check] = by_name(
         name="rows",
         promise="The rows that count are there, as many as were read.",
         find=_rows,
-        advice="Remove projects/NAME/state.json: the export is then collected anew.",
+        advice="Remove projects/NAME/state.json: the export is then collected again.",
     ),
     Check(
         name="history",
@@ -160,7 +160,7 @@ CHECKS: Mapping[str, Check] = by_name(
         name="pages",
         promise="The file that pages read is there, and of this version.",
         find=_published,
-        advice="Restart the site: the file is made anew at every start.",
+        advice="Restart the site: the file is made again at every start.",
     ),
     Check(
         name="strays",

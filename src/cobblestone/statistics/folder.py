@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably, write_private
 from cobblestone.ops.settings import Bytes, Seconds, ServerSection
-from cobblestone.service.folder import Kind, ServiceFolder
+from cobblestone.service.folder import Kind, Place, ServiceFolder
 
 SETTINGS_FILE = "statistics.toml"
 MAX_PROJECTS = 1000
@@ -181,25 +181,12 @@ class ExportFolder:
 
     root: Path
 
-    @property
-    def incoming(self) -> Path:
-        """Return the folder of downloaded files."""
-        return self.root / "incoming"
-
-    @property
-    def state_file(self) -> Path:
-        """Return the file with the project's state."""
-        return self.root / STATE_FILE
-
-    @property
-    def generations(self) -> Path:
-        """Return the folder of exports that were read: the current one, and at times one being read."""
-        return self.root / "rows"
-
-    @property
-    def all_history(self) -> Path:
-        """Return the folder with histories of users, computers and teams."""
-        return self.root / "history"
+    incoming = Place("incoming")  #: folder of downloaded files
+    state_file = Place(STATE_FILE)  #: file with the project's state
+    generations = Place(
+        "rows"
+    )  #: folder of exports that were read: the current one, and at times one being read
+    all_history = Place("history")  #: folder with histories of users, computers and teams
 
     def rows(self, generation: str) -> Path:
         """Return the folder of Parquet files of one export."""
@@ -234,25 +221,10 @@ class SiteFolder(ServiceFolder):
         what="statistics site", settings=SETTINGS_FILE, address=_no_database, secrets="secret"
     )
 
-    @property
-    def secret(self) -> Path:
-        """Return the path of the random bytes from which cookies are derived."""
-        return self.root / "secret"
-
-    @property
-    def projects(self) -> Path:
-        """Return the folder with a subfolder for each project."""
-        return self.root / "projects"
-
-    @property
-    def published(self) -> Path:
-        """Return the folder of published files for pages: one file, the newest."""
-        return self.root / "published"
-
-    @property
-    def history(self) -> Path:
-        """Return the folder of daily figures of projects, countries, systems and processors."""
-        return self.root / "history"
+    secret = Place("secret")  #: random bytes from which cookies are derived
+    projects = Place("projects")  #: folder with a subfolder for each project
+    published = Place("published")  #: folder of published files for pages: one file, the newest
+    history = Place("history")  #: folder of daily figures of projects, countries, systems and processors
 
     def known_projects(self) -> list[ExportFolder]:
         """Return the folders of all projects with data, including those no longer listed."""

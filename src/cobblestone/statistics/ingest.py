@@ -30,23 +30,7 @@ from cobblestone.ops.files import pieces, sync_folder
 from cobblestone.statistics.folder import ExportFolder, RowCounts
 from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.rows import raw_file, take_rows
-from cobblestone.wire.project.statistics_import import (
-    COLLECTED,
-    ELEMENTS,
-    MAX_RECORD_BYTES,
-    MAX_TEXT,
-    Element,
-    ExportReader,
-    Form,
-    Row,
-    TotalsRead,
-    cpid_in,
-    gpu_models,
-    parse_tables,
-    picture_address,
-    resolved,
-    row_maker,
-)
+from cobblestone.wire.project import statistics_import as wire
 
 numba: Any = import_module("numba")  # Any: neither Numba nor PyArrow has types
 pa: Any = import_module("pyarrow")
@@ -72,10 +56,10 @@ _CPID_LENGTH = 32
 _MOST_DECIMALS = 22
 """Powers of ten up to this one, and whole numbers below 2^53, are exact: so is their quotient, but for one rounding."""
 _TENS = 10.0 ** np.arange(_MOST_DECIMALS + 1)
-_TYPES = {Form.ID: pa.int64(), Form.WHOLE: pa.int64(), Form.NUMBER: pa.float64()}
-_often = lru_cache(10_000)(resolved)
+_TYPES = {wire.Form.ID: pa.int64(), wire.Form.WHOLE: pa.int64(), wire.Form.NUMBER: pa.float64()}
+_often = lru_cache(10_000)(wire.resolved)
 """Processors, systems and countries: many records have the same."""
-_gpus_often = lru_cache(10_000)(gpu_models)
+_gpus_often = lru_cache(10_000)(wire.gpu_models)
 
 
 class _Unusual(Exception):
@@ -84,7 +68,7 @@ class _Unusual(Exception):
 
 def schema(table: ExportedTable) -> Any:
     """Return the columns of a table."""
-    return pa.schema([(each.column, _TYPES.get(each.form, pa.string())) for each in ELEMENTS[table]])
+    return pa.schema([(each.column, _TYPES.get(each.form, pa.string())) for each in wire.ELEMENTS[table]])
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -100,16 +84,16 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-class ColumnReader(ExportReader):
+class ColumnReader(wire.ExportReader):
     """Consumes the bytes of a file as they arrive, and yields batches of columns."""
 
     def __init__(self, table: ExportedTable, *, last_id: int = 0) -> None:
-        super().__init__(table, row_maker(table))
-        self._elements = ELEMENTS[table]
+        super().__init__(table, wire.row_maker(table))
+        self._elements = wire.ELEMENTS[table]
         self._schema = schema(table)
         self._names = _listed([self._begin[1:-1].encode(), *(each.name.encode() for each in self._elements)])
         forms = [each.form for each in self._elements]
-        self._free = forms.index(Form.GPUS) if Form.GPUS in forms else -1
+        self._free = forms.index(wire.Form.GPUS) if wire.Form.GPUS in forms else -1
         self.last_id = last_id  #: of the record before
         self.in_order = True  #: each record had a larger number than the one before
 
@@ -118,7 +102,7 @@ class ColumnReader(ExportReader):
         try:
             columns = self._columns(data)
         except (_Unusual, UnicodeDecodeError):
-            rows: list[Row] = super().records(data)
+            rows: list[wire.Row] = super().records(data)
             if not rows:
                 return []
             columns = [
@@ -137,7 +121,7 @@ class ColumnReader(ExportReader):
         shape = (len(self._elements), len(data) // LEAST_RECORD + 1)
         begins, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
         scanned = np.frombuffer(data, np.uint8)
-        n = _places(scanned, *self._names, self._free, MAX_RECORD_BYTES, begins, ends)
+        n = _places(scanned, *self._names, self._free, wire.MAX_RECORD_BYTES, begins, ends)
         if n < 1:
             raise _Unusual
         return [
@@ -320,26 +304,26 @@ def _listed(names: Sequence[bytes]) -> Names:
     )
 
 
-def _column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+def _column(data: Bytes, begins: Places, ends: Places, element: wire.Element) -> Any:
     """Return the values of an element at some positions.  Raises _Unusual, UnicodeDecodeError."""
     match element.form:
-        case Form.ID | Form.WHOLE | Form.NUMBER:
+        case wire.Form.ID | wire.Form.WHOLE | wire.Form.NUMBER:
             return _number_column(data, begins, ends, element)
-        case Form.FEW | Form.GPUS:
-            read = _often if element.form is Form.FEW else _gpus_often
+        case wire.Form.FEW | wire.Form.GPUS:
+            read = _often if element.form is wire.Form.FEW else _gpus_often
             known = _values(data, begins, ends).dictionary_encode()
             texts = [read(each.decode()) for each in known.dictionary.to_pylist()]
             return pa.array(texts, pa.string()).take(known.indices)
-        case Form.TEXT | Form.CPID:
+        case wire.Form.TEXT | wire.Form.CPID:
             return _text_column(data, begins, ends, element)
 
 
-def _number_column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+def _number_column(data: Bytes, begins: Places, ends: Places, element: wire.Element) -> Any:
     numbers, odd = np.empty(len(begins)), np.empty(len(begins), np.bool_)
     _numbers(data, begins, ends, _TENS, numbers, odd)
     missing = ends == 0
     if missing.any():
-        if element.form is Form.ID:
+        if element.form is wire.Form.ID:
             raise _Unusual
         numbers[missing] = 0
     for row in np.flatnonzero(odd & ~missing):
@@ -347,22 +331,22 @@ def _number_column(data: Bytes, begins: Places, ends: Places, element: Element) 
             numbers[row] = float(data[begins[row] : ends[row]].tobytes().decode())
         except ValueError:
             raise _Unusual from None
-    least = 1 if element.form is Form.ID else 0
+    least = 1 if element.form is wire.Form.ID else 0
     if not ((numbers >= least) & (numbers <= element.most)).all():
         raise _Unusual
-    return pa.array(numbers if element.form is Form.NUMBER else numbers.astype(np.int64))
+    return pa.array(numbers if element.form is wire.Form.NUMBER else numbers.astype(np.int64))
 
 
-def _text_column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+def _text_column(data: Bytes, begins: Places, ends: Places, element: wire.Element) -> Any:
     odd = np.empty(len(begins), np.bool_)
-    is_cpid = element.form is Form.CPID
+    is_cpid = element.form is wire.Form.CPID
     _trim(data, begins, ends, _USUAL_CPID if is_cpid else _USUAL_TEXT, odd)
     lengths = ends - begins
-    odd |= (lengths != 0) & (lengths != _CPID_LENGTH) if is_cpid else lengths > MAX_TEXT
+    odd |= (lengths != 0) & (lengths != _CPID_LENGTH) if is_cpid else lengths > wire.MAX_TEXT
     values = _values(data, begins, ends)
     if not odd.any():
         return values.view(pa.string())
-    read = cpid_in if is_cpid else resolved
+    read = wire.cpid_in if is_cpid else wire.resolved
     few = [read(each.decode()) for each in values.filter(pa.array(odd)).to_pylist()]
     return pc.replace_with_mask(
         values, pa.array(odd), pa.array([each.encode() for each in few], pa.binary())
@@ -427,13 +411,15 @@ def ingest(
     try:
         totals = _totals(folder.incoming / "tables.xml")
         n_refused, in_order = 0, set[str]()
-        for table in COLLECTED:
+        for table in wire.COLLECTED:
             n_rows, refused, sorted_ = _columns(folder.incoming, table, raw_file(rows, table), max_rows)
             n_refused += refused
             if sorted_:
                 in_order.add(table.value)
             _check_count(table, n_rows + refused, totals)
-        badges = [replace(each, image_url=picture_address(url, each.image_url)) for each in totals.badges]
+        badges = [
+            replace(each, image_url=wire.picture_address(url, each.image_url)) for each in totals.badges
+        ]
         taken = take_rows(
             folder,
             rows,
@@ -461,15 +447,15 @@ def ingest(
     )
 
 
-def _totals(path: Path) -> TotalsRead:
+def _totals(path: Path) -> wire.TotalsRead:
     try:
         with path.open("rb") as file:
-            return parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
+            return wire.parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
     except RemoteProtocolError as error:
         raise RemoteProtocolError(f"tables.xml: {error}") from error
 
 
-def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
+def _check_count(table: ExportedTable, n_rows: int, totals: wire.TotalsRead) -> None:
     said = {
         ExportedTable.USER: totals.n_users,
         ExportedTable.HOST: totals.n_hosts,
@@ -510,7 +496,7 @@ def _columns(incoming: Path, table: ExportedTable, target: Path, max_rows: int) 
     return n_rows, n_refused, in_order
 
 
-def _check_refused(source: Path, reader: ExportReader, n_rows: int) -> None:
+def _check_refused(source: Path, reader: wire.ExportReader, n_rows: int) -> None:
     if reader.n_refused > LARGEST_SHARE_REFUSED * (n_rows + reader.n_refused):
         raise RemoteProtocolError(
             f"{source.name}: {reader.n_refused} of {n_rows + reader.n_refused} records are invalid, the first one because"

@@ -107,7 +107,7 @@ def open_site(root: Path, *, clock: Clock = system_clock) -> Generator[Statistic
         finally:
             if ctx.published is not None:
                 ctx.published.close()
-            gc.unfreeze()  # else DuckDB complains at the end of what nobody collected
+            gc.unfreeze()  # else DuckDB complains at the end of what was not collected
 
 
 def collector_daemon(ctx: StatisticsContext) -> DaemonTask:

@@ -57,7 +57,7 @@ def run_grid(
         ):
             log.write("\n")
         for future in backend.as_completed(futures):
-            key = futures.pop(future)  # a cluster keeps a result as long as somebody holds its future
+            key = futures.pop(future)  # a cluster keeps a result as long as someone holds its future
             results[key] = future.result()
             if log is not None:
                 log.write(json.dumps({"key": key, "code": code, "result": results[key]}) + "\n")

@@ -34,7 +34,7 @@ MAX_REMEMBERED = 10_000
 class Peers:
     """Reads about other computers, in the writer's thread.
 
-    An answer that is a minute old gives nobody more than that minute: what a computer may be counted is limited again at each
+    An answer that is a minute old costs at most that minute: what a computer may be counted is limited again at each
     contact, over all of its time.
     """
 
@@ -136,7 +136,7 @@ class ProjectBooks:
     def share(self, tx: Transaction, *, now: float, expected: Mapping[int, float] | None = None) -> None:
         """Add the booked changes to the stored balances, and continue from these once they are durable.
 
-        ``expected``: what is expected of all computers, where that was counted anew.
+        ``expected``: what is expected of all computers, where that was counted again.
         """
         self._sharing.append(self._booked)
         self._booked = _Booked()

@@ -12,34 +12,20 @@ from pydantic_settings import SettingsConfigDict
 
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops import settings as sections
 from cobblestone.ops.files import write_durably, write_private
-from cobblestone.ops.settings import (
-    ENVIRONMENT_PREFIX,
-    DatabaseSection,
-    FileSettings,
-    LimitsSection,
-    LogSection,
-    MailSection,
-    Seconds,
-    Section,
-    ServerSection,
-    ServiceSection,
-    load_settings,
-    parse_settings,
-    settings_template,
-)
-from cobblestone.service.folder import Kind, ServiceFolder
+from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
 from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
 
 FILE_NAME = "manager.toml"
 
 
-class ManagerSection(ServiceSection):
+class ManagerSection(sections.ServiceSection):
     """The public presentation of the account manager."""
 
 
-class JoiningSection(Section):
+class JoiningSection(sections.Section):
     """Who may create an account."""
 
     creation: Literal["open", "invitation", "closed"] = Field(
@@ -58,10 +44,12 @@ class JoiningSection(Section):
     )
 
 
-class ContactSection(Section):
+class ContactSection(sections.Section):
     """How contacts of computers are handled."""
 
-    repeat_seconds: Seconds = Field(43_200, ge=60, description="Seconds between two contacts of a computer.")
+    repeat_seconds: sections.Seconds = Field(
+        43_200, ge=60, description="Seconds between two contacts of a computer."
+    )
     max_hosts: int = Field(1000, ge=1, le=1_000_000, description="Most computers of one account.")
     max_new_hosts: int = Field(50, ge=1, le=100_000, description="Most new computers of one account per day.")
     cpu_flops: float = Field(
@@ -70,36 +58,43 @@ class ContactSection(Section):
     gpu_flops: float = Field(
         2e13, gt=0, le=1e18, description="Highest speed counted for one GPU of an unknown model."
     )
-    check_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two checks of a project.")
+    check_seconds: sections.Seconds = Field(
+        86_400, ge=60, description="Seconds between two checks of a project."
+    )
 
 
-class AccountingSection(Section):
+class AccountingSection(sections.Section):
     """How granted credit is learned, from projects that gave a token (`manager accounting`)."""
 
     policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
         "sums", description="sums, totals, jobs; or estimate: projects are not asked."
     )
-    ask_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two questions to a project.")
+    ask_seconds: sections.Seconds = Field(
+        86_400, ge=60, description="Seconds between two questions to a project."
+    )
 
 
-class ManagerSettings(FileSettings):
+class ManagerSettings(sections.FileSettings):
     """All settings of an account manager."""
 
     model_config = SettingsConfigDict(
-        extra="forbid", frozen=True, env_prefix=f"{ENVIRONMENT_PREFIX}MANAGER_", env_nested_delimiter="__"
+        extra="forbid",
+        frozen=True,
+        env_prefix=f"{sections.ENVIRONMENT_PREFIX}MANAGER_",
+        env_nested_delimiter="__",
     )
     file_name: ClassVar[str] = FILE_NAME
     what: ClassVar[str] = "manager"
 
     manager: ManagerSection = ManagerSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
-    server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
-    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
+    server: sections.ServerSection = sections.ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: sections.DatabaseSection = sections.DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: JoiningSection = JoiningSection()  # pyright: ignore[reportCallIssue]  # as above
     contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
     accounting: AccountingSection = AccountingSection()  # pyright: ignore[reportCallIssue]  # as above
-    limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
-    mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
-    log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
+    limits: sections.LimitsSection = sections.LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    mail: sections.MailSection = sections.MailSection()  # pyright: ignore[reportCallIssue]  # as above
+    log: sections.LogSection = sections.LogSection()  # pyright: ignore[reportCallIssue]  # as above
 
 
 DEFAULT_PORT = 8180
@@ -112,35 +107,24 @@ class ManagerFolder(ServiceFolder):
     kind: ClassVar[Kind] = Kind(
         what="account manager",
         settings=FILE_NAME,
-        address=lambda root: load_settings(root, ManagerSettings).database.url,
+        address=lambda root: sections.load_settings(root, ManagerSettings).database.url,
         schema=MANAGER,
         database="manager.sqlite",
         advice_to_move="move it (cobblestone manager move)",
     )
 
-    @property
-    def keys(self) -> Path:
-        """Return the folder of secrets, readable only by the owner."""
-        return self.root / "keys"
-
-    @property
-    def secret_file(self) -> Path:
-        """Return the path of the random bytes from which cookies are derived."""
-        return self.keys / "secret"
-
-    @property
-    def sign_private(self) -> Path:
-        """Return the path of the private key that signs projects' addresses; it may be kept on another machine instead."""
-        return self.keys / "url_sign_private"
-
-    @property
-    def sign_public(self) -> Path:
-        """Return the path of the public key for checking addresses.  Clients keep it: it must never change."""
-        return self.keys / "url_sign_public"
+    keys = Place("keys")  #: folder of secrets, readable only by the owner
+    secret_file = Place("keys", "secret")  #: random bytes from which cookies are derived
+    sign_private = Place(
+        "keys", "url_sign_private"
+    )  #: private key that signs projects' addresses; may be kept elsewhere
+    sign_public = Place(
+        "keys", "url_sign_public"
+    )  #: public key for checking them, which clients keep: it must never change
 
     def settings(self) -> ManagerSettings:
         """Read the settings.  Raises ConfigError."""
-        return load_settings(self.root, ManagerSettings)
+        return sections.load_settings(self.root, ManagerSettings)
 
     def read_key(self, path: Path) -> str:
         """Return a key or secret as text.
@@ -196,7 +180,7 @@ def create_manager(
         "server": {"host": host, "port": port},
         "database": {"url": database},
     }
-    settings = parse_settings(dict(values), source="manager create", kind=ManagerSettings)
+    settings = sections.parse_settings(dict(values), source="manager create", kind=ManagerSettings)
     folder = ManagerFolder(root)
     key = generate_key()
     try:
@@ -209,7 +193,7 @@ def create_manager(
             folder.open_store(settings).close()
         write_durably(
             root / FILE_NAME,
-            settings_template(ManagerSettings, **values).encode(),
+            sections.settings_template(ManagerSettings, **values).encode(),
             mode=settings_mode(root / FILE_NAME, database),
         )
     except OSError as error:

@@ -24,14 +24,9 @@ from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.people.credentials import new_secret
 from cobblestone.wire.client.account_manager import key_of_address
+from cobblestone.wire.project import signatures as wire
 from cobblestone.wire.project.account import passwd_hash
 from cobblestone.wire.project.pages import WEAK_KEY, canonical_master_url
-from cobblestone.wire.project.signatures import (
-    decode_private_key,
-    decode_public_key,
-    sign_bytes,
-    verify_bytes,
-)
 
 MAX_SHARE = 1e6
 MAX_TEXT = 5000
@@ -67,8 +62,8 @@ def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
     """
     address = canonical_master_url(url).encode()
     if signature:
-        public = decode_public_key(folder.read_key(folder.sign_public))
-        if not verify_bytes(public, address, signature):
+        public = wire.decode_public_key(folder.read_key(folder.sign_public))
+        if not wire.verify_bytes(public, address, signature):
             raise ConfigError(
                 f"This is not a signature of {address.decode()} by the key of this account manager."
             )
@@ -78,7 +73,7 @@ def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
             f"{folder.sign_private} is kept elsewhere. Sign the address there (cobblestone manager sign KEYFILE URL), and give"
             " the signature with --signature FILE."
         )
-    return sign_bytes(decode_private_key(folder.read_key(folder.sign_private)), address)
+    return wire.sign_bytes(wire.decode_private_key(folder.read_key(folder.sign_private)), address)
 
 
 def add_project(

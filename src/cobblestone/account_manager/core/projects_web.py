@@ -20,21 +20,8 @@ from cobblestone.api_schema.values import PREFIX, Body, Reply
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.exports import MAX_BATCH
 from cobblestone.policy.account_manager.selection import OfferedVersion
+from cobblestone.wire.project import pages as wire
 from cobblestone.wire.project.account import passwd_hash
-from cobblestone.wire.project.pages import (
-    MAX_PAGE,
-    ProjectConfig,
-    WebRpcRefused,
-    account_info_url,
-    create_account_url,
-    lookup_account_hash_url,
-    parse_account_out,
-    parse_account_set,
-    parse_project_config,
-    parse_weak_key,
-    project_config_url,
-    set_account_url,
-)
 from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is_signed
 
 TIMEOUT_SECONDS = 30.0
@@ -71,8 +58,8 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
             body = bytearray()
             async for piece in answer.aiter_bytes():
                 body += piece
-                if len(body) > MAX_PAGE:
-                    raise ProjectUnreachable(f"It answers with more than {MAX_PAGE} bytes.")
+                if len(body) > wire.MAX_PAGE:
+                    raise ProjectUnreachable(f"It answers with more than {wire.MAX_PAGE} bytes.")
             return bytes(body)
     except TimeoutError:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
@@ -80,9 +67,9 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
         raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
 
 
-async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
+async def fetch_config(client: httpx.AsyncClient, url: str) -> wire.ProjectConfig:
     """Return a project's description of itself.  Raises ProjectUnreachable or RemoteProtocolError."""
-    return parse_project_config(await fetch(client, project_config_url(url)))
+    return wire.parse_project_config(await fetch(client, wire.project_config_url(url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +85,7 @@ async def open_account(
 ) -> Keys:
     """Create an account at a project, or find the existing one; return its keys.
 
-    The password is derived from a secret of the account, so that the person's own is known to nobody else.
+    The password is derived from a secret of the account, so that nothing else knows the person's own.
     ``make`` False: only one that is there.
 
     Raises:
@@ -108,11 +95,11 @@ async def open_account(
     email, hashed = account.email_addr, passwd_hash(account.project_secret, account.email_addr)
     if make:
         team = account.choices.team_name
-        wish = create_account_url(url, email, hashed, account.name, team, consent=False)
+        wish = wire.create_account_url(url, email, hashed, account.name, team, consent=False)
     else:
-        wish = lookup_account_hash_url(url, email, hashed)
-    key = parse_account_out(await fetch(client, wish))
-    return Keys(strong=key, weak=parse_weak_key(await fetch(client, account_info_url(url, key))))
+        wish = wire.lookup_account_hash_url(url, email, hashed)
+    key = wire.parse_account_out(await fetch(client, wish))
+    return Keys(strong=key, weak=wire.parse_weak_key(await fetch(client, wire.account_info_url(url, key))))
 
 
 async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
@@ -125,17 +112,17 @@ async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account
     said = {"cross_project_id": account.cross_project_id}
     if account.choices.statistics is not None:
         said["statistics"] = str(int(account.choices.statistics))
-    parse_account_set(await fetch(client, set_account_url(url, key, said)))
+    wire.parse_account_set(await fetch(client, wire.set_account_url(url, key, said)))
     if account.choices.team_name:
         team = {"team_name": account.choices.team_name}
         try:
-            parse_account_set(await fetch(client, set_account_url(url, key, team)))
-        except WebRpcRefused as error:
+            wire.parse_account_set(await fetch(client, wire.set_account_url(url, key, team)))
+        except wire.WebRpcRefused as error:
             return f"Your team: {error}."
     return ""
 
 
-def versions_of(config: ProjectConfig) -> frozenset[OfferedVersion]:
+def versions_of(config: wire.ProjectConfig) -> frozenset[OfferedVersion]:
     """Return what a project can run, from its platforms and plan classes."""
     return frozenset(
         OfferedVersion(

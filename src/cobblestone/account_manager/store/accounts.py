@@ -41,7 +41,7 @@ def create_account(
         _NEW.insert("account", "passwd_hash", "weak_authenticator"),
         (*_NEW.values(new), passwd_hash, f"new_{weak_suffix}"),
     )
-    # The first one is the operator's: whoever sets up an account manager joins it first.
+    # The first one is the operator's: the person who sets up an account manager joins first.
     tx.execute(
         "UPDATE account SET weak_authenticator = ?, is_operator = ? WHERE id = ?",
         (f"{id_}_{weak_suffix}", int(first or new.is_operator), id_),
@@ -166,7 +166,7 @@ class WantedAccount:
     account: ManagerAccount
     project_id: int
     failures: int
-    weak_key: str  #: if there is one already: the project is only to be told anew
+    weak_key: str  #: if there is one already: the project only needs to be told again
     since: float  #: what it is wanted by, so that a wish of meanwhile is not lost
 
 

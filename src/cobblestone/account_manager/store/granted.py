@@ -6,27 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.policy.account_manager.accounting_policies import (
-    DAY,
-    AccountingPolicy,
-    Answer_contra,
-    Confirmation,
-    FigureGoal,
-    ShownFigure,
-    claim,
-    confirm,
-    follow,
-    shown_at,
-    starter_of_new,
-    sums_for_figure,
-    target_of,
-)
+from cobblestone.policy.account_manager import accounting_policies as policies
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
-LISTED_SECONDS = 30 * DAY
+LISTED_SECONDS = 30 * policies.DAY
 """A job that was listed is asked about for so long."""
-ASKED_AFTER_GRANT = 7 * DAY
+ASKED_AFTER_GRANT = 7 * policies.DAY
 MAX_LISTED = 20_000
 """Jobs of one account that are asked about at a time; further ones wait until some are over."""
 
@@ -53,7 +39,7 @@ class GrantedAccount:
     project_id: int
     told_name: str  #: what the project calls it, to us alone
     weak_key: str = ""  #: that was shown
-    record: Confirmation = Confirmation()
+    record: policies.Confirmation = policies.Confirmation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +47,15 @@ class AccountStanding:
     """The figure shown for an account, and its reasons."""
 
     shown: float
-    target: FigureGoal
-    records: Mapping[int, Confirmation]  #: by project, until now
+    target: policies.FigureGoal
+    records: Mapping[int, policies.Confirmation]  #: by project, until now
 
 
 _NAMED = "LENGTH(g.told_name) = 32"
 """The project knows the account; else the row says that it was asked: ``none`` and the account's number."""
 _PROJECT = RowMapper(ProjectAccounting)
 _GRANTED = RowMapper(GrantedAccount)
-_FIGURE = RowMapper(ShownFigure)
+_FIGURE = RowMapper(policies.ShownFigure)
 
 
 def project_accounting(db: Database, project_id: int) -> ProjectAccounting:
@@ -136,7 +122,7 @@ def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str
     if known is None:
         total = "SELECT total FROM project_account WHERE account_id = ? AND project_id = ?"
         estimate = float(tx.value(total, (account_id, project_id)))
-        record = Confirmation(estimate=estimate, time=now)
+        record = policies.Confirmation(estimate=estimate, time=now)
     else:
         before = _GRANTED.load(known)
         record = before.record if before.told_name == name else replace(before.record, mark=None)
@@ -165,8 +151,8 @@ def told_names(db: Database, project_id: int) -> dict[str, int]:
 def book(
     tx: Transaction,
     project_id: int,
-    policy: AccountingPolicy[Answer_contra],
-    answers: Mapping[int, Answer_contra],
+    policy: policies.AccountingPolicy[policies.Answer_contra],
+    answers: Mapping[int, policies.Answer_contra],
     *,
     now: float,
 ) -> None:
@@ -180,8 +166,10 @@ def book(
         if known is None or figure is None:
             continue
         marked, statement = policy.read(known, answer)
-        after = {**before, project_id: confirm(marked, statement)}
-        figure = follow(figure, _target(before, vouched, figure), _target(after, vouched, figure), now)
+        after = {**before, project_id: policies.confirm(marked, statement)}
+        figure = policies.follow(
+            figure, _target(before, vouched, figure), _target(after, vouched, figure), now
+        )
         for id_, record in after.items():
             changed = GrantedAccount(account_id=account_id, project_id=id_, told_name="", record=record)
             tx.execute(
@@ -202,10 +190,10 @@ def standing(db: Database, account_id: int, *, now: float) -> AccountStanding | 
         return None
     figure = _FIGURE.load(row)
     target = _target(records, _vouched(db), figure)
-    return AccountStanding(shown=shown_at(figure, target, now), target=target, records=records)
+    return AccountStanding(shown=policies.shown_at(figure, target, now), target=target, records=records)
 
 
-def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmation]:
+def _claimed(db: Database, account_id: int, now: float) -> dict[int, policies.Confirmation]:
     """Return an account's records with what its computers have claimed."""
     rows = db.query(
         f"SELECT {_GRANTED.of('g')}, p.total FROM granted_account g JOIN project_account p"
@@ -214,16 +202,18 @@ def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmatio
         f" WHERE g.account_id = ? AND {_NAMED}",
         (account_id,),
     )
-    found: dict[int, Confirmation] = {}
+    found: dict[int, policies.Confirmation] = {}
     for row in rows:
         known = _GRANTED.load(row)
-        found[known.project_id] = claim(known.record, float(row[-1]), now=now)
+        found[known.project_id] = policies.claim(known.record, float(row[-1]), now=now)
     return found
 
 
-def _target(records: Mapping[int, Confirmation], vouched: frozenset[int], figure: ShownFigure) -> FigureGoal:
-    final, pending = sums_for_figure((record, id_ in vouched) for id_, record in records.items())
-    return target_of(final, pending, starter=figure.starter)
+def _target(
+    records: Mapping[int, policies.Confirmation], vouched: frozenset[int], figure: policies.ShownFigure
+) -> policies.FigureGoal:
+    final, pending = policies.sums_for_figure((record, id_ in vouched) for id_, record in records.items())
+    return policies.target_of(final, pending, starter=figure.starter)
 
 
 def _vouched(db: Database) -> frozenset[int]:
@@ -232,7 +222,7 @@ def _vouched(db: Database) -> frozenset[int]:
     )
 
 
-def _figure(tx: Transaction, account_id: int, now: float) -> ShownFigure | None:
+def _figure(tx: Transaction, account_id: int, now: float) -> policies.ShownFigure | None:
     """Return the figure of an account; it is made after a computer's contact, with what is left for its address block."""
     row = tx.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
     if row is not None:
@@ -243,7 +233,7 @@ def _figure(tx: Transaction, account_id: int, now: float) -> ShownFigure | None:
     if block is None:
         return None
     outstanding = tx.value("SELECT COALESCE(SUM(starter), 0) FROM figure WHERE address_block = ?", (block,))
-    made = ShownFigure(time=now, starter=starter_of_new(float(outstanding)))
+    made = policies.ShownFigure(time=now, starter=policies.starter_of_new(float(outstanding)))
     tx.execute(
         "INSERT INTO figure (account_id, shown, time, starter, address_block) VALUES (?, ?, ?, ?, ?)",
         (account_id, made.shown, made.time, made.starter, block),

@@ -1,6 +1,6 @@
 """The ledger of counted work: an entry per computer, project and day, and the daily sums made from it.
 
-All sums can be made again from the entries (`fold`); whoever deletes an entry folds its day.
+All sums can be made again from the entries (`fold`); after an entry was deleted, its day is folded again.
 """
 
 from __future__ import annotations

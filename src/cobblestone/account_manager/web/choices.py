@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.model import AccountChoices, ManagedHost, ManagerAccount, Preset
@@ -19,6 +18,7 @@ from cobblestone.policy.credit.history import day_of
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure
@@ -32,24 +32,14 @@ MAX_FIELDS = 2000
 MAX_BYTES = 100_000
 
 
-class ChoicePages:
+class ChoicePages(Pages[ManagerSite]):
     """Pages of the user's own account."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
-        self._site = site
+        super().__init__(site)
         self._members = members
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/home.php", own(self.home)),
-            Route("/choices.php", own(self.choices), methods=both),
-            Route("/sharing.php", own(self.sharing), methods=both),
-            Route("/project_key.php", own(self.project_key), methods=["POST"]),
-            Route("/account.php", own(self.account), methods=both),
-        ]
-
+    @shows("/home.php", own=True)
     async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what the user's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
@@ -67,12 +57,13 @@ class ChoicePages:
                 "bars": day_bars(days, today=today),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
 
+    @shows("/choices.php", methods=BOTH, own=True)
     async def choices(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show the form for choosing interests, or each project by hand."""
-        keywords = await visit.ctx.store.aread(projects.keywords)
+        keywords = await visit.read(projects.keywords)
         known = visit.ctx.projects.projects
         problems: dict[str, str] = {}
         if visit.request.method == "POST":
@@ -86,7 +77,7 @@ class ChoicePages:
                 now=visit.ctx.clock(),
             )
             if not problems:
-                await visit.ctx.store.awrite(lambda tx: accounts.set_choices(tx, account, chosen))
+                await visit.write(lambda tx: accounts.set_choices(tx, account, chosen))
                 return visit.go("choices.php?done=1")
             account = replace(account, choices=chosen)
         return visit.show_form(
@@ -103,6 +94,7 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
+    @shows("/sharing.php", methods=BOTH, own=True)
     async def sharing(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what projects are told: the consent to statistics sites, and the team."""
         problem, now = "", visit.ctx.clock()
@@ -119,7 +111,7 @@ class ChoicePages:
                     accounts.set_choices(tx, account, said)
                     accounts.want_told(tx, account.id, now=now)
 
-                await visit.ctx.store.awrite(keep)
+                await visit.write(keep)
                 return visit.go("sharing.php?done=1")
         return visit.show_form(
             "sharing.html",
@@ -127,10 +119,11 @@ class ChoicePages:
             choices=account.choices,
             problem=problem,
             projects=visit.ctx.projects.projects,
-            at_projects=await visit.ctx.store.aread(lambda db: accounts.project_accounts(db, account.id)),
+            at_projects=await visit.read(lambda db: accounts.project_accounts(db, account.id)),
             done=visit.fields.get("done", ""),
         )
 
+    @shows("/project_key.php", methods=POST, own=True)
     async def project_key(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Store the weak key of an account that the person made at a project."""
         form = await visit.form()
@@ -151,9 +144,10 @@ class ChoicePages:
             accounts.want_project_accounts(tx, account_id=account.id, now=now)
             accounts.set_own(tx, account.id, project.id, key)
 
-        await visit.ctx.store.awrite(keep)
+        await visit.write(keep)
         return visit.go("home.php")
 
+    @shows("/account.php", methods=BOTH, own=True)
     async def account(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Change the password, or delete the account."""
         problem = ""
@@ -171,7 +165,7 @@ class ChoicePages:
                 problem = wrong_password()
             else:
                 if form.get("what") == "erase":
-                    await visit.ctx.store.awrite(lambda tx: accounts.erase_account(tx, account.id))
+                    await visit.write(lambda tx: accounts.erase_account(tx, account.id))
                     return visit.go("")
                 new = form.get("new_passwd", "")
                 problem = password_problem(new, visit.ctx.settings.accounts.min_password_length)
@@ -240,20 +234,14 @@ def _preset_names() -> dict[str, str]:
     }
 
 
-class ComputerPages:
+class ComputerPages(Pages[ManagerSite]):
     """Pages of computers, for their owner only."""
 
-    def __init__(self, site: ManagerSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/computer.php", self._site.own_page(self.computer), methods=["GET", "POST"])]
-
+    @shows("/computer.php", methods=BOTH, own=True)
     async def computer(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show one computer, with a form to set its venue or hide it from lists."""
         host_id = visit.needed_number("id")
-        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        host = await visit.read(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.account_id != account.id:
             raise not_found(_("computer"))
         if visit.request.method == "POST":
@@ -268,7 +256,7 @@ class ComputerPages:
                 "counted": ledger.by_host(db, account.id).get(host.id),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         names = {project.id: project for project in visit.ctx.projects.projects}
         return visit.show_form("computer.html", host=host, projects=names, venues=venue_names(), **found)
 
@@ -276,8 +264,8 @@ class ComputerPages:
         form = await visit.form()
         venue = form.get("venue", "")
         if form.get("what") == "hide":
-            await visit.ctx.store.awrite(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
+            await visit.write(lambda tx: hosts.set_hidden(tx, host.id, host.account_id))
             return visit.go("home.php")
         if venue in ("", *VENUES):
-            await visit.ctx.store.awrite(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
+            await visit.write(lambda tx: hosts.set_venue(tx, host.id, host.account_id, venue))
         return visit.go(f"computer.php?id={host.id}")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.core.context import FEED
 from cobblestone.account_manager.core.members import Members
-from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.store import ledger, projects
 from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, own_page
 from cobblestone.service.http.rate_limits import TooManyAttempts
-from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.texts import feed, markdown
 from cobblestone.store.people import users
@@ -23,32 +22,27 @@ from cobblestone.wire.project.pages import RssItem
 SHOWN_NEWS = 5
 
 
-class JoiningPages:
+class JoiningPages(Pages[ManagerSite]):
     """Pages for visitors who are not logged in."""
 
     def __init__(self, site: ManagerSite, members: Members) -> None:
-        self._site = site
+        super().__init__(site)
         self._members = members
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/", page(self.index)),
-            Route("/join.php", page(self.join), methods=both),
-            Route("/login.php", page(self.log_in), methods=both),
-            Route("/logout.php", page(self.log_out), methods=["POST"]),
-            Route("/language.php", page(self.language)),
-        ]
-
+    @shows("/")
     async def index(self, visit: ManagerVisit) -> Response:
         """Show what this is, and which projects it knows."""
-        counted, news = await visit.ctx.store.aread(
-            lambda db: (ledger.sum_of(db, "all"), users.list_news(db, limit=SHOWN_NEWS))
+        counted, news, keywords = await visit.read(
+            lambda db: (
+                ledger.sum_of(db, "all"),
+                users.list_news(db, limit=SHOWN_NEWS),
+                projects.keywords(db),
+            )
         )
         known = [each for each in visit.ctx.projects.projects if not each.stopped]
-        return visit.show("index.html", projects=known, counted=counted, news=news)
+        return visit.show("index.html", projects=known, counted=counted, news=news, keywords=keywords)
 
+    @shows("/join.php", methods=BOTH)
     async def join(self, visit: ManagerVisit) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
@@ -81,6 +75,7 @@ class JoiningPages:
                 return response
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
+    @shows("/login.php", methods=BOTH)
     async def log_in(self, visit: ManagerVisit) -> Response:
         """Show the form for people who have an account."""
         wanted = own_page(visit.fields.get("next", ""), otherwise="home.php")
@@ -108,22 +103,21 @@ class JoiningPages:
             return response
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
+    @shows("/logout.php", methods=POST)
     async def log_out(self, visit: ManagerVisit) -> Response:
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.ctx.store.awrite(lambda tx: end_session(tx, key, expire_time=end))
+        await visit.write(lambda tx: end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response
 
+    @shows("/language.php")
     async def language(self, visit: ManagerVisit) -> Response:
         """Set the language of the pages, and return to the previous page."""
-        response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
-        wish = visit.fields.get("to", "")
-        if wish in NAMES:
-            self._site.remember_language(response, wish)
-        return response
+        page = own_page(visit.fields.get("next", ""), otherwise="")
+        return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
@@ -136,16 +130,10 @@ def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
     return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
 
 
-class NewsFeed:
+class NewsFeed(Pages[ManagerSite]):
     """The feed, whose items link to the home page."""
 
-    def __init__(self, site: ManagerSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(f"/{FEED}", self._site.page(self.news))]
-
+    @shows(f"/{FEED}")
     async def news(self, visit: ManagerVisit) -> Response:
         """Answer with the newest news."""
         ctx = visit.ctx

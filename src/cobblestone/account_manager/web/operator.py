@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.core import operation
 from cobblestone.account_manager.core.operation import MAX_TEXT
@@ -16,6 +15,7 @@ from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
@@ -24,23 +24,17 @@ SHOWN_ENTRIES = 20
 MAX_TITLE = 200
 
 
-class OperatorPages:
+class OperatorPages(Pages[ManagerSite]):
     """Pages for operators."""
 
-    def __init__(self, site: ManagerSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/ops.php", self._site.own_page(self.operation), methods=["GET", "POST"])]
-
+    @shows("/ops.php", methods=BOTH, own=True)
     async def operation(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show everything important; forms change projects and delete entries of the ledger."""
         if not account.is_operator:
             raise not_found(_("page"))
         if visit.request.method == "POST":
             await self._change(visit)
-            await visit.ctx.store.aread(visit.ctx.projects.load)
+            await visit.read(visit.ctx.projects.load)
             return visit.go("ops.php")
         today = day_of(visit.ctx.clock())
         asks = visit.ctx.settings.accounting.policy != "estimate"
@@ -58,7 +52,7 @@ class OperatorPages:
                 "people": int(db.value("SELECT COUNT(*) FROM account")),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         projects = visit.ctx.projects
         return visit.show_form(
             "ops.html",

@@ -49,7 +49,7 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
         return ManagerVisit(self, request)
 
 
-class ManagerVisit(pages.Visit[ManagerAccount]):
+class ManagerVisit(pages.VisitOfRows[ManagerAccount]):
     """One request for a page of an account manager."""
 
     def __init__(self, site: ManagerSite, request: Request) -> None:

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, register_run, replay
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, replay, run
+from cobblestone.cli.client.run import SUMMARY
+from cobblestone.cli.options import Commands, JsonOption, QuietOption
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
@@ -22,12 +23,10 @@ HostOption = Annotated[
         "--host",
         metavar="TOKEN@HOST:PORT",
         help="Another computer's client; give several to see them together.",
-        show_default=False,
     ),
 ]
 CertificateOption = Annotated[
-    Path | None,
-    typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.", show_default=False),
+    Path | None, typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.")
 ]
 
 
@@ -44,7 +43,7 @@ class ClientAddress:
     @property
     def out(self) -> Output:
         """Return the printer."""
-        return output(self.json, self.quiet)
+        return Output(self.json, self.quiet)
 
     def each(self, command: str, **given: Any) -> dict[str, Any]:
         """Ask all chosen clients; return their answers by name."""
@@ -68,15 +67,6 @@ class ClientAddress:
         if self.host and len(self.host) > 1:
             raise ConfigError("This works on one computer at a time: give one --host.")
         return next(iter(self.each(command, **given).values()))
-
-
-def register_client(root: typer.Typer) -> None:
-    """Add the commands."""
-    app = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
-    register_run(app)
-    for name, function in _COMMANDS.items():
-        app.command(name)(function)
-    root.add_typer(app, name="client")
 
 
 # -- looking --------------------------------------------------------------------------------------------
@@ -256,17 +246,12 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
 def attach(
     url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
     asked: ClientAddress = ClientAddress(),
-    key: Annotated[str, typer.Option(help="Account key at the project.", show_default=False)] = "",
-    email: Annotated[
-        str, typer.Option(help="E-mail address of your account at the project.", show_default=False)
-    ] = "",
+    key: Annotated[str, typer.Option(help="Account key at the project.")] = "",
+    email: Annotated[str, typer.Option(help="E-mail address of your account at the project.")] = "",
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
-        ),
+        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
-    name: Annotated[str, typer.Option(help="Create a new account with this name.", show_default=False)] = "",
+    name: Annotated[str, typer.Option(help="Create a new account with this name.")] = "",
     agreed: Annotated[
         bool,
         typer.Option("--agreed", help="Confirm that you have read and accept the project's terms of use."),
@@ -335,16 +320,10 @@ def manager(
     asked: ClientAddress = ClientAddress(),
     url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; leave out to detach.")] = "",
     login: Annotated[
-        str,
-        typer.Option(
-            help="Name or e-mail address of your account at the account manager.", show_default=False
-        ),
+        str, typer.Option(help="Name or e-mail address of your account at the account manager.")
     ] = "",
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; asked for if not given.", show_default=False, envvar="COBBLESTONE_PASSWORD"
-        ),
+        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
 ) -> None:
     """Attach to an account manager, which chooses the projects, or detach from it."""
@@ -378,7 +357,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
         "Detach from a project: its tasks are given up, its files removed.",
         "Detaching from the project.",
     ),
-    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Beginning anew."),
+    "reset": _on_project("reset", "Reset a project: its tasks and files are removed.", "Starting again."),
     "update": _on_project(
         "update", "Contact a project soon, to report results and ask for work.", "It will be contacted soon."
     ),
@@ -401,3 +380,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "stop": stop,
     "replay": replay,
 }
+
+client_commands = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
+_everything = {"allow_extra_args": True, "ignore_unknown_options": True}  # it parses its arguments itself
+client_commands.command("run", help=SUMMARY, context_settings=_everything, add_help_option=False)(run)
+for _name, _function in _COMMANDS.items():
+    client_commands.command(_name)(_function)

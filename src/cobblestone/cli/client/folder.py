@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.client.run import DEFAULT_FOLDER, SUMMARY
+from cobblestone.cli.client.run import DEFAULT_FOLDER
 from cobblestone.cli.client.run import main as run_main
-from cobblestone.cli.options import JsonOption, QuietOption, output
+from cobblestone.cli.options import JsonOption, OutputOptions
 from cobblestone.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,17 +42,14 @@ def web(
 
 def adopt(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory of a stopped BOINC client.")],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Take over another client's projects, jobs, accounting and statistics, in its data directory."""
     from cobblestone.client.records.handover import adopt as take_over
 
     found = take_over(folder.expanduser())
     words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
-    output(json, quiet).show(
-        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {folder}"]
-    )
+    out.show(found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {folder}"])
 
 
 def export(
@@ -60,15 +57,14 @@ def export(
         Path, typer.Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
     ],
     source: FolderOption = DEFAULT_FOLDER,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write the state of a stopped client, so that a BOINC client can continue with it."""
     from cobblestone.client.records.handover import export as write_out
 
     found = write_out(source.expanduser(), folder)
     words = ", ".join(f"{count} {name}" for name, count in found.items())
-    output(json, quiet).show(
+    out.show(
         found,
         lines=[
             f"Written: {words}.",
@@ -84,11 +80,9 @@ def unit(
         str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
     into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="DIR", help="Where to write the file.", show_default=False),
+        Path | None, typer.Option("--into", metavar="DIR", help="Where to write the file.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write a systemd unit that runs the client whenever the computer is on."""
     from cobblestone.client.daemon.programs import NAME, client_unit
@@ -102,7 +96,7 @@ def unit(
         raise ConfigError(
             f"{place} cannot be written: {error.strerror}. Give --into DIR, or run as root."
         ) from error
-    output(json, quiet).show(
+    out.show(
         {"unit": str(place), "commands": made.commands},
         lines=[f"Wrote {place}.", "Next:", *(f"  {each}" for each in made.commands)],
         essential=[place],
@@ -111,15 +105,13 @@ def unit(
 
 def doctor(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check what confines jobs on this computer, and suggest what to install where nothing does."""
     from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
     from cobblestone.ops.environment import environment_without_proxies
 
     found = detect_sandbox(SandboxChoice(), folder.expanduser(), environment=environment_without_proxies())
-    out = output(json, quiet)
     out.table(
         {
             "sandbox": [each.text() for each in found.report],
@@ -128,19 +120,13 @@ def doctor(
         ["bound", "held by", "by means of"],
         [(each.name, _HELD_BY[each.holder], each.means) for each in found.bounds],
     )
-    if not (json or quiet):
+    if not out.for_programs:
         out.show(None, lines=["", *(each.text() for each in found.report)])
 
 
 def run(context: typer.Context) -> None:
     """Pass the arguments to the command's own parser."""
     raise typer.Exit(run_main(context.args))
-
-
-def register_run(app: typer.Typer) -> None:
-    """Add the command that starts a client."""
-    everything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command("run", help=SUMMARY, context_settings=everything, add_help_option=False)(run)
 
 
 FOLDER_COMMANDS: dict[str, Callable[..., None]] = {

@@ -14,26 +14,13 @@ from cobblestone.cli.output import error_console
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.reading import read_scenario
-from cobblestone.simulator.report.advice import (
-    MOST_SEEDS,
-    Advisor,
-    ProjectCapacity,
-    VariedSetting,
-    advice_text,
-    as_data,
-    draw_advice,
-)
+from cobblestone.simulator.report import advice
 from cobblestone.simulator.report.picture import require_picture
 from cobblestone.simulator.world.host_tables import hosts_for
 from cobblestone.sweep.backends import open_backend
 
 
-def register_advise(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("advise")(advise_command)
-
-
-def advise_command(
+def advise(
     scenario_file: Annotated[
         Path,
         typer.Argument(
@@ -44,13 +31,15 @@ def advise_command(
         str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
     ] = "",
     policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2",
-    seeds: Annotated[int, typer.Option(min=2, max=MOST_SEEDS, help="Number of replicates per point.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=2, max=advice.MOST_SEEDS, help="Number of replicates per point.")
+    ] = 3,
     late: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
-    ] = ProjectCapacity().late,
+    ] = advice.ProjectCapacity().late,
     wrong: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
-    ] = ProjectCapacity().wrong,
+    ] = advice.ProjectCapacity().wrong,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (.svg, .png or .pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     scheduler: Scheduler = "",
@@ -63,7 +52,7 @@ def advise_command(
             hosts,
             policy,
             seeds,
-            ProjectCapacity(late=late, wrong=wrong),
+            advice.ProjectCapacity(late=late, wrong=wrong),
             picture,
             scheduler,
             workers,
@@ -71,9 +60,9 @@ def advise_command(
     except CobblestoneError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
-    typer.echo(json.dumps(as_data(steps), indent=2) if as_json else advice_text(steps))
+    typer.echo(json.dumps(advice.as_data(steps), indent=2) if as_json else advice.advice_text(steps))
     if picture is not None:
-        draw_advice(steps, picture, title=title)
+        advice.draw_advice(steps, picture, title=title)
 
 
 def _advise(
@@ -81,11 +70,11 @@ def _advise(
     hosts: str,
     policy: str,
     seeds: int,
-    limits: ProjectCapacity,
+    limits: advice.ProjectCapacity,
     picture: Path | None,
     scheduler: str,
     workers: int | None,
-) -> tuple[list[VariedSetting], str]:
+) -> tuple[list[advice.VariedSetting], str]:
     """Return the steps, and a title for their picture."""
     if picture is not None:
         require_picture(picture)
@@ -104,7 +93,7 @@ def _advise(
                     lines[name] = bar.add_task(name, total=total)
                 bar.update(lines[name], completed=done)
 
-            advisor = Advisor(
+            advisor = advice.Advisor(
                 scenario,
                 table,
                 PolicyChoice.parse(policy),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--report", metavar="FILE.html", type=Path,
         help="write a page that shows what would happen on this computer, with one sentence per decision")  # fmt: skip
     add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
-    add("--seeds", type=_seeds, default=1, metavar="N", help="number of replicates (1)")
+    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="number of replicates (1)")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
     add("--json", dest="as_json", action="store_true", help="print JSON")
     add("--picture", type=Path, metavar="FILE",
@@ -64,33 +64,26 @@ def parser() -> argparse.ArgumentParser:
     add("--explain", type=float, metavar="DAY", help="show what runs at this time, and why")
     add("--hosts", default="", metavar="N|FILE.csv",
         help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
-    add("--shards", type=_shards, default=1, metavar="N",
+    add("--shards", type=_up_to(MAX_SHARDS), default=1, metavar="N",
         help="number of parallel parts for many hosts, each with its share of the workunits (1)")  # fmt: skip
     add("--scheduler", default="", metavar="ADDRESS",
         help="where parts or runs with many hosts are computed: dask://host:port or dask://local; "
             "default: this machine's cores")  # fmt: skip
-    add("--workers", type=_workers, metavar="N", help="number of processes for them (one per core)")
+    add(
+        "--workers", type=_up_to(MAX_WORKERS), metavar="N", help="number of processes for them (one per core)"
+    )
     add("--keep", type=Path, metavar="FILE.jsonl",
         help="keep each finished run with many hosts; the same command continues from there")  # fmt: skip
     return made
 
 
-def _seeds(text: str) -> int:
-    return _count(text, MAX_SEEDS)
+def _up_to(most: int) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        if not (text.isdecimal() and 1 <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {most}")
+        return int(text)
 
-
-def _shards(text: str) -> int:
-    return _count(text, MAX_SHARDS)
-
-
-def _workers(text: str) -> int:
-    return _count(text, MAX_WORKERS)
-
-
-def _count(text: str, most: int) -> int:
-    if not (text.isdecimal() and 1 <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {most}")
-    return int(text)
+    return count
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -305,12 +298,7 @@ def _progress() -> Progress:
 
     from cobblestone.cli.output import error_console
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=error_console())
 
 

@@ -1,4 +1,4 @@
-"""``cobblestone paper`` and ``frontier``: sets of simulations; also registers ``simulate``."""
+"""``cobblestone paper`` and ``frontier``: sets of simulations; and ``simulate``, which parses its arguments itself."""
 
 from __future__ import annotations
 
@@ -48,25 +48,17 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
         raise typer.Exit(130) from None
 
 
-def register_simulate(app: typer.Typer) -> None:
-    """Add the command; it parses its arguments itself."""
-    everything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command("simulate", help=SUMMARY, context_settings=everything, add_help_option=False)(
-        simulate_command
-    )
+# It parses its arguments itself.
+EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
+simulate_options = {"help": SUMMARY, "context_settings": EVERYTHING, "add_help_option": False}
 
 
-def simulate_command(context: typer.Context) -> None:
+def simulate(context: typer.Context) -> None:
     """Pass the arguments on."""
     raise typer.Exit(main(context.args))
 
 
-def register_paper(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("paper")(paper_command)
-
-
-def paper_command(
+def paper(
     folder: Annotated[
         Path,
         typer.Argument(
@@ -104,12 +96,7 @@ def paper_command(
 AGAINST = "CS2_WF2_WS2_JC2"
 
 
-def register_frontier(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("frontier")(frontier_command)
-
-
-def frontier_command(
+def frontier(
     folder: Annotated[
         Path,
         typer.Argument(

@@ -14,15 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import (
-    Commands,
-    Common,
-    JsonOption,
-    ProjectOption,
-    QuietOption,
-    open_project,
-    output,
-)
+from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
 
 key_commands = Commands(
@@ -33,21 +25,12 @@ key_commands = Commands(
 )
 
 
-def register_key(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(key_commands, name="key")
-
-
 @key_commands.command("create")
 def create_key(
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="For the private key; the public key goes to FILE.pub.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FILE", help="For the private key; the public key goes to FILE.pub.")
     ],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a key pair. Needs no project: run it on the machine that will keep the private key."""
     from cobblestone.domain.errors import ConfigError
@@ -58,7 +41,7 @@ def create_key(
         if path.exists():
             raise ConfigError(f"{path} exists already, and a key is never overwritten. Give another name.")
     write_key_pair(file, public)
-    output(json, quiet).show(
+    out.show(
         {"private_key": str(file), "public_key": str(public)},
         lines=[
             f"Private key: {file} – keep it on this machine, with a copy in a safe place.",
@@ -94,18 +77,16 @@ def show(
 
 @key_commands.command("manifest")
 def manifest(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     all_: Annotated[
         bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Write the files to be signed into a folder, to be copied to the machine with the private key."""
     from cobblestone.sdk.api.signing import export_manifest
 
-    with common.connect() as connected:
-        made = export_manifest(connected.connection, folder, everything=all_)
+    made = common.ask(lambda connected: export_manifest(connected.connection, folder, everything=all_))
     common.out.show(
         made,
         lines=[
@@ -120,18 +101,13 @@ def manifest(
 
 @key_commands.command("sign")
 def sign(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.", show_default=False)
-    ],
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.")],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.")],
     old_key: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--old-key", metavar="FILE", help="Older private keys, when the key changes.", show_default=False
-        ),
+        typer.Option("--old-key", metavar="FILE", help="Older private keys, when the key changes."),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Sign the files of a manifest, without project or network. Check the files first: your signature vouches for them."""
     from cobblestone.sdk.api.signing import read_manifest, read_private_key, sign_manifest
@@ -139,7 +115,7 @@ def sign(
     files = read_manifest(folder).files
     signed = sign_manifest(folder, read_private_key(key), [read_private_key(path) for path in old_key or []])
     lines = [f"  {file.app}: {file.open_name}, {size(file.nbytes)}, MD5 {file.md5}" for file in files]
-    output(json, quiet).show(
+    out.show(
         signed,
         lines=[
             f"Signed {len(files)} files:",
@@ -152,16 +128,13 @@ def sign(
 
 @key_commands.command("import")
 def import_(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The signed manifest folder.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The signed manifest folder.")],
     common: Common,
 ) -> None:
     """Import the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.api.signing import import_signatures, read_signatures
 
-    with common.connect() as connected:
-        reply = import_signatures(connected.connection, read_signatures(folder))
+    reply = common.ask(lambda connected: import_signatures(connected.connection, read_signatures(folder)))
     left = (
         f"{len(reply.still_unsigned)} files are still unsigned."
         if reply.still_unsigned
@@ -175,7 +148,7 @@ def import_(
 
 
 @key_commands.command("rotate")
-def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Change the key of a project whose private key is in its folder: all files are signed again.
 
     Clients accept the new key because the old one signs it. With the private key elsewhere: `key create` there,
@@ -187,7 +160,7 @@ def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: Quiet
     folder = local_folder(project)
     with open_project(str(folder), None) as connected:
         rotated = rotate_key(connected.connection, folder)
-    output(json, quiet).show(
+    out.show(
         rotated,
         lines=[
             f"The project has a new key; {rotated.versions_changed} app versions were signed again.",
@@ -218,10 +191,8 @@ class TokenScope(StrEnum):
 
 DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Validity in days. Default: 365.")]
 ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.", show_default=False)
-]
-TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.")]
+TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.")]
 
 
 def chosen_days(days: float | None, *, forever: bool) -> float | None:
@@ -246,11 +217,6 @@ def state_of(*, usable: bool, revoked: float | None) -> str:
     return "usable" if usable else "revoked" if revoked else "expired"
 
 
-def register_token(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(token_commands, name="token")
-
-
 @token_commands.command("create")
 def create_token(
     name: NameArgument,
@@ -268,13 +234,13 @@ def create_token(
         typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting."),
     ] = 1.0,
     forever: ForeverOption = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)
-    with common.connect() as connected:
-        made = connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+    made = common.ask(
+        lambda connected: connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+    )
     common.out.show(
         made,
         lines=created_lines(made.id, name, made.expires, made.scopes, made.token),
@@ -287,8 +253,7 @@ def list_tokens(
     common: Common,
 ) -> None:
     """List tokens."""
-    with common.connect() as connected:
-        found = connected.admin.tokens()
+    found = common.ask(lambda connected: connected.admin.tokens())
     rows = [
         (
             each.id,
@@ -309,8 +274,7 @@ def revoke(
     common: Common,
 ) -> None:
     """Revoke a token."""
-    with common.connect() as connected:
-        revoked = connected.admin.revoke_token(token_id)
+    revoked = common.ask(lambda connected: connected.admin.revoke_token(token_id))
     common.out.show(
         revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from cobblestone.cli.options import Commands, Common, JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, Common, OutputOptions
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
@@ -17,26 +17,18 @@ if TYPE_CHECKING:
     from cobblestone.credit_lab.accounting_report import AccountingReport
     from cobblestone.credit_lab.comparison import SystemFigures
 
-commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
+credit_commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
 
-ResultArgument = Annotated[
-    str, typer.Argument(metavar="RESULT", help="ID or name of a result.", show_default=False)
-]
+ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
 
 
-def register_credit(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="credit")
-
-
-@commands.command("explain")
+@credit_commands.command("explain")
 def explain(
     result: ResultArgument,
     common: Common,
 ) -> None:
     """Show how the credit of a result was computed, with all numbers."""
-    with common.connect() as connected:
-        found = connected.admin.explain_credit(result)
+    found = common.ask(lambda connected: connected.admin.explain_credit(result))
     common.out.show(found, lines=_explanation(found), essential=[repr(found.granted)])
 
 
@@ -76,13 +68,12 @@ def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
     return shown or "-"
 
 
-@commands.command("recompute")
+@credit_commands.command("recompute")
 def recompute(
     common: Common,
 ) -> None:
     """Recompute every grant, total and average from the ledger; the exit status is 1 if anything differs."""
-    with common.connect() as connected:
-        audit = connected.admin.audit_ledger()
+    audit = common.ask(lambda connected: connected.admin.audit_ledger())
     common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
     if not audit.agrees:
         raise typer.Exit(1)
@@ -104,18 +95,15 @@ def _audit(audit: LedgerAudit) -> list[str]:
     return lines if not audit.more else [*lines, f"  … and {audit.more} more"]
 
 
-@commands.command("correct", context_settings={"ignore_unknown_options": True})
+@credit_commands.command("correct", context_settings={"ignore_unknown_options": True})
 def correct(
     result: ResultArgument,
-    amount: Annotated[
-        float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.", show_default=False)
-    ],
-    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.", show_default=False)],
+    amount: Annotated[float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.")],
+    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.")],
     common: Common,
 ) -> None:
     """Correct the credit of a result with a new entry in the ledger."""
-    with common.connect() as connected:
-        entry = connected.admin.correct_credit(result, amount, reason)
+    entry = common.ask(lambda connected: connected.admin.correct_credit(result, amount, reason))
     common.out.show(
         entry,
         lines=[f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}."],
@@ -123,21 +111,18 @@ def correct(
     )
 
 
-@commands.command("systems")
+@credit_commands.command("systems")
 def systems(
     common: Common,
 ) -> None:
     """List the credit systems that an app can choose."""
-    with common.connect() as connected:
-        found = connected.admin.credit_systems()
+    found = common.ask(lambda connected: connected.admin.credit_systems())
     common.out.table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
 
 
-@commands.command("replay")
+@credit_commands.command("replay")
 def replay(
-    log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.", show_default=False)
-    ],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.")],
     system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "steady",
     unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
     host_scale_check: Annotated[
@@ -151,13 +136,9 @@ def replay(
     ] = 3.3e9,
     top_speed: Annotated[float, typer.Option(min=0, help="For trickle messages: highest speed.")] = 3.3e9,
     grants: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv", help="Write the credit of each line to this file.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE.csv", help="Write the credit of each line to this file.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Show what credit hosts would have got under another system."""
     from cobblestone.credit_lab.figures import ReplayOptions
@@ -176,9 +157,8 @@ def replay(
     )
     jobs = read_job_log(log, system=known.name)
     done, slow = replayed(jobs, known, options)
-    shown = output(json, quiet)
     if slow:
-        shown.warn(f"replayed result by result, which takes longer: {slow}")
+        out.warn(f"replayed result by result, which takes longer: {slow}")
     if grants is not None:
         write_grants(grants, jobs, done)
     data = summary(jobs, done)
@@ -187,10 +167,10 @@ def replay(
         "host: total, recent average per day",
         *(f"  {id_}: {whole!r}, {average!r}" for id_, whole, average, _ in done.hosts.rows()),
     ]
-    shown.show(data, lines=lines, essential=[repr(data["granted"])])
+    out.show(data, lines=lines, essential=[repr(data["granted"])])
 
 
-@commands.command("compare")
+@credit_commands.command("compare")
 def compare(
     hosts: Annotated[int, typer.Option(help="Number of computers.")] = 40,
     jobs: Annotated[int, typer.Option(help="Number of jobs; each is computed by two computers.")] = 1500,
@@ -200,15 +180,12 @@ def compare(
     ] = 0.3,
     seed: Annotated[int, typer.Option(help="Seed; another one gives another population.")] = 1,
     system: Annotated[
-        list[str] | None,
-        typer.Option(help="Credit system; can be repeated. Default: every generation.", show_default=False),
+        list[str] | None, typer.Option(help="Credit system; can be repeated. Default: every generation.")
     ] = None,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Compare credit systems on a synthetic population whose true work is known, with and without cheaters."""
     from cobblestone.credit_lab.comparison import COMPARED, check_picture, compare, draw_comparison
@@ -221,15 +198,14 @@ def compare(
     known = [find_system(name) for name in dict.fromkeys(system or COMPARED)]
     if picture is not None:
         check_picture(picture)
-    shown = output(json, quiet)
-    found = compare(known, options, progress=shown.say)
+    found = compare(known, options, progress=out.say)
     if picture is not None:
         draw_comparison(found, picture)
-    if json or quiet:
+    if out.for_programs:
         data = {"population": asdict(options), "systems": [asdict(each) for each in found]}
-        shown.show(data, essential=[each.system for each in found])
+        out.show(data, essential=[each.system for each in found])
         return
-    _show_comparison(shown, found)
+    _show_comparison(out, found)
 
 
 def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
@@ -269,7 +245,7 @@ def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
         shown.table([], ["system", *cheats], rows, right=cheats)
 
 
-@commands.command("accounting")
+@credit_commands.command("accounting")
 def accounting(
     hosts: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Number of computers, cheats included.")
@@ -282,11 +258,9 @@ def accounting(
         bool, typer.Option("--vouch-for-liar", help="Let the operator trust the project that lies.")
     ] = False,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Simulate an account manager's accounting for 30 days, with honest people and every kind of cheat."""
     from cobblestone.credit_lab.accounting_report import draw_report, report_on
@@ -296,11 +270,10 @@ def accounting(
     if picture is not None:
         check_picture(picture)
     plan = SimulationPlan(hosts=hosts, cheats=cheats, seed=seed)
-    shown = output(json, quiet)
     report = report_on(simulate(replace(plan, unvouched=frozenset()) if vouch else plan))
     if picture is not None:
         draw_report(report, picture)
-    if json or quiet:
+    if out.for_programs:
         figures = {
             "ways": [asdict(each) for each in report.ways],
             "gains": [asdict(each) for each in report.gains],
@@ -312,9 +285,9 @@ def accounting(
             "seed": report.seed,
             **figures,
         }
-        shown.show(data, essential=[f"{report.largest_gain('sums'):.3f}"])
+        out.show(data, essential=[f"{report.largest_gain('sums'):.3f}"])
         return
-    _show_accounting(shown, report)
+    _show_accounting(out, report)
 
 
 def _show_accounting(shown: Output, report: AccountingReport) -> None:

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
 
-ExplainedHostArgument = Annotated[
-    int, typer.Argument(metavar="ID", min=1, help="Number of a computer.", show_default=False)
-]
-
-
-def register_explain(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(explain_commands, name="explain")
+ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
 
 
 @explain_commands.command("host")
@@ -33,8 +26,7 @@ def host(
     common: Common,
 ) -> None:
     """Show what a computer would get if it asked for work now, and why not more."""
-    with common.connect() as connected:
-        found = connected.admin.explain_host(host_id)
+    found = common.ask(lambda connected: connected.admin.explain_host(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.would_get])
 
 
@@ -72,28 +64,22 @@ def _version_line(each: VersionStatus) -> str:
 
 @explain_commands.command("workunit")
 def workunit(
-    workunit_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Number or name of a workunit.", show_default=False)
-    ],
+    workunit_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a workunit.")],
     common: Common,
 ) -> None:
     """Show the state of a workunit, and which hosts could take its waiting results."""
-    with common.connect() as connected:
-        found = connected.admin.explain_workunit(workunit_id)
+    found = common.ask(lambda connected: connected.admin.explain_workunit(workunit_id))
     lines = [f"Workunit {found.id} {found.name}", *(f"  - {each.text}" for each in found.reasons)]
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
 
 @explain_commands.command("result")
 def result(
-    result_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Number or name of a result.", show_default=False)
-    ],
+    result_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a result.")],
     common: Common,
 ) -> None:
     """Show what happened to a result, and why."""
-    with common.connect() as connected:
-        found = connected.admin.explain_result(result_id)
+    found = common.ask(lambda connected: connected.admin.explain_result(result_id))
     lines = [
         f"Result {found.id} {found.name} of workunit {found.workunit}",
         *(f"  - {each.text}" for each in found.reasons),
@@ -106,33 +92,23 @@ def result(
 host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
 HostArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the host; see `host list` and `cobblestone find`.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`."),
 ]
-
-
-def register_host(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(host_commands, name="host")
 
 
 @host_commands.command("list")
 def list_hosts(
-    user: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.", show_default=False)
-    ] = None,
+    user: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.")] = None,
     blocked: BlockedOption = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List computers, newest first."""
-    with common.connect() as connected:
-        found = connected.operation.hosts(limit=page.limit, before=page.before, user=user, blocked=blocked)
+    found = common.ask(
+        lambda connected: connected.operation.hosts(
+            limit=page.limit, before=page.before, user=user, blocked=blocked
+        )
+    )
     rows = [
         (
             each.id,
@@ -159,8 +135,7 @@ def show(
     common: Common,
 ) -> None:
     """Describe a computer."""
-    with common.connect() as connected:
-        found = connected.operation.host(host_id)
+    found = common.ask(lambda connected: connected.operation.host(host_id))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -189,16 +164,12 @@ def _lines(found: HostDetails) -> list[str]:
 class HostOptions:
     """Editable settings of a computer."""
 
-    label: Annotated[
-        str | None, typer.Option(help="The owner's name for the computer; empty: none.", show_default=False)
-    ] = None
+    label: Annotated[str | None, typer.Option(help="The owner's name for the computer; empty: none.")] = None
     venue: Annotated[
         Literal["none", "home", "work", "school"] | None,
-        typer.Option(help="Which of the owner's preferences it follows.", show_default=False),
+        typer.Option(help="Which of the owner's preferences it follows."),
     ] = None
-    hidden: Annotated[
-        bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.", show_default=False)
-    ] = None
+    hidden: Annotated[bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.")] = None
 
 
 @host_commands.command("edit")
@@ -215,8 +186,7 @@ def edit(
         changes["venue"] = ""
     if not changes:
         raise typer.BadParameter("give what to change: --label, --venue, --hidden or --shown")
-    with common.connect() as connected:
-        found = connected.operation.change_host(host_id, HostChanges(**changes))
+    found = common.ask(lambda connected: connected.operation.change_host(host_id, HostChanges(**changes)))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -226,8 +196,7 @@ def reset_errors(
     common: Common,
 ) -> None:
     """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
-    with common.connect() as connected:
-        found = connected.operation.reset_host_errors(host_id)
+    found = common.ask(lambda connected: connected.operation.reset_host_errors(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.id])
 
 

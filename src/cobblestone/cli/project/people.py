@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
 
 ReasonOption = Annotated[
-    str,
-    typer.Option(help="The reason and how to lift the block: the volunteer can read it.", show_default=False),
+    str, typer.Option(help="The reason and how to lift the block: the volunteer can read it.")
 ]
 
 
 BlockedOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--blocked/--not-blocked", help="Only those with this flag, or without it.", show_default=False
-    ),
+    bool | None, typer.Option("--blocked/--not-blocked", help="Only those with this flag, or without it.")
 ]
 
 
@@ -39,35 +35,19 @@ def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> N
 user_commands = Commands(no_args_is_help=True, help="Accounts of volunteers.")
 UserArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the user; see `user list` and `cobblestone find`.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="ID", min=1, help="Number of the user; see `user list` and `cobblestone find`."),
 ]
 RoleWord = Literal["operator", "volunteer"]
 
 
-def register_user(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(user_commands, name="user")
-
-
 @user_commands.command("create")
 def create_user(
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.", show_default=False)],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.")],
     password: Annotated[
-        str,
-        typer.Option(
-            help="Password; without one, clients attach with the authenticator.",
-            prompt=False,
-            show_default=False,
-        ),
+        str, typer.Option(help="Password; without one, clients attach with the authenticator.", prompt=False)
     ] = "",
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Create an account; prints the key that clients attach with."""
     with common.connect() as connected:
@@ -85,22 +65,20 @@ def create_user(
 
 @user_commands.command("list")
 def list_users(
-    role: Annotated[
-        RoleWord | None, typer.Option(help="Only those with this role.", show_default=False)
-    ] = None,
+    role: Annotated[RoleWord | None, typer.Option(help="Only those with this role.")] = None,
     blocked: BlockedOption = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List accounts, newest first."""
-    with common.connect() as connected:
-        found = connected.admin.users(
+    found = common.ask(
+        lambda connected: connected.admin.users(
             limit=page.limit,
             before=page.before,
             role=None if role is None else _stored_role(role),
             blocked=blocked,
         )
+    )
     rows = [
         (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.1f}", when(each.created))
         for each in found
@@ -124,8 +102,7 @@ def show_user(
     common: Common,
 ) -> None:
     """Describe an account."""
-    with common.connect() as connected:
-        found = connected.admin.user(user_id)
+    found = common.ask(lambda connected: connected.admin.user(user_id))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
 
 
@@ -153,26 +130,17 @@ def _user_lines(found: UserDetails) -> list[str]:
 class ProfileOptions:
     """Editable fields of an account."""
 
-    name: Annotated[str | None, typer.Option(help="Name that others see.", show_default=False)] = None
-    country: Annotated[str | None, typer.Option(help="Country; empty: none.", show_default=False)] = None
-    url: Annotated[str | None, typer.Option(help="Web page; empty: none.", show_default=False)] = None
+    name: Annotated[str | None, typer.Option(help="Name that others see.")] = None
+    country: Annotated[str | None, typer.Option(help="Country; empty: none.")] = None
+    url: Annotated[str | None, typer.Option(help="Web page; empty: none.")] = None
     language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language of pages and mails, such as fr; empty: the browser's.", show_default=False
-        ),
+        str | None, typer.Option(help="Language of pages and mails, such as fr; empty: the browser's.")
     ] = None
     show_hosts: Annotated[
-        bool | None,
-        typer.Option(
-            "--show-hosts/--hide-hosts", help="Whether others can see the computers.", show_default=False
-        ),
+        bool | None, typer.Option("--show-hosts/--hide-hosts", help="Whether others can see the computers.")
     ] = None
     send_email: Annotated[
-        bool | None,
-        typer.Option(
-            "--send-email/--no-email", help="Whether the project may send mail.", show_default=False
-        ),
+        bool | None, typer.Option("--send-email/--no-email", help="Whether the project may send mail.")
     ] = None
 
 
@@ -188,20 +156,18 @@ def edit_user(
     changes = given(wanted)
     if not changes:
         raise typer.BadParameter("give what to change, such as --name or --hide-hosts")
-    with common.connect() as connected:
-        found = connected.admin.change_user(user_id, UserChanges(**changes))
+    found = common.ask(lambda connected: connected.admin.change_user(user_id, UserChanges(**changes)))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
 
 
 @user_commands.command("role")
 def role(
     user_id: UserArgument,
-    name: Annotated[RoleWord, typer.Argument(help="What the user may do.", show_default=False)],
+    name: Annotated[RoleWord, typer.Argument(help="What the user may do.")],
     common: Common,
 ) -> None:
     """Give a user access to the operator's pages, or withdraw it."""
-    with common.connect() as connected:
-        done = connected.operation.set_role(user_id, _stored_role(name))
+    done = common.ask(lambda connected: connected.operation.set_role(user_id, _stored_role(name)))
     common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
 
 
@@ -230,8 +196,7 @@ def reset_password(
     common: Common,
 ) -> None:
     """Give a user a new password, shown only once; clients must attach again."""
-    with common.connect() as connected:
-        done = connected.operation.reset_password(user_id)
+    done = common.ask(lambda connected: connected.operation.reset_password(user_id))
     common.out.show(
         done,
         lines=[f"The new password of user {user_id}, shown only once:", done.password],
@@ -243,47 +208,38 @@ def reset_password(
 def delete(
     user_id: UserArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Erase an account: personal data is deleted permanently, credit stays in the totals."""
     if not yes:
         typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
-    with common.connect() as connected:
-        done = connected.operation.delete_user(user_id)
+    done = common.ask(lambda connected: connected.operation.delete_user(user_id))
     common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
 
 
 team_commands = Commands(no_args_is_help=True, help="Teams of users.")
-UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.", show_default=False)]
-
-
-def register_team(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(team_commands, name="team")
+UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.")]
 
 
 @team_commands.command("create")
 def create_team(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.")],
     founder: UserIdArgument,
     common: Common,
 ) -> None:
     """Create a team; its founder joins it."""
-    with common.connect() as connected:
-        made = connected.admin.create_team(name, founder)
+    made = common.ask(lambda connected: connected.admin.create_team(name, founder))
     common.out.show(made, lines=[f"Team {made.id}: {made.name}."], essential=[made.id])
 
 
 @team_commands.command("join")
 def join(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.", show_default=False)],
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.")],
     user: UserIdArgument,
     common: Common,
 ) -> None:
     """Add a user to a team."""
-    with common.connect() as connected:
-        joined = connected.admin.join_team(team, user)
+    joined = common.ask(lambda connected: connected.admin.join_team(team, user))
     common.out.show(joined, lines=[f"User {user} is now in {joined.name}."], essential=[joined.id])
 
 
@@ -292,8 +248,7 @@ def list_teams(
     common: Common,
 ) -> None:
     """List teams."""
-    with common.connect() as connected:
-        found = connected.admin.teams()
+    found = common.ask(lambda connected: connected.admin.teams())
     rows = [
         (each.id, each.name, each.founder, f"{each.total_credit:.1f}", when(each.created)) for each in found
     ]
@@ -304,25 +259,18 @@ def list_teams(
 
 news_commands = Commands(no_args_is_help=True, help="News for volunteers.")
 NewsArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.", show_default=False),
+    int, typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.")
 ]
-
-
-def register_news(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(news_commands, name="news")
 
 
 @news_commands.command("add")
 def add_news(
-    title: Annotated[str, typer.Argument(metavar="TITLE", show_default=False)],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.", show_default=False)],
+    title: Annotated[str, typer.Argument(metavar="TITLE")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.")],
     common: Common,
 ) -> None:
     """Publish a news item; clients get it as a notice."""
-    with common.connect() as connected:
-        made = connected.admin.add_news(title, text)
+    made = common.ask(lambda connected: connected.admin.add_news(title, text))
     common.out.show(made, lines=[f"News item {made.id} is published."], essential=[made.id])
 
 
@@ -332,8 +280,7 @@ def list_news(
     common: Common,
 ) -> None:
     """List news, newest first."""
-    with common.connect() as connected:
-        found = connected.admin.news(limit=page.limit, before=page.before)
+    found = common.ask(lambda connected: connected.admin.news(limit=page.limit, before=page.before))
     rows = [(each.id, when(each.time), each.title) for each in found]
     common.out.table(found, ["id", "published", "title"], rows, empty="No news yet.", right=("id",))
 
@@ -344,8 +291,7 @@ def show_news(
     common: Common,
 ) -> None:
     """Show a news item with its text."""
-    with common.connect() as connected:
-        found = connected.admin.news_item(news_id)
+    found = common.ask(lambda connected: connected.admin.news_item(news_id))
     common.out.show(found, lines=_news_lines(found), essential=[found.text])
 
 
@@ -356,16 +302,14 @@ def _news_lines(found: News) -> list[str]:
 @news_commands.command("edit")
 def edit_news(
     news_id: NewsArgument,
-    title: Annotated[str | None, typer.Option(help="New title.", show_default=False)] = None,
-    text: Annotated[str | None, typer.Option(help="New text, in Markdown.", show_default=False)] = None,
-    *,
-    common: Common,
+    title: Annotated[str | None, typer.Option(help="New title.")] = None,
+    text: Annotated[str | None, typer.Option(help="New text, in Markdown.")] = None,
+    common: Common = Common(),
 ) -> None:
     """Change a news item; clients that have shown it do not show it again."""
     if title is None and text is None:
         raise typer.BadParameter("give what to change: --title or --text")
-    with common.connect() as connected:
-        found = connected.admin.edit_news(news_id, title=title, text=text)
+    found = common.ask(lambda connected: connected.admin.edit_news(news_id, title=title, text=text))
     common.out.show(found, lines=_news_lines(found), essential=[found.id])
 
 
@@ -375,8 +319,7 @@ def withdraw(
     common: Common,
 ) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
-    with common.connect() as connected:
-        found = connected.admin.withdraw_news(news_id)
+    found = common.ask(lambda connected: connected.admin.withdraw_news(news_id))
     common.out.show(
         found, lines=[f"News item {found.id} ({found.title}) is withdrawn."], essential=[found.id]
     )

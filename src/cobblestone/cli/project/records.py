@@ -9,26 +9,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from cobblestone.cli.options import (
-    Commands,
-    Common,
-    JsonOption,
-    ProjectOption,
-    QuietOption,
-    local_folder,
-    output,
-)
-from cobblestone.cli.output import error_console, size, when
+from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, local_folder
+from cobblestone.cli.output import Output, error_console, size, when
 from cobblestone.domain.errors import StoreError
 
 NOTHING_YET = "The archive is empty: finished jobs are moved there after files.purge_after."
 
 archive_commands = Commands(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
-
-
-def register_archive(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(archive_commands, name="archive")
 
 
 @archive_commands.callback()
@@ -57,12 +44,10 @@ def query(
             metavar="SQL",
             help="A query over the tables workunit, result and result_text, which have their "
             "original columns.",
-            show_default=False,
         ),
     ],
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Query the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
     from cobblestone.domain.errors import ConfigError
@@ -76,20 +61,16 @@ def query(
     except sqlite3.Error as error:
         raise ConfigError(f"The query failed: {error}.") from error
     data = [dict(zip(columns, row, strict=True)) for row in rows]
-    output(json, quiet).table(data, columns, rows, empty="No rows.")
+    out.table(data, columns, rows, empty="No rows.")
 
 
 @archive_commands.command("export")
 def export_archive(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="Where to write the files; created if missing.", show_default=False
-        ),
+        Path, typer.Argument(metavar="DIR", help="Where to write the files; created if missing.")
     ],
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write the archive as Parquet, one file per table, for pandas, DuckDB, R and the like."""
     from rich.status import Status
@@ -102,20 +83,15 @@ def export_archive(
     try:
         with Status("", console=error_console()) as status:
             made = export_archive(
-                path, folder, report=status.update if not (json or quiet) else lambda what: None
+                path, folder, report=status.update if not out.for_programs else lambda what: None
             )
     except FileNotFoundError as error:
         raise ConfigError(NOTHING_YET) from error
-    output(json, quiet).show(
+    out.show(
         {"place": str(folder), "rows": made},
         lines=[f"{folder / name}: {count} rows" for name, count in made.items()],
         essential=[folder],
     )
-
-
-def register_export(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("export")(export)
 
 
 def export(
@@ -131,15 +107,13 @@ def export(
             metavar="DIR",
             help="Do not export; read the export in this folder, of this or another project, and "
             "report errors.",
-            show_default=False,
         ),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Export consenting users, their computers, and teams for statistics sites; the server may run meanwhile."""
     if check is not None:
-        _check_export(check, json=json, quiet=quiet)
+        _check_export(check, out)
         return
     import gc
 
@@ -157,50 +131,42 @@ def export(
             folder,
             now=system_clock(),
             parquet=parquet,
-            report=status.update if not (json or quiet) else lambda what: None,
+            report=status.update if not out.for_programs else lambda what: None,
         )
     place = folder.exports / CURRENT
     counts = ", ".join(f"{count} {table}" for table, count in made.records.items() if count)
-    output(json, quiet).show(
+    out.show(
         {"place": str(place), "export": made},
         lines=[
-            f"Exported into {place}: {counts or 'nobody who agreed has credit yet'}",
+            f"Exported into {place}: {counts or 'no one who agreed has credit yet'}",
             f"  {len(made.nbytes)} files, {size(sum(made.nbytes.values()))}, in {made.seconds:.1f} s",
         ],
         essential=[place],
     )
 
 
-def _check_export(folder: Path, *, json: bool, quiet: bool) -> None:
+def _check_export(folder: Path, out: Output) -> None:
     from cobblestone.server.operation.export import check_export
 
     found = check_export(folder)
     rows = [(each.name, each.records or "", each.problem or "good") for each in found]
-    output(json, quiet).table(found, ["file", "records", ""], rows, right=["records"])
+    out.table(found, ["file", "records", ""], rows, right=["records"])
     bad = [each.name for each in found if each.problem]
     if bad:
         raise StoreError(f"{len(bad)} of {len(found)} files of the export in {folder} have errors.")
 
 
-def register_audit(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.command("audit")(audit)
-    root.command("find")(find)
-
-
 def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    before: Annotated[
-        int | None, typer.Option(min=1, help="Only entries before this number.", show_default=False)
-    ] = None,
+    before: Annotated[int | None, typer.Option(min=1, help="Only entries before this number.")] = None,
     target: Annotated[str, typer.Option(help="Only entries about this, such as 'host 12'.")] = "",
     actor: Annotated[str, typer.Option(help="Only entries of this actor: start of the name.")] = "",
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Show who did what in the project, newest first."""
-    with common.connect() as connected:
-        found = connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
+    found = common.ask(
+        lambda connected: connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
+    )
     rows = [
         (
             each.id,
@@ -225,13 +191,10 @@ def _short(value: object) -> str:
 
 
 def find(
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.", show_default=False)
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.")],
     common: Common,
 ) -> None:
     """Find users, hosts, batches, workunits and results."""
-    with common.connect() as connected:
-        found = connected.operation.search(text)
+    found = common.ask(lambda connected: connected.operation.search(text))
     rows = [(each.id, each.kind, each.name) for each in found]
     common.out.table(found, ["id", "kind", "name"], rows, empty="Nothing fits.")

@@ -12,16 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from cobblestone.cli.options import (
-    Common,
-    HostOption,
-    JsonOption,
-    PortOption,
-    ProjectOption,
-    QuietOption,
-    local_folder,
-    output,
-)
+from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
 
@@ -41,7 +32,7 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     """Return the running server of a project.
 
     Raises:
-        ConfigError: nobody does; also if one was killed and its file still lies there.
+        ConfigError: no server does; also if one was killed and its file still lies there.
     """
     found = read_run_file(folder.run_file)
     if found is None or not is_alive(found) or not _is_open(folder):
@@ -96,11 +87,6 @@ def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> Non
         raise ConfigError(f"Process {server.pid} cannot be told to {wish}: {error.strerror}.") from error
 
 
-def register_run(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("run")(run)
-
-
 def run(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
     project: ProjectOption = None,
@@ -130,7 +116,7 @@ def run(
 
     root = folder or local_folder(project)
     if check:
-        check_start(root, replaces=os.getppid())  # a server asks, which then begins anew
+        check_start(root, replaces=os.getppid())  # a server asks, which then starts again
         return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)
@@ -144,16 +130,10 @@ def run(
     serve(root, roles=roles, host=host, port=port, ready=ready)
 
 
-def register_restart(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("restart")(restart)
-
-
 def restart(
     wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for the restart.")] = 120,
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Restart the project's server without failing a request: for new settings or a new version of cobblestone."""
     from cobblestone.server.core.project import ProjectFolder
@@ -168,24 +148,16 @@ def restart(
         time.sleep(0.1)
         again = read_run_file(folder.run_file)
         if again is not None and again.started > before.started:
-            output(json, quiet).show(
-                again, lines=[f"Restarted (process {again.pid})."], essential=[again.pid]
-            )
+            out.show(again, lines=[f"Restarted (process {again.pid})."], essential=[again.pid])
             return
     raise Busy(f"The server has not started again after {wait:g} s. Its log says why (restart_refused).")
-
-
-def register_stop(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("stop")(stop)
 
 
 def stop(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
     wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Stop the project's server: it finishes current requests, stops its daemons and closes the database."""
     from cobblestone.server.core.project import ProjectFolder
@@ -207,15 +179,10 @@ def stop(
         lines.append(
             f"Something started it again (process {successor.pid}): perhaps a service manager? Stop it there."
         )
-    output(json, quiet).show(server, lines=lines, essential=[server.pid])
+    out.show(server, lines=lines, essential=[server.pid])
 
 
 WATCH_SECONDS = 2.0
-
-
-def register_status(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("status")(status)
 
 
 def status(
@@ -223,8 +190,7 @@ def status(
     every: Annotated[
         float, typer.Option(min=0.2, max=3600, help="Seconds between repetitions.")
     ] = WATCH_SECONDS,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Show the state of the project."""
     with common.connect() as connected:
@@ -232,7 +198,7 @@ def status(
         out = common.out
         while True:
             found = connected.status()
-            if watch and not (common.json or common.quiet):
+            if watch and not common.out.for_programs:
                 Console().clear()
             out.show(
                 {"running": running, "project": found},

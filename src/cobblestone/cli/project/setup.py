@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import Commands, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.project.upkeep import ToOption, move_and_show
 
 if TYPE_CHECKING:
     from cobblestone.server.operation.create_project import CreatedProject
 
 
-commands = Commands(
+project_commands = Commands(
     no_args_is_help=True, help="Create a project, move it to PostgreSQL, write files for systemd."
 )
 
 
-def register_project(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="project")
-
-
-@commands.command("create")
+@project_commands.command("create")
 def create(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
     name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
@@ -55,8 +50,7 @@ def create(
             help="An empty PostgreSQL database for the rows. Default: SQLite, in the folder.",
         ),
     ] = "",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a project: settings, keys, database, and a token for you."""
     from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
@@ -65,7 +59,6 @@ def create(
     key = _public_key(offline_key)
     wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)
     created = create_project(folder, wish, now=time.time())
-    out = output(json, quiet)
     if port is None and not url and created.port != DEFAULT_PORT:
         out.warn(f"Port {DEFAULT_PORT} is in use; the project gets {created.port}.")
     elif not port_is_free(host, created.port):
@@ -113,14 +106,13 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
     ]
 
 
-@commands.command("move")
+@project_commands.command("move")
 def move(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
     ],
     to: ToOption,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Move a project's rows from SQLite to PostgreSQL.
 
@@ -130,10 +122,10 @@ def move(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone run {folder}", json=json, quiet=quiet)
+    move_and_show(opened, to, start=f"cobblestone run {folder}", out=out)
 
 
-@commands.command("pyodide")
+@project_commands.command("pyodide")
 def pyodide(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
     source: Annotated[
@@ -144,8 +136,7 @@ def pyodide(
             help="A folder with Pyodide's files, as in the npm package. Default: npm downloads them.",
         ),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Install Pyodide, which runs Python with compiled packages in visitors' browsers.
 
@@ -162,7 +153,7 @@ def pyodide(
     files = read_pyodide(source)
     for name, data in files.items():
         write_durably(target / name, data)
-    output(json, quiet).show(
+    out.show(
         {"folder": str(target), "version": VERSION, "files": list(files)},
         lines=[
             f"Pyodide {VERSION} is in {target}.",
@@ -172,7 +163,7 @@ def pyodide(
     )
 
 
-@commands.command("units")
+@project_commands.command("units")
 def units(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
     into: Annotated[
@@ -203,8 +194,7 @@ def units(
     port: Annotated[
         int | None, typer.Option(min=1, max=65000, help="First port. Default: from the settings.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write systemd units, one per process, and an nginx configuration if several processes serve requests."""
     from cobblestone.ops.files import write_durably
@@ -225,7 +215,7 @@ def units(
     services = [file.name for file in files if file.name.endswith((".service", ".target"))]
     name = services[-1]
     proxies = [file.name for file in files if file.name.endswith(".conf")]
-    output(json, quiet).show(
+    out.show(
         {"folder": str(target), "files": [file.name for file in files]},
         lines=[
             f"Wrote {len(files)} files into {target}:",
@@ -249,17 +239,11 @@ def units(
 config_commands = Commands(no_args_is_help=True, help="Settings.")
 
 
-def register_config(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(config_commands, name="config")
-
-
 @config_commands.command("show")
 def show(
     origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Show the settings in force."""
     from cobblestone.ops.settings_origin import settings_with_origin
@@ -267,11 +251,11 @@ def show(
     found = settings_with_origin(local_folder(project))
     rows = [(each.key, each.value, each.origin) if origin else (each.key, each.value) for each in found]
     columns = ["setting", "value", "from"] if origin else ["setting", "value"]
-    output(json, quiet).table(found, columns, rows)
+    out.table(found, columns, rows)
 
 
 @config_commands.command("check")
-def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def check(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Check settings and plan classes; report errors and how to correct them."""
     from cobblestone.server.core.plan_classes import load_plan_classes
     from cobblestone.server.core.project import ProjectFolder
@@ -279,7 +263,7 @@ def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietO
     folder = local_folder(project)
     ProjectFolder(folder).settings()
     classes = load_plan_classes(folder)
-    output(json, quiet).show(
+    out.show(
         {"ok": True, "plan_classes": sorted(classes)},
         lines=[f"The settings in {folder} and {len(classes)} plan classes are valid."],
         essential=["ok"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
-from cobblestone.cli.options import Common, JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, size, when
 from cobblestone.domain.exports import KeysInBackup
 
@@ -31,8 +31,7 @@ KeysOption = Annotated[
     typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
 ]
 RestoredArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
+    Path | None, typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.")
 ]
 RestoredDatabaseOption = Annotated[
     str,
@@ -40,16 +39,9 @@ RestoredDatabaseOption = Annotated[
         metavar="postgresql://USER@HOST/DATABASE",
         help="An empty database for a service that was on PostgreSQL. Without it: the one that the settings in the backup"
         " name, if it is empty.",
-        show_default=False,
     ),
 ]
 CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
-
-
-def register_backup(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.command("backup")(backup)
-    root.command("restore")(restore)
 
 
 def backup(
@@ -59,15 +51,14 @@ def backup(
     results: Annotated[
         bool, typer.Option(help="Include the output of assimilators (the folder results).")
     ] = True,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up a project, running or stopped, and verify the copy."""
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.operation.backup import project_contents
 
     contents = project_contents(ProjectFolder(local_folder(project)), keys, results=results)
-    backup_and_show(contents, target, json=json, quiet=quiet)
+    backup_and_show(contents, target, out)
 
 
 def restore(
@@ -75,32 +66,28 @@ def restore(
     target: RestoredArgument = None,
     database: RestoredDatabaseOption = "",
     check: CheckOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make a project folder from a backup; every file is checked first."""
     from cobblestone.server.core.project import ProjectFolder
 
-    restore_and_show(
-        ProjectFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
-    )
+    restore_and_show(ProjectFolder.kind, source, target, check=check, database=database, out=out)
 
 
-def backup_and_show(contents: Contents, target: Path, *, json: bool, quiet: bool) -> None:
+def backup_and_show(contents: Contents, target: Path, out: Output) -> None:
     """Back up a service, check the copy, and say what it holds."""
     from cobblestone.service.backup import make_backup, verify_backup
 
-    with progress(quiet or json) as report:
+    with progress(out.for_programs) as report:
         made = make_backup(contents, target.absolute(), report=report)
         verify_backup(target.absolute(), contents.kind, report=report)
-    out = output(json, quiet)
     if contents.keys is KeysInBackup.ALL:
         out.warn("the backup holds secrets: keep it as safe as the server itself.")
     _show_manifest(out, made, target, "Backed up")
 
 
 def restore_and_show(
-    kind: Kind, source: Path, target: Path | None, *, check: bool, database: str = "", json: bool, quiet: bool
+    kind: Kind, source: Path, target: Path | None, *, check: bool, database: str = "", out: Output
 ) -> None:
     """Restore a service, or check a backup only, and say what it holds.
 
@@ -111,12 +98,11 @@ def restore_and_show(
 
     if check == (target is not None):
         raise typer.BadParameter("give the folder to restore into, or --check")
-    with progress(quiet or json) as report:
+    with progress(out.for_programs) as report:
         if target is None:
             found = verify_backup(source.absolute(), kind, report=report)
         else:
             found = restore_backup(source.absolute(), target, kind, database=database, report=report)
-    out = output(json, quiet)
     _show_manifest(out, found, target or source, "Restored" if target else "Sound:")
     if target is not None and found.keys != KeysInBackup.ALL.value:
         out.warn(
@@ -159,17 +145,11 @@ def progress(hidden: bool) -> Generator[Report]:
 
 
 ToOption = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="postgresql://USER@HOST/DATABASE",
-        help="An empty PostgreSQL database.",
-        show_default=False,
-    ),
+    str, typer.Option("--to", metavar="postgresql://USER@HOST/DATABASE", help="An empty PostgreSQL database.")
 ]
 
 
-def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool, quiet: bool) -> None:
+def move_and_show(folder: ServiceFolder, address: str, *, start: str, out: Output) -> None:
     """Move a stopped service to PostgreSQL with a bar of progress.  ``start``: the command that starts the service."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -177,7 +157,7 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool
 
     columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = error_console()
-    with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, disable=out.for_programs or not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         moved = move_service(
             folder,
@@ -186,10 +166,8 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, json: bool
                 task, description=name, completed=done, total=total
             ),
         )
-    out = output(json, quiet)
     n_rows = sum(table.rows for table in moved.tables)
-    stripped = sum(table.stripped for table in moved.tables)
-    if stripped:
+    if stripped := sum(table.stripped for table in moved.tables):
         out.warn(f"NUL characters were removed from {stripped} rows: PostgreSQL cannot store them.")
     out.show(
         {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
@@ -213,18 +191,12 @@ DryRunOption = Annotated[
 ]
 
 
-def register_upgrade(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("upgrade")(upgrade)
-
-
 def upgrade(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
     wait: WaitOption = 0,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Upgrade the database to the schema of this version, as far as all running programs support it.
 
@@ -235,7 +207,7 @@ def upgrade(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())
-    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=out)
 
 
 def upgrade_and_show(
@@ -272,18 +244,12 @@ OnlyOption = Annotated[
 RepairOption = Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")]
 
 
-def register_doctor(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("doctor")(doctor)
-
-
 def doctor(
     check: OnlyOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Check the integrity of a live project: results, credit, files, keys, versions, disk.
 
@@ -317,7 +283,7 @@ def examine(
         Exit: something is wrong.
     """
     report: list[dict[str, object]] = []
-    unsound, quiet = False, out.json or out.quiet
+    unsound, quiet = False, out.for_programs
     known = [each.name for each in checks]
     for name in wanted:
         if name not in known:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, HostOption, JsonOption, PortOption, QuietOption, output
+from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
 
 if TYPE_CHECKING:
     from cobblestone.account_manager.model import ManagedProject
 
-commands = Commands(
+manager_commands = Commands(
     no_args_is_help=True, help="One account for all projects: an account manager for volunteers."
 )
 
@@ -38,19 +38,11 @@ KeywordsOption = Annotated[
         "--keyword",
         metavar="NUMBER[=PART]",
         help="Keywords of its jobs, with their share (1: all). Replaces earlier ones; repeat it.",
-        show_default=False,
     ),
 ]
 
 
-def register_manager(root: typer.Typer) -> None:
-    """Add the commands."""
-    account_manager_upkeep.register(commands)
-    commands.add_typer(account_manager_upkeep.token_commands, name="token")
-    root.add_typer(commands, name="manager")
-
-
-@commands.command("create")
+@manager_commands.command("create")
 def create(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
     name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
@@ -65,17 +57,15 @@ def create(
         typer.Option(
             metavar="postgresql://USER@HOST/DATABASE",
             help="An empty PostgreSQL database, for several processes. Default: SQLite, in the folder.",
-            show_default=False,
         ),
     ] = "",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create an account manager: settings, keys, database."""
     from cobblestone.account_manager.core.folder import create_manager
 
     made = create_manager(folder, name=name, url=url, host=host, port=port, database=database)
-    output(json, quiet).show(
+    out.show(
         {"folder": str(made.folder.root), "url": made.url, "port": made.port},
         lines=[
             f"Created an account manager in {made.folder.root} for {made.url}",
@@ -90,7 +80,7 @@ def create(
     )
 
 
-@commands.command("run")
+@manager_commands.command("run")
 def run(
     folder: FolderArgument,
     check: Annotated[
@@ -108,7 +98,7 @@ def run(
     from cobblestone.service.serving import run_service
 
     if check:
-        check_start(folder, replaces=os.getppid())  # a running one asks, which then begins anew
+        check_start(folder, replaces=os.getppid())  # a running one asks, which then starts again
         return
     settings = ManagerFolder(folder).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)
@@ -119,7 +109,7 @@ def run(
     run_service(MANAGER_SERVICE, folder, host=host, port=port, ready=ready)
 
 
-@commands.command("add")
+@manager_commands.command("add")
 def add(
     folder: FolderArgument,
     url: Annotated[
@@ -135,8 +125,7 @@ def add(
             help="Signature made with `manager sign`, if the private key is kept elsewhere.",
         ),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Add a project; the account manager may be running."""
     from cobblestone.account_manager.core import operation
@@ -157,10 +146,10 @@ def add(
             return id_
 
         id_ = store.write(write)
-    output(json, quiet).show({"id": id_, "url": url}, lines=[f"Project {id_}: {url}"], essential=[id_])
+    out.show({"id": id_, "url": url}, lines=[f"Project {id_}: {url}"], essential=[id_])
 
 
-@commands.command("edit")
+@manager_commands.command("edit")
 def edit(
     folder: FolderArgument,
     project: WhichArgument,
@@ -168,11 +157,9 @@ def edit(
     shared_key: SharedKeyOption = None,
     keyword: KeywordsOption = None,
     stop: Annotated[
-        bool | None,
-        typer.Option("--stop/--start", help="Send no one there any more; or again.", show_default=False),
+        bool | None, typer.Option("--stop/--start", help="Send no one there any more; or again.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Change a project: share, keywords, account; stop or start it."""
     from cobblestone.account_manager.core import operation
@@ -189,7 +176,7 @@ def edit(
 
     with operation.open_beside(folder) as (_, store):
         changed = store.write(write)
-    output(json, quiet).show(
+    out.show(
         {"id": changed.id, "url": changed.url, "share": changed.share, "stopped": changed.stopped},
         lines=[
             f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}"
@@ -198,8 +185,8 @@ def edit(
     )
 
 
-@commands.command("projects")
-def list_projects(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@manager_commands.command("projects")
+def list_projects(folder: FolderArgument, out: OutputOptions = OutputOptions()) -> None:
     """List the projects, with what was counted and why one cannot be used."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import ledger, projects
@@ -225,14 +212,14 @@ def list_projects(folder: FolderArgument, json: JsonOption = False, quiet: Quiet
         for each, counted in found
     ]
     columns = ["id", "name", "address", "share", "credit", "state"]
-    output(json, quiet).table(data, columns, rows, empty="No projects yet.", right=("id", "share", "credit"))
+    out.table(data, columns, rows, empty="No projects yet.", right=("id", "share", "credit"))
 
 
 def _state(project: ManagedProject) -> str:
     return "stopped" if project.stopped else project.problem or "good"
 
 
-@commands.command("accounting")
+@manager_commands.command("accounting")
 def accounting(
     folder: FolderArgument,
     project: WhichArgument,
@@ -241,7 +228,6 @@ def accounting(
         typer.Option(
             metavar="FILE",
             help="The token that the project's operator gave you (`cobblestone token create NAME --scope accounting`).",
-            show_default=False,
         ),
     ] = None,
     stop: Annotated[
@@ -252,11 +238,9 @@ def accounting(
         typer.Option(
             "--vouch/--no-vouch",
             help="Trust its validation, or not: without trust, what it grants counts as a claim only.",
-            show_default=False,
         ),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Ask a project for granted credit, or stop asking, and show the state of it."""
     from cobblestone.account_manager.core import operation
@@ -288,10 +272,10 @@ def accounting(
         "failures": state.failures,
         "problem": state.problem,
     }
-    output(json, quiet).show(data, lines=lines, essential=[asked])
+    out.show(data, lines=lines, essential=[asked])
 
 
-@commands.command("keyword")
+@manager_commands.command("keyword")
 def keyword_(
     folder: FolderArgument,
     number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
@@ -309,7 +293,7 @@ def keyword_(
         store.write(lambda tx: projects.put_keywords(tx, {number: (kind, name[:100])}))
 
 
-@commands.command("password")
+@manager_commands.command("password")
 def password(
     folder: FolderArgument,
     email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the account.")],
@@ -323,7 +307,7 @@ def password(
         typer.echo(asyncio.run(operation.new_password(store, email)))
 
 
-@commands.command("sign")
+@manager_commands.command("sign")
 def sign(
     key: Annotated[Path, typer.Argument(metavar="KEYFILE", help="The private key, keys/url_sign_private.")],
     url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
@@ -340,16 +324,14 @@ def sign(
     typer.echo(sign_bytes(decode_private_key(text), canonical_master_url(url).encode()), nl=False)
 
 
-@commands.command("ledger")
+@manager_commands.command("ledger")
 def ledger_(
     folder: FolderArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
     delete: Annotated[
-        list[int] | None,
-        typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.", show_default=False),
+        list[int] | None, typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check that all sums agree with the ledger; delete bad entries."""
     from cobblestone.account_manager.core import operation
@@ -367,7 +349,7 @@ def ledger_(
         lines.append(f"The sums of {len(wrong)} days {verb}.")
     else:
         lines.append("All sums agree with the ledger.")
-    output(json, quiet).show(
+    out.show(
         {"deleted": [each.id for each in deleted], "wrong_days": wrong, "repaired": repair},
         lines=lines,
         essential=wrong,
@@ -388,3 +370,6 @@ def _keywords(given: list[str] | None) -> dict[int, float]:
                 f"--keyword {each}: give a number, optionally with =PART such as 3=0.5."
             ) from None
     return found
+
+
+account_manager_upkeep.register(manager_commands)

@@ -9,34 +9,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.output import when
-from cobblestone.cli.project.access import (
-    DaysOption,
-    ForeverOption,
-    NameArgument,
-    TokenIdArgument,
-    chosen_days,
-    created_lines,
-    state_of,
-)
-from cobblestone.cli.project.upkeep import (
-    CheckOption,
-    DryRunOption,
-    KeysOption,
-    OnlyOption,
-    RepairOption,
-    RestoredArgument,
-    RestoredDatabaseOption,
-    TargetArgument,
-    ToOption,
-    WaitOption,
-    backup_and_show,
-    examine_folder,
-    move_and_show,
-    restore_and_show,
-    upgrade_and_show,
-)
+from cobblestone.cli.project import access, upkeep
 from cobblestone.domain.exports import KeysInBackup
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account manager's folder.")]
@@ -46,42 +21,39 @@ def register(commands: Commands) -> None:
     """Add the commands to those of an account manager."""
     for command in (backup, restore, move, upgrade, doctor):
         commands.command(command.__name__)(command)
+    commands.add_typer(token_commands, name="token")
 
 
 def backup(
     folder: FolderArgument,
-    target: TargetArgument,
-    keys: KeysOption = KeysInBackup.ALL,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    target: upkeep.TargetArgument,
+    keys: upkeep.KeysOption = KeysInBackup.ALL,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up an account manager, running or stopped, and verify the copy."""
     from cobblestone.account_manager.core.folder import ManagerFolder
     from cobblestone.account_manager.upkeep import manager_contents
 
     contents = manager_contents(ManagerFolder(folder.resolve()), keys)
-    backup_and_show(contents, target, json=json, quiet=quiet)
+    upkeep.backup_and_show(contents, target, out)
 
 
 def restore(
     source: Annotated[
         Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
     ],
-    target: RestoredArgument = None,
-    database: RestoredDatabaseOption = "",
-    check: CheckOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    target: upkeep.RestoredArgument = None,
+    database: upkeep.RestoredDatabaseOption = "",
+    check: upkeep.CheckOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make an account manager's folder from a backup; every file is checked first."""
     from cobblestone.account_manager.core.folder import ManagerFolder
 
-    restore_and_show(
-        ManagerFolder.kind, source, target, check=check, database=database, json=json, quiet=quiet
-    )
+    upkeep.restore_and_show(ManagerFolder.kind, source, target, check=check, database=database, out=out)
 
 
-def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def move(folder: FolderArgument, to: upkeep.ToOption, out: OutputOptions = OutputOptions()) -> None:
     """Move a stopped account manager's rows from SQLite to PostgreSQL.
 
     Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
@@ -90,29 +62,27 @@ def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: 
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone manager run {folder}", json=json, quiet=quiet)
+    upkeep.move_and_show(opened, to, start=f"cobblestone manager run {folder}", out=out)
 
 
 def upgrade(
     folder: FolderArgument,
-    wait: WaitOption = 0,
-    dry_run: DryRunOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    wait: upkeep.WaitOption = 0,
+    dry_run: upkeep.DryRunOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Upgrade the database to the schema of this version; starting the account manager does the same."""
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=output(json, quiet))
+    upkeep.upgrade_and_show(opened, opened.settings(), dry_run=dry_run, wait=wait, out=out)
 
 
 def doctor(
     folder: FolderArgument,
-    check: OnlyOption = None,
-    repair: RepairOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    check: upkeep.OnlyOption = None,
+    repair: upkeep.RepairOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check the integrity of an account manager, running or stopped: sums, rows, keys, signatures, disk.
 
@@ -123,12 +93,12 @@ def doctor(
 
     with operation.open_beside(folder) as (found, store):
         opened = Opened(found, store)
-        examine_folder(
+        upkeep.examine_folder(
             CHECKS,
             opened,
             lambda each: store.read(lambda db: each.look(opened, db)),
             check,
-            output(json, quiet),
+            out,
             repair=repair,
             what="account manager",
         )
@@ -147,20 +117,19 @@ class ManagerTokenScope(StrEnum):
 @token_commands.command("create")
 def create(
     folder: FolderArgument,
-    name: NameArgument,
+    name: access.NameArgument,
     scope: Annotated[
         ManagerTokenScope,
         typer.Option(help="read: look; operate: also pause and resume projects, publish and withdraw news."),
     ] = ManagerTokenScope.read,
-    days: DaysOption = None,
-    forever: ForeverOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    days: access.DaysOption = None,
+    forever: access.ForeverOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     from cobblestone.account_manager.core import operation
 
-    lasting = chosen_days(days, forever=forever)
+    lasting = access.chosen_days(days, forever=forever)
     with operation.open_beside(folder) as (_, store):
         made, text = store.write(
             lambda tx: operation.create_token(
@@ -168,15 +137,15 @@ def create(
             )
         )
     scopes = sorted(made.scopes, reverse=True)
-    output(json, quiet).show(
+    out.show(
         {"id": made.id, "name": made.name, "scopes": scopes, "expires": made.expire_time, "token": text},
-        lines=created_lines(made.id, made.name, made.expire_time, [*scopes], text),
+        lines=access.created_lines(made.id, made.name, made.expire_time, [*scopes], text),
         essential=[text],
     )
 
 
 @token_commands.command("list")
-def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def list_tokens(folder: FolderArgument, out: OutputOptions = OutputOptions()) -> None:
     """List tokens, with the last use of each."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import accounts
@@ -202,7 +171,7 @@ def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOp
             each.id,
             each.name,
             ", ".join(sorted(each.scopes, reverse=True)),
-            state_of(usable=each.usable(now), revoked=each.revoke_time),
+            access.state_of(usable=each.usable(now), revoked=each.revoke_time),
             when(each.create_time),
             when(each.expire_time) if each.expire_time else "never",
             when(each.used_time) if each.used_time else "never",
@@ -210,12 +179,12 @@ def list_tokens(folder: FolderArgument, json: JsonOption = False, quiet: QuietOp
         for each in found
     ]
     columns = ["id", "name", "allows", "state", "made", "expires", "used last"]
-    output(json, quiet).table(data, columns, rows, empty="No tokens yet.")
+    out.table(data, columns, rows, empty="No tokens yet.")
 
 
 @token_commands.command("revoke")
 def revoke(
-    folder: FolderArgument, token_id: TokenIdArgument, json: JsonOption = False, quiet: QuietOption = False
+    folder: FolderArgument, token_id: access.TokenIdArgument, out: OutputOptions = OutputOptions()
 ) -> None:
     """Revoke a token."""
     from cobblestone.account_manager.core import operation
@@ -223,7 +192,7 @@ def revoke(
 
     with operation.open_beside(folder) as (_, store):
         revoked = store.write(lambda tx: accounts.revoke_token(tx, token_id, now=time.time()))
-    output(json, quiet).show(
+    out.show(
         {"id": revoked.id, "name": revoked.name, "revoked": revoked.revoke_time},
         lines=[f"Token {revoked.id} ({revoked.name}) is revoked."],
         essential=[revoked.id],

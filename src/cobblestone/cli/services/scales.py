@@ -9,15 +9,10 @@ import typer
 
 from cobblestone.cli.options import Commands, Common
 
-commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
+scales_commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
 
 
-def register_scales(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="scales")
-
-
-@commands.command("serve")
+@scales_commands.command("serve")
 def serve(
     sources: Annotated[
         list[str],
@@ -25,7 +20,6 @@ def serve(
             metavar="FILE_OR_URL...",
             help="Addresses of projects (ending in /) or of their exports, or files with one address "
             "per line.",
-            show_default=False,
         ),
     ],
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
@@ -71,17 +65,13 @@ def serve(
         )
 
 
-@commands.command("apply")
+@scales_commands.command("apply")
 def apply(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL", help="The service (ending in /), its scales.json, or a file.", show_default=False
-        ),
+        str, typer.Argument(metavar="URL", help="The service (ending in /), its scales.json, or a file.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Find the versions of apps that have only GPU versions, and set their scales to the published ones."""
     from cobblestone.scales.collector import read_document
@@ -89,8 +79,7 @@ def apply(
 
     published = parse_published_scales(read_document(source))
     printer = common.out
-    with common.connect() as connected:
-        done = connected.admin.apply_scales(published, dry_run=dry_run)
+    done = common.ask(lambda connected: connected.admin.apply_scales(published, dry_run=dry_run))
     rows = [
         (
             f"{each.app} {each.version_num / 100:.2f}",

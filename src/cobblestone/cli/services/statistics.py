@@ -8,32 +8,18 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, HostOption, JsonOption, PortOption, QuietOption, output
+from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
 from cobblestone.cli.output import when
-from cobblestone.cli.project.upkeep import (
-    CheckOption,
-    OnlyOption,
-    RepairOption,
-    RestoredArgument,
-    TargetArgument,
-    backup_and_show,
-    examine_folder,
-    restore_and_show,
-)
+from cobblestone.cli.project import upkeep
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
 
-commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
+statistics_commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.", show_default=False)]
-
-
-def register_statistics(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="statistics")
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.")]
 
 
-@commands.command("create")
+@statistics_commands.command("create")
 def create(folder: Folder) -> None:
     """Create the folder of a new site, with a settings file to fill in."""
     from cobblestone.cli.output import print_error
@@ -43,7 +29,7 @@ def create(folder: Folder) -> None:
     print_error(f"Write the list of projects to {path}, then: cobblestone statistics run {folder}")
 
 
-@commands.command("run")
+@statistics_commands.command("run")
 def run(
     folder: Folder,
     check: Annotated[
@@ -73,8 +59,8 @@ def run(
     run_service(STATISTICS_SERVICE, folder, host=host, port=port, ready=ready)
 
 
-@commands.command("status")
-def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@statistics_commands.command("status")
+def status(folder: Folder, out: OutputOptions = OutputOptions()) -> None:
     """Show the collection status of each project."""
     from cobblestone.statistics.folder import SiteFolder, load_settings
 
@@ -91,7 +77,7 @@ def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False)
         )
         for source, state in states
     ]
-    output(json, quiet).table(
+    out.table(
         [{"name": source.name, "url": source.url, "state": state} for source, state in states],
         ["project", "users", "hosts", "exported", "tried", ""],
         rows,
@@ -100,45 +86,42 @@ def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False)
     )
 
 
-@commands.command("backup")
+@statistics_commands.command("backup")
 def backup(
     folder: Folder,
-    target: TargetArgument,
+    target: upkeep.TargetArgument,
     keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up a site, running or not, and check the copy: rows, history, settings."""
     from cobblestone.statistics.backup import site_contents
     from cobblestone.statistics.folder import SiteFolder
 
     wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
-    backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, json=json, quiet=quiet)
+    upkeep.backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, out=out)
 
 
-@commands.command("restore")
+@statistics_commands.command("restore")
 def restore(
     source: Annotated[
         Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
     ],
-    target: RestoredArgument = None,
-    check: CheckOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    target: upkeep.RestoredArgument = None,
+    check: upkeep.CheckOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Make a site's folder from a backup; every file is checked first."""
     from cobblestone.statistics.folder import SiteFolder
 
-    restore_and_show(SiteFolder.kind, source, target, check=check, json=json, quiet=quiet)
+    upkeep.restore_and_show(SiteFolder.kind, source, target, check=check, out=out)
 
 
-@commands.command("doctor")
+@statistics_commands.command("doctor")
 def doctor(
     folder: Folder,
-    check: OnlyOption = None,
-    repair: RepairOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    check: upkeep.OnlyOption = None,
+    repair: upkeep.RepairOption = False,
+    out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check the integrity of a site, running or stopped: rows, history, pages, disk.
 
@@ -149,12 +132,12 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    examine_folder(
+    upkeep.examine_folder(
         CHECKS,
         site,
         lambda each: each.look(site),
         check,
-        output(json, quiet),
+        out,
         repair=repair,
         what="site",
     )

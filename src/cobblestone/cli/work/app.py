@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
     from cobblestone.api_schema.apps import App, DeadlineProposal, Version
 
-commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
-commands.add_typer(version.commands, name="version")
-commands.command("try")(try_app)
+app_commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
+app_commands.add_typer(version.commands, name="version")
+app_commands.command("try")(try_app)
 
 
-def register_app(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(commands, name="app")
-
-
-@commands.command("create")
+@app_commands.command("create")
 def create(
     name: o.NewNameArgument,
     program: ProgramOptions,
@@ -42,8 +37,7 @@ def create(
     """Create an app from a program, with its first version."""
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
-    with common.connect() as connected:
-        created = connected.create_app(wanted)
+    created = common.ask(lambda connected: connected.create_app(wanted))
     show_created(common.out, created, bool(wanted.command))
 
 
@@ -70,16 +64,13 @@ def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
     return lines + version.unsigned_lines(added)
 
 
-@commands.command("update")
+@app_commands.command("update")
 def update(
     name: o.NameArgument,
     program: ProgramOptions,
     checks: o.CheckOptions,
     deprecated: Annotated[
-        bool | None,
-        typer.Option(
-            "--deprecated/--no-deprecated", help="Stop or resume sending its jobs.", show_default=False
-        ),
+        bool | None, typer.Option("--deprecated/--no-deprecated", help="Stop or resume sending its jobs.")
     ] = None,
     *,
     limits: o.AppLimitOptions,
@@ -135,13 +126,12 @@ def update(
     out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
 
 
-@commands.command("list")
+@app_commands.command("list")
 def list_apps(
     common: Common,
 ) -> None:
     """List apps."""
-    with common.connect() as connected:
-        found = connected.apps()
+    found = common.ask(lambda connected: connected.apps())
     rows = [
         (
             app.name,
@@ -170,14 +160,13 @@ def _sendable(app: App) -> str:
     return "ready" if any(each.signed for each in app.versions) else "unsigned"
 
 
-@commands.command("show")
+@app_commands.command("show")
 def show(
     name: o.NameArgument,
     common: Common,
 ) -> None:
     """Describe an app."""
-    with common.connect() as connected:
-        app = connected.app(name)
+    app = common.ask(lambda connected: connected.app(name))
     common.out.show(app, lines=app_lines(app), essential=[app.name])
 
 
@@ -217,7 +206,7 @@ def app_lines(app: App) -> list[str]:
     return lines
 
 
-@commands.command("deprecate")
+@app_commands.command("deprecate")
 def deprecate(
     name: o.NameArgument,
     common: Common,
@@ -225,8 +214,7 @@ def deprecate(
     """Deprecate an app: send no more of its jobs, and accept none."""
     from cobblestone.api_schema.apps import AppChanges
 
-    with common.connect() as connected:
-        changed = connected.change_app(name, AppChanges(deprecated=True))
+    changed = common.ask(lambda connected: connected.change_app(name, AppChanges(deprecated=True)))
     common.out.show(
         changed,
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
@@ -234,12 +222,11 @@ def deprecate(
     )
 
 
-@commands.command("deadline")
+@app_commands.command("deadline")
 def deadline(
     name: o.NameArgument,
     apply: Annotated[bool, typer.Option("--apply", help="Use it for jobs submitted from now on.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Propose a deadline for jobs, based on how long this app's jobs took."""
     from cobblestone.api_schema.apps import AppChanges, LimitsBody
@@ -274,7 +261,7 @@ def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
     ]
 
 
-@commands.command("dispatch")
+@app_commands.command("dispatch")
 def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
     import msgspec
@@ -282,8 +269,11 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
     from cobblestone.api_schema.apps import AppChanges
 
     changes = wanted.changes()
-    with common.connect() as connected:
-        app = connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
+    app = common.ask(
+        lambda connected: (
+            connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
+        )
+    )
     lines = [
         f"{name}:",
         *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
@@ -302,7 +292,7 @@ def _rule_text(value: object) -> str:
     return str(value) if value else "-"
 
 
-@commands.command("runtime")
+@app_commands.command("runtime")
 def runtime() -> None:
     """Print the launcher, which is also the runtime module, to try a program without a client."""
     import sys
@@ -312,13 +302,12 @@ def runtime() -> None:
     sys.stdout.buffer.write(launcher_bytes())
 
 
-@commands.command("plan-classes")
+@app_commands.command("plan-classes")
 def plan_classes(
     common: Common,
 ) -> None:
     """List plan classes and how many of the known hosts each would match."""
-    with common.connect() as connected:
-        found = connected.plan_classes()
+    found = common.ask(lambda connected: connected.plan_classes())
     rows = [
         (
             each.name,

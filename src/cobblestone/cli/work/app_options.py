@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
     from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 
-NewNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.", show_default=False)]
+NewNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.")]
 NameArgument = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="Name of the app.", show_default=False, autocompletion=app_names),
+    str, typer.Argument(metavar="NAME", help="Name of the app.", autocompletion=app_names)
 ]
 RolloutOption = Annotated[
     str | None,
@@ -26,7 +25,6 @@ RolloutOption = Annotated[
         metavar="LIST",
         help="Growing parts of the computers, in per cent, that the new version reaches step by "
         "step, such as 1,10,50,100. Default: all at once.",
-        show_default=False,
     ),
 ]
 
@@ -42,7 +40,6 @@ class FormOptions:
             metavar="NAME",
             help="Name by which a native program opens an input. Inputs of a command follow from the "
             "command.",
-            show_default=False,
         ),
     ] = None
     spot_checks: Annotated[
@@ -55,25 +52,17 @@ class FormOptions:
     ] = False
     optional_outputs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--optional-output", metavar="NAME", help="An output that may be missing.", show_default=False
-        ),
+        typer.Option("--optional-output", metavar="NAME", help="An output that may be missing."),
     ] = None
     max_output: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of each output.")] = "50MB"
     gzip_outputs: Annotated[
         bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
     ] = False
     input_template: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.xml", help="BOINC input template of a native program.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE.xml", help="BOINC input template of a native program.")
     ] = None
     output_template: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.xml", help="BOINC output template of a native program.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE.xml", help="BOINC output template of a native program.")
     ] = None
 
 
@@ -82,17 +71,13 @@ class CheckOptions:
     """Options for how answers are checked and assimilated."""
 
     quorum: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100, help="Computers that must agree on each job. Default 1.", show_default=False
-        ),
+        int | None, typer.Option(min=1, max=100, help="Computers that must agree on each job. Default 1.")
     ] = None
     compare: Annotated[
         str | None,
         typer.Option(
             metavar="RULE",
             help="bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise.",
-            show_default=False,
         ),
     ] = None
     assimilate: Annotated[
@@ -100,17 +85,11 @@ class CheckOptions:
         typer.Option(
             metavar="FILE.py:FUNCTION",
             help="Called with each agreed answer; or folder:PATH to have answers written there.",
-            show_default=False,
         ),
     ] = None
     function_files: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--function-files",
-            metavar="FILE…",
-            help="Further files that your functions import.",
-            show_default=False,
-        ),
+        typer.Option("--function-files", metavar="FILE…", help="Further files that your functions import."),
     ] = None
 
 
@@ -120,27 +99,19 @@ class AppLimitOptions:
 
     flops_est: Annotated[
         float | None,
-        typer.Option(
-            min=1, help="Floating-point operations of one job, estimated. Default 3.6e12.", show_default=False
-        ),
+        typer.Option(min=1, help="Floating-point operations of one job, estimated. Default 3.6e12."),
     ] = None
     flops_bound: Annotated[
-        float | None,
-        typer.Option(
-            min=1, help="Jobs that need more are aborted. Default 240 × the estimate.", show_default=False
-        ),
+        float | None, typer.Option(min=1, help="Jobs that need more are aborted. Default 240 × the estimate.")
     ] = None
     memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.", show_default=False),
+        str | None, typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.")
     ] = None
     disk: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.", show_default=False),
+        str | None, typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.")
     ] = None
     delay_bound: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Deadline of a job, e.g. 36h. Default 7d.", show_default=False),
+        str | None, typer.Option(metavar="TIME", help="Deadline of a job, e.g. 36h. Default 7d.")
     ] = None
 
     def body(self) -> LimitsBody:
@@ -161,25 +132,22 @@ class AppLimitOptions:
 class CreditOptions:
     """Options for the credit of a job."""
 
-    credit: Annotated[
+    system: Annotated[
         str | None,
         typer.Option(
             "--credit",
             metavar="SYSTEM",
             help="Credit system; see `cobblestone credit systems`. Default steady.",
-            show_default=False,
         ),
     ] = None
-    credit_per_job: Annotated[
-        float | None,
-        typer.Option(min=0, help="With --credit fixed: credit of each job.", show_default=False),
+    per_job: Annotated[
+        float | None, typer.Option("--credit-per-job", min=0, help="With --credit fixed: credit of each job.")
     ] = None
-    partial_credit: Annotated[
+    partial: Annotated[
         bool | None,
         typer.Option(
             "--partial-credit/--no-partial-credit",
             help="Trickle messages of running jobs grant provisional credit.",
-            show_default=False,
         ),
     ] = None
     host_scale_check: Annotated[
@@ -187,24 +155,22 @@ class CreditOptions:
         typer.Option(
             "--host-scale-check/--no-host-scale-check",
             help="Use only credit scales of proven hosts (against cherry-picking).",
-            show_default=False,
         ),
     ] = None
-    credit_per_cpu_second: Annotated[
+    per_cpu_second: Annotated[
         float | None,
         typer.Option(
             "--credit-per-cpu-second",
             min=0,
             help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
-            show_default=False,
         ),
     ] = None
-    credit_function: Annotated[
+    function: Annotated[
         str | None,
         typer.Option(
+            "--credit-function",
             metavar="FILE.py:FUNCTION",
             help="With --credit assigned: called with each result; returns its credit.",
-            show_default=False,
         ),
     ] = None
 
@@ -212,14 +178,7 @@ class CreditOptions:
         """Return the options as an API body."""
         from cobblestone.api_schema.apps import CreditBody
 
-        return CreditBody(
-            system=self.credit,
-            per_job=self.credit_per_job,
-            partial=self.partial_credit,
-            host_scale_check=self.host_scale_check,
-            per_cpu_second=self.credit_per_cpu_second,
-            function=self.credit_function,
-        )
+        return CreditBody(**given(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,95 +190,75 @@ class DispatchOptions:
         typer.Option(
             "--adaptive/--no-adaptive",
             help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
-            show_default=False,
         ),
     ] = None
-    redundancy: Annotated[
+    homogeneous_redundancy: Annotated[
         Literal["none", "fine", "coarse"] | None,
         typer.Option(
-            "--homogeneous",
-            help="Send results of a job to similar computers: none, fine or coarse.",
-            show_default=False,
+            "--homogeneous", help="Send results of a job to similar computers: none, fine or coarse."
         ),
     ] = None
-    one_version: Annotated[
+    homogeneous_app_version: Annotated[
         bool | None,
-        typer.Option(
-            "--one-version/--any-version",
-            help="All results of a job use one app version.",
-            show_default=False,
-        ),
+        typer.Option("--one-version/--any-version", help="All results of a job use one app version."),
     ] = None
     locality: Annotated[
         bool | None,
         typer.Option(
             "--locality/--no-locality",
             help="Send jobs first to computers that have one of their sticky files.",
-            show_default=False,
         ),
     ] = None
-    size_classes: Annotated[
+    size_class_count: Annotated[
         int | None,
         typer.Option(
+            "--size-classes",
             min=1,
             max=21,
             help="Number of speed classes of computers; large jobs go to fast ones.",
-            show_default=False,
         ),
     ] = None
-    always: Annotated[
+    non_cpu_intensive: Annotated[
         bool | None,
         typer.Option(
             "--always/--not-always",
             help="One job on every computer at all times: it needs hardly any computing.",
-            show_default=False,
         ),
     ] = None
     beta: Annotated[
-        bool | None,
-        typer.Option(
-            "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
-        ),
+        bool | None, typer.Option("--beta/--no-beta", help="Only for volunteers who allow test applications.")
     ] = None
     show_outputs: Annotated[
         bool | None,
         typer.Option(
             "--show-outputs/--no-show-outputs",
             help="Volunteers may download the answers that their computers found.",
-            show_default=False,
         ),
     ] = None
     min_version: Annotated[
+        int | None, typer.Option(min=0, help="Versions below this are not used (100 x major + minor).")
+    ] = None
+    max_jobs_on_host: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Versions below this are not used (100 x major + minor).", show_default=False
-        ),
+        typer.Option("--max-on-host", min=0, help="Most jobs on a computer at a time; 0: no limit."),
     ] = None
-    max_on_host: Annotated[
-        int | None,
-        typer.Option(min=0, help="Most jobs on a computer at a time; 0: no limit.", show_default=False),
+    max_jobs_in_progress: Annotated[
+        int | None, typer.Option("--max-per-cpu", min=0, help="Most jobs for the CPU at a time, per CPU.")
     ] = None
-    max_per_cpu: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs for the CPU at a time, per CPU.", show_default=False)
+    max_gpu_jobs_in_progress: Annotated[
+        int | None, typer.Option("--max-per-gpu", min=0, help="Most jobs for GPUs at a time, per GPU.")
     ] = None
-    max_per_gpu: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs for GPUs at a time, per GPU.", show_default=False)
-    ] = None
-    max_per_reply: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: no limit.", show_default=False)
+    max_jobs_per_rpc: Annotated[
+        int | None, typer.Option("--max-per-reply", min=0, help="Most jobs in one reply; 0: no limit.")
     ] = None
     bandwidth: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Download speed that a computer must have, in bytes per second.",
-            show_default=False,
-        ),
+        typer.Option(metavar="SIZE", help="Download speed that a computer must have, in bytes per second."),
     ] = None
-    first_day: Annotated[
+    max_jobs_per_day_init: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Jobs per processor for a computer that has not returned any yet.", show_default=False
+            "--first-day", min=0, help="Jobs per processor for a computer that has not returned any yet."
         ),
     ] = None
 
@@ -328,30 +267,18 @@ class DispatchOptions:
         from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
         from cobblestone.sdk.app_definition import parse_size
 
-        rules = DispatchBody(
-            adaptive=self.adaptive,
-            homogeneous_redundancy=self.redundancy,
-            homogeneous_app_version=self.one_version,
-            locality=self.locality,
-            size_class_count=self.size_classes,
-            non_cpu_intensive=self.always,
-            min_version=self.min_version,
-            max_jobs_on_host=self.max_on_host,
-            max_jobs_in_progress=self.max_per_cpu,
-            max_gpu_jobs_in_progress=self.max_per_gpu,
-            max_jobs_per_rpc=self.max_per_reply,
-            max_jobs_per_day_init=self.first_day,
+        rules = given(self)
+        beta, show_outputs, bandwidth = (
+            rules.pop(name, None) for name in ("beta", "show_outputs", "bandwidth")
         )
         limits = None
-        if self.bandwidth is not None:
-            limits = LimitsBody(
-                rsc_bandwidth_bound=0 if self.bandwidth == "0" else parse_size(self.bandwidth)
-            )
+        if bandwidth is not None:
+            limits = LimitsBody(rsc_bandwidth_bound=0 if bandwidth == "0" else parse_size(bandwidth))
         return AppChanges(
-            dispatch=None if rules == DispatchBody() else rules,
+            dispatch=DispatchBody(**rules) if rules else None,
             limits=limits,
-            beta=self.beta,
-            show_outputs=self.show_outputs,
+            beta=beta,
+            show_outputs=show_outputs,
         )
 
 
@@ -401,7 +328,7 @@ def changes(
     """Return the changes to an app; raises ConfigError."""
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
 
-    if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):
+    if checks.function_files and not (checks.compare or checks.assimilate or credit.function):
         raise typer.BadParameter(
             "--function-files needs --assimilate, --compare python:… or --credit-function"
         )

@@ -49,19 +49,14 @@ class TrialReport:
 def try_app(
     name: o.NameArgument,
     inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="INPUT", help="The input files of one job.", show_default=False),
+        list[Path] | None, typer.Argument(metavar="INPUT", help="The input files of one job.")
     ] = None,
     arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME}.", show_default=False),
+        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME}.")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.", show_default=False)
-    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Run one job of an app on this computer as a volunteer's would, and show the result; nothing is submitted.
 

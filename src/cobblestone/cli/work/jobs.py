@@ -22,14 +22,8 @@ EXIT_JOBS_FAILED = 3
 
 batch_commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
 BatchArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", help="Number of the batch.", show_default=False, autocompletion=batch_ids),
+    int, typer.Argument(metavar="ID", help="Number of the batch.", autocompletion=batch_ids)
 ]
-
-
-def register_batch(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(batch_commands, name="batch")
 
 
 def status_lines(status: BatchStatus) -> list[str]:
@@ -51,8 +45,7 @@ def show_status(
     common: Common,
 ) -> None:
     """Show the progress of a batch."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).status()
+    status = common.ask(lambda connected: connected.batch(batch_id).status())
     common.out.show(
         status,
         lines=[
@@ -66,12 +59,10 @@ def show_status(
 @batch_commands.command("list")
 def list_batches(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """List batches, newest first."""
-    with common.connect() as connected:
-        found = connected.batches(limit=limit)
+    found = common.ask(lambda connected: connected.batches(limit=limit))
     rows = [
         (
             each.id,
@@ -100,8 +91,7 @@ def list_jobs(
     common: Common,
 ) -> None:
     """List the jobs of a batch, and why some failed."""
-    with common.connect() as connected:
-        found = list(connected.batch(batch_id).jobs())
+    found = common.ask(lambda connected: list(connected.batch(batch_id).jobs()))
     rows = [
         (
             each.id,
@@ -131,15 +121,11 @@ def results(
         typer.Option(
             metavar="DIR",
             help="Write the outputs to this folder, with one folder per job, and jobs.csv, which lists them.",
-            show_default=False,
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds to wait.", show_default=False)
-    ] = None,
-    *,
-    common: Common,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Most seconds to wait.")] = None,
+    common: Common = Common(),
 ) -> None:
     """Fetch the answers of a batch: those available now, or with --wait all.
 
@@ -219,8 +205,7 @@ def cancel(
     common: Common,
 ) -> None:
     """Cancel the unfinished jobs of a batch; existing answers stay."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).cancel()
+    status = common.ask(lambda connected: connected.batch(batch_id).cancel())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
@@ -230,8 +215,7 @@ def retry(
     common: Common,
 ) -> None:
     """Submit the failed or cancelled jobs again, as a new batch."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).retry().status()
+    status = common.ask(lambda connected: connected.batch(batch_id).retry().status())
     common.out.show(status, lines=status_lines(status), essential=[status.id])
 
 
@@ -241,14 +225,8 @@ def retire(
     common: Common,
 ) -> None:
     """Retire a finished batch: the project deletes its outputs."""
-    with common.connect() as connected:
-        status = connected.batch(batch_id).retire()
+    status = common.ask(lambda connected: connected.batch(batch_id).retire())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
-
-
-def register_submit(root: typer.Typer) -> None:
-    """Add the command."""
-    root.command("submit")(submit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,24 +234,14 @@ class TargetOptions:
     """Options that restrict who gets the jobs."""
 
     for_host: Annotated[
-        int | None,
-        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
+        int | None, typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.")
     ] = None
     for_user: Annotated[
-        int | None,
-        typer.Option(
-            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
-        ),
+        int | None, typer.Option("--for-user", metavar="ID", min=1, help="Only for this user's computers.")
     ] = None
     for_team: Annotated[
         int | None,
-        typer.Option(
-            "--for-team",
-            metavar="ID",
-            min=1,
-            help="Only for computers of this team's members.",
-            show_default=False,
-        ),
+        typer.Option("--for-team", metavar="ID", min=1, help="Only for computers of this team's members."),
     ] = None
 
     def body(self) -> dict[str, int]:
@@ -285,22 +253,18 @@ class TargetOptions:
 def submit(
     name: o.NameArgument,
     inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="INPUT", help="Input files: one job for each.", show_default=False),
+        list[Path] | None, typer.Argument(metavar="INPUT", help="Input files: one job for each.")
     ] = None,
     jobs: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Jobs as .csv (columns: inputs and arguments) or .jsonl, instead of input files.",
-            show_default=False,
         ),
     ] = None,
     arg: Annotated[
         list[str] | None,
-        typer.Option(
-            "--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.", show_default=False
-        ),
+        typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs."),
     ] = None,
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
     batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",
@@ -309,8 +273,7 @@ def submit(
     target: TargetOptions,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.", show_default=False),
+        Path | None, typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.")
     ] = None,
     common: Common,
 ) -> None:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FilesOption = Annotated[
-    list[Path] | None,
-    typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),
+    list[Path] | None, typer.Option("--files", metavar="FILE…", help="Files that the command needs.")
 ]
 
 
@@ -25,8 +24,7 @@ class ProgramOptions:
         str | None,
         typer.Option(
             help='Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a'
-            " native program: add its executables with `app version add`.",
-            show_default=False,
+            " native program: add its executables with `app version add`."
         ),
     ] = None
     files: FilesOption = None
@@ -37,7 +35,6 @@ class ProgramOptions:
             metavar="FILE",
             help="A program of any kind: cobblestone finds the best way to run it on volunteers' "
             "computers, gives the reason, and uses it if nothing more is needed.",
-            show_default=False,
         ),
     ] = None
     wasm: Annotated[
@@ -47,7 +44,6 @@ class ProgramOptions:
             metavar="FILE.wasm",
             help="A WebAssembly module for the command, the same on Windows, macOS and Linux; the "
             "command's first word is its name.",
-            show_default=False,
         ),
     ] = None
     source: Annotated[
@@ -56,7 +52,6 @@ class ProgramOptions:
             "--source",
             metavar="FILE.c",
             help="C or C++ source, compiled to such a module; repeat it for more files.",
-            show_default=False,
         ),
     ] = None
     python: Annotated[
@@ -65,7 +60,6 @@ class ProgramOptions:
             "--python",
             metavar="FILE.py",
             help='A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}".',
-            show_default=False,
         ),
     ] = None
     portable: Annotated[
@@ -78,11 +72,7 @@ class ProgramOptions:
     ] = False
     requirements: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.txt",
-            help="Pure Python packages to include with a portable program.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FILE.txt", help="Pure Python packages to include with a portable program."),
     ] = None
     in_browsers: Annotated[
         bool,
@@ -99,7 +89,6 @@ class ProgramOptions:
             metavar="FILE.txt",
             help="Packages, also compiled ones, to include with a bundled Python: for Windows, macOS "
             "and Linux.",
-            show_default=False,
         ),
     ] = None
     bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of the bundled Python.")] = (
@@ -112,7 +101,6 @@ class ProgramOptions:
             metavar="IMAGE.tar",
             help="An image, saved by podman or docker, in which the command runs: for Linux "
             "computers that have podman or docker.",
-            show_default=False,
         ),
     ] = None
     installed: Annotated[
@@ -121,16 +109,14 @@ class ProgramOptions:
             "--installed",
             metavar="MODULE",
             help="A Python module that all your volunteers' computers have, so it is not included.",
-            show_default=False,
         ),
     ] = None
-    title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
+    title: Annotated[str | None, typer.Option(help="Name that volunteers see.")] = None
     platforms: Annotated[
         list[str] | None,
         typer.Option(
             "--platform",
             help="Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
-            show_default=False,
         ),
     ] = None
     plan_class: Annotated[
@@ -142,12 +128,10 @@ class ProgramOptions:
             "--output",
             metavar="NAME",
             help="An output file that the program writes. Not needed for those named in the command.",
-            show_default=False,
         ),
     ] = None
     stdout: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Save what the program prints as this output.", show_default=False),
+        str | None, typer.Option(metavar="NAME", help="Save what the program prints as this output.")
     ] = None
 
 

@@ -34,8 +34,8 @@ def unsigned_lines(added: Version) -> list[str]:
 @commands.command("add")
 def add(
     name: o.NameArgument,
-    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …", show_default=False)],
-    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.", show_default=False)],
+    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …")],
+    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.")],
     files: FilesOption = None,
     plan_class: Annotated[str, typer.Option(help="A class of plan_classes.toml.")] = "",
     command_line: Annotated[str, typer.Option(help="Options for this version only.")] = "",
@@ -46,8 +46,7 @@ def add(
         ),
     ] = False,
     rollout: o.RolloutOption = None,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Add the executables of a program that uses the BOINC API."""
     out = common.out
@@ -91,8 +90,7 @@ def list_versions(
     common: Common,
 ) -> None:
     """List all versions of an app."""
-    with common.connect() as connected:
-        found = connected.versions(name)
+    found = common.ask(lambda connected: connected.versions(name))
     rows = [
         (
             each.id,
@@ -114,16 +112,12 @@ def list_versions(
 
 @commands.command("deprecate")
 def deprecate(
-    version_id: Annotated[
-        int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
-    ],
+    version_id: Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")],
     undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Stop sending a version."""
-    with common.connect() as connected:
-        changed = connected.deprecate_version(version_id, undo=undo)
+    changed = common.ask(lambda connected: connected.deprecate_version(version_id, undo=undo))
     state = "is sent again" if undo else "is no longer sent"
     common.out.show(
         changed,
@@ -132,9 +126,7 @@ def deprecate(
     )
 
 
-VersionArgument = Annotated[
-    int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
-]
+VersionArgument = Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")]
 
 
 @commands.command("rollout")
@@ -149,15 +141,15 @@ def start_rollout(
     ] = 0.1,
     min_results: Annotated[int, typer.Option(min=1, help="Results required before the next stage.")] = 20,
     min_hours: Annotated[float, typer.Option(min=0, help="Minimum duration of a stage.")] = 1.0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Roll a version out to growing parts of the computers, as long as it works there."""
     parts = o.parts(stages)
-    with common.connect() as connected:
-        found = connected.operation.start_rollout(
+    found = common.ask(
+        lambda connected: connected.operation.start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
         )
+    )
     common.out.show(
         found,
         lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers ({found.state})."],
@@ -171,8 +163,7 @@ def hold(
     common: Common,
 ) -> None:
     """Send a version to no more computers until its roll-out is started again."""
-    with common.connect() as connected:
-        found = connected.operation.hold_rollout(version_id)
+    found = common.ask(lambda connected: connected.operation.hold_rollout(version_id))
     common.out.show(
         found, lines=[f"Version {version_id} is held: no computer gets it."], essential=[version_id]
     )
@@ -184,12 +175,10 @@ def roll_back(
     abort_jobs: Annotated[
         bool, typer.Option("--abort-jobs", help="Tell computers to abort its tasks.")
     ] = False,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """Withdraw a version: the previous one is sent again."""
-    with common.connect() as connected:
-        done = connected.operation.roll_back(version_id, abort_jobs=abort_jobs)
+    done = common.ask(lambda connected: connected.operation.roll_back(version_id, abort_jobs=abort_jobs))
     instead = (
         f"version {done.version_in_its_place} is sent instead"
         if done.version_in_its_place

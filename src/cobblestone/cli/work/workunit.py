@@ -19,42 +19,26 @@ workunit_commands = Commands(no_args_is_help=True, help="Single workunits.")
 WorkunitArgument = Annotated[
     int,
     typer.Argument(
-        metavar="ID",
-        min=1,
-        help="Number of the workunit; see `workunit list` and `cobblestone find`.",
-        show_default=False,
+        metavar="ID", min=1, help="Number of the workunit; see `workunit list` and `cobblestone find`."
     ),
 ]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.", show_default=False)
-]
-
-
-def register_workunit(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(workunit_commands, name="workunit")
+NameArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.")]
 
 
 @workunit_commands.command("list")
 def list_workunits(
-    app: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those of an app.", show_default=False)
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
-    ] = None,
-    status: Annotated[
-        JobState | None, typer.Option(help="Only those with this status.", show_default=False)
-    ] = None,
-    *,
-    page: PageOptions,
-    common: Common,
+    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of an app.")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.")] = None,
+    status: Annotated[JobState | None, typer.Option(help="Only those with this status.")] = None,
+    page: PageOptions = PageOptions(),
+    common: Common = Common(),
 ) -> None:
     """List workunits, newest first; a filter by app or status searches the newest 20,000."""
-    with common.connect() as connected:
-        found = connected.operation.workunits(
+    found = common.ask(
+        lambda connected: connected.operation.workunits(
             limit=page.limit, before=page.before, app=app, batch=batch, status=status
         )
+    )
     rows = [
         (
             each.id,
@@ -83,8 +67,7 @@ def show(
     common: Common,
 ) -> None:
     """Describe a workunit: limits, rules, and the state of its results."""
-    with common.connect() as connected:
-        found = connected.operation.workunit(workunit)
+    found = common.ask(lambda connected: connected.operation.workunit(workunit))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -120,17 +103,11 @@ def _task_line(task: Task, canonical: int | None) -> str:
 class RuleOptions:
     """Editable rules of an unfinished workunit."""
 
-    priority: Annotated[
-        int | None, typer.Option(help="Higher priorities are sent first.", show_default=False)
-    ] = None
-    max_error_results: Annotated[
-        int | None, typer.Option(min=0, help="Most failed results.", show_default=False)
-    ] = None
-    max_total_results: Annotated[
-        int | None, typer.Option(min=1, help="Most results in total.", show_default=False)
-    ] = None
+    priority: Annotated[int | None, typer.Option(help="Higher priorities are sent first.")] = None
+    max_error_results: Annotated[int | None, typer.Option(min=0, help="Most failed results.")] = None
+    max_total_results: Annotated[int | None, typer.Option(min=1, help="Most results in total.")] = None
     max_success_results: Annotated[
-        int | None, typer.Option(min=1, help="Most successful results without agreement.", show_default=False)
+        int | None, typer.Option(min=1, help="Most successful results without agreement.")
     ] = None
 
 
@@ -139,17 +116,14 @@ class WorkunitLimits:
     """Editable limits of an unfinished workunit."""
 
     rsc_fpops_bound: Annotated[
-        float | None,
-        typer.Option("--fpops-bound", help="Operations after which it is aborted.", show_default=False),
+        float | None, typer.Option("--fpops-bound", help="Operations after which it is aborted.")
     ] = None
     rsc_memory_bound: Annotated[
-        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.", show_default=False)
+        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.")
     ] = None
-    rsc_disk_bound: Annotated[
-        float | None, typer.Option("--disk-bound", help="Disk bound in bytes.", show_default=False)
-    ] = None
+    rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound", help="Disk bound in bytes.")] = None
     delay_bound: Annotated[
-        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.", show_default=False)
+        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.")
     ] = None
 
 
@@ -167,8 +141,7 @@ def edit(
     changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
     if changes == WorkunitChanges():
         raise typer.BadParameter("give what to change, such as --priority or --delay-bound")
-    with common.connect() as connected:
-        found = connected.operation.change_workunit(workunit, changes)
+    found = common.ask(lambda connected: connected.operation.change_workunit(workunit, changes))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
@@ -178,8 +151,7 @@ def cancel(
     common: Common,
 ) -> None:
     """Cancel a workunit; hosts that compute it are told at their next contact."""
-    with common.connect() as connected:
-        done = connected.operation.cancel_workunit(workunit_id)
+    done = common.ask(lambda connected: connected.operation.cancel_workunit(workunit_id))
     common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
 
 
@@ -189,8 +161,7 @@ def retry(
     common: Common,
 ) -> None:
     """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
-    with common.connect() as connected:
-        done = connected.operation.retry_workunit(workunit_id)
+    done = common.ask(lambda connected: connected.operation.retry_workunit(workunit_id))
     if done.new_batch is None:
         line = f"Workunit {workunit_id} continues: it may fail as many times again."
     else:
@@ -201,20 +172,13 @@ def retry(
 trickle_commands = Commands(no_args_is_help=True, help="Messages of running jobs, in both directions.")
 
 
-def register_trickle(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(trickle_commands, name="trickle")
-
-
 @trickle_commands.command("list")
 def list_trickles(
     after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
-    *,
-    common: Common,
+    common: Common = Common(),
 ) -> None:
     """List messages from running jobs, oldest first."""
-    with common.connect() as connected:
-        found = connected.admin.trickles(after=after)
+    found = common.ask(lambda connected: connected.admin.trickles(after=after))
     common.out.table(
         found,
         ("number", "result", "variety", "received", "text"),
@@ -226,13 +190,12 @@ def list_trickles(
 
 @trickle_commands.command("send")
 def send(
-    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.", show_default=False)],
-    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
+    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
     common: Common,
 ) -> None:
     """Send a message to a running job: its program gets it from receive_trickles()."""
-    with common.connect() as connected:
-        made = connected.admin.send_trickle(result, text)
+    made = common.ask(lambda connected: connected.admin.send_trickle(result, text))
     common.out.show(
         made, lines=[f"Message {made.id} is sent at the computer's next contact."], essential=[made.id]
     )

@@ -11,7 +11,7 @@ import datetime
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
@@ -270,17 +270,7 @@ class Conditions:
         moved = sum(up + down for _, up, down in self._state.transferred(since)) if period else 0.0
         self._situation = replace(
             self._situation,
-            on_battery=seen.on_battery,
-            battery_percent=seen.battery_percent,
-            battery_celsius=seen.battery_celsius,
-            celsius=seen.celsius,
-            idle_seconds=seen.idle_seconds,
-            other_load=seen.other_load,
-            exclusive_app=seen.exclusive_app,
-            exclusive_gpu_app=seen.exclusive_gpu_app,
-            metered=seen.metered,
-            mobile=seen.mobile,
-            connected=seen.connected,
+            **asdict(seen),
             transferred_bytes=moved,
         )
 

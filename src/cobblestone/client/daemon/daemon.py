@@ -36,6 +36,7 @@ from cobblestone.client.remote.control import ClientCommands, CommandPorts
 from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
 from cobblestone.policy.client.core.events import (
     ContactProject,
@@ -130,78 +131,17 @@ class Client:
         self.started = clock()
         self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
-        self.contacts = Contacts(self._contact_ports())
-        self.control = ClientCommands(self._command_ports())
-        self.manager = ManagerContacts(self._manager_ports())
+        self.contacts = Contacts(form_of(ContactPorts, self))
+        self.control = ClientCommands(form_of(CommandPorts, self, stop=self.stopping.set))
+        self.manager = ManagerContacts(form_of(ManagerPorts, self))
         self._last_tick = clock()
         self._ticks = 0
         self._had_jobs = False
 
-    # -- what its parts get ---------------------------------------------------------------------------------
-
-    def _contact_ports(self) -> ContactPorts:
-        return ContactPorts(
-            state=self.state,
-            folders=self.folders,
-            journal=self.journal,
-            connections=self.connections,
-            transfers=self.transfers,
-            conditions=self.conditions,
-            jobs=self.jobs,
-            decisions=self.decisions,
-            loop=self.loop,
-            rng=self.rng,
-            facts=self.facts,
-        )
-
-    def _command_ports(self) -> CommandPorts:
-        return CommandPorts(
-            state=self.state,
-            folders=self.folders,
-            journal=self.journal,
-            connections=self.connections,
-            transfers=self.transfers,
-            conditions=self.conditions,
-            jobs=self.jobs,
-            contacts=self.contacts,
-            feeds=self.feeds,
-            loop=self.loop,
-            apply_conditions=self.apply_conditions,
-            describe_projects=self.describe_projects,
-            stop=self.stopping.set,
-        )
-
-    def _manager_ports(self) -> ManagerPorts:
-        return ManagerPorts(
-            state=self.state,
-            journal=self.journal,
-            connections=self.connections,
-            conditions=self.conditions,
-            contacts=self.contacts,
-            control=self.control,
-            loop=self.loop,
-            rng=self.rng,
-            facts=self.facts,
-            describe_projects=self.describe_projects,
-        )
-
     @property
     def controls(self) -> Controls:
         """What interfaces need, to show and control this client."""
-        view = ClientView(
-            state=self.state,
-            folders=self.folders,
-            journal=self.journal,
-            conditions=self.conditions,
-            transfers=self.transfers,
-            jobs=self.jobs,
-            contacts=self.contacts,
-            decisions=self.decisions,
-            timeline=self.timeline,
-            loop=self.loop,
-            facts=self.facts,
-            started=self.started,
-        )
+        view = form_of(ClientView, self)
         return Controls(view=view, control=self.control, manager=self.manager)
 
     # -- life -------------------------------------------------------------------------------------------

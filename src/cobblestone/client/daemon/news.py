@@ -63,7 +63,7 @@ def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> lis
 def events_at_start(
     state: ClientDatabase, conditions: Conditions, decisions: CoreDriver, now: float
 ) -> list[Event]:
-    """Return the events after a restart: processes are gone; all else is as the core remembers it, or is told anew."""
+    """Return the events after a restart: processes are gone; all else is as the core remembers it, or is told again."""
     core = decisions.core.state
     events: list[Event] = [HostOn(now)]
     times = known_times(state.notes.time_stats)

@@ -228,7 +228,7 @@ class Contacts:
             await self._contact(content, wanted)
         except (
             Exception
-        ) as error:  # a full disk, too: the core contacts nobody until it hears how this contact went
+        ) as error:  # a full disk, too: the core contacts no one until it hears how this contact went
             if self._attached(content):
                 self._failed(project, error)
             if not isinstance(error, CobblestoneError):

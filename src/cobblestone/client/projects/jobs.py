@@ -269,7 +269,6 @@ class Jobs:
         match event:
             case Started():
                 job.task.started, job.task.pid, job.task.slot = True, event.pid, event.slot
-                job.task.slot_path = str(self._folders.slot(event.slot))
                 verb = "Restarting" if event.resumed else "Starting"
                 self._journal.say(f"{verb} task {job.name}", job.project, flag="task")
                 self._state.put_job(job)

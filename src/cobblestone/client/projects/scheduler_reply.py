@@ -35,8 +35,6 @@ class TakenReply:
     """The changes by a reply beyond the records."""
 
     event: ReplyReceived
-    new_files: list[FileRecord] = field(default_factory=list[FileRecord])
-    acknowledged: list[JobRecord] = field(default_factory=list[JobRecord])
     preferences: str = ""  #: global ones, to be considered
     trickle_downs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  #: job name and text
     description_changed: bool = False
@@ -71,7 +69,7 @@ def take_reply(
     if reply.message_ack:
         state.drop_trickles([row[0] for row in state.trickles(project.master_url)])
         project.trickle_up_pending = False
-    new_files = _take_work(state, content, reply)
+    _take_work(state, content, reply)
     for name in reply.delete_files:
         if name in content.files:
             content.files[name].keep = False
@@ -92,8 +90,6 @@ def take_reply(
     after = (project.resource_share, project.dont_use_dcf, project.non_cpu_intensive, project.no_rsc_pref)
     return TakenReply(
         event,
-        new_files=new_files,
-        acknowledged=acknowledged,
         preferences=reply.global_preferences,
         trickle_downs=[(t.result_name, t.text) for t in reply.trickle_downs if t.result_name in content.jobs],
         description_changed=before != after,
@@ -202,12 +198,11 @@ def _take_flags(project: ProjectRecord, read: ReadReply) -> None:
 # -- work -----------------------------------------------------------------------------------------------
 
 
-def _take_work(state: ClientDatabase, content: ProjectContent, reply: SchedulerReply) -> list[FileRecord]:
+def _take_work(state: ClientDatabase, content: ProjectContent, reply: SchedulerReply) -> None:
     url = content.project.master_url
     for app in reply.apps:
         content.apps[app.name] = app
         state.put("app", url, app.name, app)
-    new: list[FileRecord] = []
     for info in reply.files:
         known = content.files.get(info.name)
         if known is None:
@@ -216,14 +211,8 @@ def _take_work(state: ClientDatabase, content: ProjectContent, reply: SchedulerR
         else:  # the same content by definition; it may lie elsewhere now, or have been given up
             known.download, known.keep = info, known.keep or info.sticky
             if known.status is FileStatus.FAILED:
-                known.status, known.error, known.num_retries, known.first_request_time = (
-                    FileStatus.ABSENT,
-                    "",
-                    0,
-                    0.0,
-                )
-        if known.status is FileStatus.ABSENT:
-            new.append(known)
+                known.status, known.error = FileStatus.ABSENT, ""
+                known.num_retries, known.first_request_time = 0, 0.0
         state.put_file(known)
     for output in reply.output_files:
         if output.name not in content.files:
@@ -237,7 +226,6 @@ def _take_work(state: ClientDatabase, content: ProjectContent, reply: SchedulerR
     for workunit in reply.workunits:
         content.workunits.setdefault(workunit.name, workunit)
         state.put("workunit", url, workunit.name, workunit)
-    return new
 
 
 def _take_jobs(

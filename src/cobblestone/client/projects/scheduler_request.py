@@ -9,6 +9,7 @@ from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.decisions import job_place
 from cobblestone.client.records.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
 from cobblestone.client.records.state import ClientDatabase
+from cobblestone.domain.values import form_of
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.wire.client.records import (
@@ -36,8 +37,6 @@ from cobblestone.wire.scheduler.request import (
 )
 
 NOTHING = FetchRequest(0.0)
-LEAST_REQUEST = 1.0
-"""Seconds; the first contact of a new host asks for so much, to be given something to start with."""
 
 
 def make_request(
@@ -95,7 +94,7 @@ def make_request(
             for file in content.files.values()
             if file.keep and file.status in (FileStatus.PRESENT, FileStatus.UPLOADED)
         ),
-        app_versions=tuple(map(_version, versions)),
+        app_versions=tuple(form_of(ClientAppVersion, each) for each in versions),
         other_results=tuple(_other(content, job, versions) for job in others),
         other_results_listed=True,
         in_progress_results=_in_progress(contact),
@@ -132,20 +131,6 @@ def _versions(content: ProjectContent, jobs: Sequence[JobRecord]) -> list[AppVer
     return list(dict.fromkeys(used))
 
 
-def _version(version: AppVersionBlock) -> ClientAppVersion:
-    return ClientAppVersion(
-        app_name=version.app_name,
-        version_num=version.version_num,
-        platform=version.platform,
-        plan_class=version.plan_class,
-        avg_ncpus=version.avg_ncpus,
-        flops=version.flops,
-        api_version=version.api_version,
-        coproc_type=version.coproc_type,
-        coproc_count=version.coproc_count,
-    )
-
-
 def _other(content: ProjectContent, job: JobRecord, versions: Sequence[AppVersionBlock]) -> OtherResult:
     version = content.version_of(job)
     index = versions.index(version) if version in versions else -1
@@ -167,23 +152,15 @@ def _in_progress(contact: ContactProject) -> tuple[InProgressResult, ...]:
 def _report(content: ProjectContent, job: JobRecord) -> ReportedResult:
     version = content.version_of(job)
     number = job.result.version_num or (version.version_num if version else 0)
-    return ReportedResult(
-        name=job.name,
-        final_cpu_time=job.final_cpu_time,
-        final_elapsed_time=job.final_elapsed_time,
-        exit_status=job.exit_status,
+    return form_of(
+        ReportedResult,
+        job,
         exit_status_present=True,
         state=int(job.state),
         platform=job.result.platform,
         version_num=number,
         app_version_num=number,
         plan_class=job.result.plan_class,
-        final_peak_working_set_size=job.final_peak_working_set_size,
-        final_peak_swap_size=job.final_peak_swap_size,
-        final_peak_disk_usage=job.final_peak_disk_usage,
-        intops_cumulative=job.intops_cumulative,
-        stderr=job.stderr,
-        error_message=job.error_message,
         files=tuple(_reported_files(content, job)) if job.state is not ClientJobState.ABORTED else (),
     )
 

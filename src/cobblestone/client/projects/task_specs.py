@@ -14,6 +14,7 @@ from cobblestone.client.tasks.description import TaskInput, TaskLimits, TaskOutp
 from cobblestone.domain.apps import CONTAINER_CLASS
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
+from cobblestone.domain.values import form_of
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.client.task_messages import InitData
 from cobblestone.wire.scheduler.job import AppVersionBlock
@@ -99,9 +100,10 @@ def _init_data(
     workunit = content.workunits[job.result.wu_name]
     manager = state.notes.manager
     total = sum(each.project.resource_share for each in state.contents.values())
-    return InitData(
+    return form_of(
+        InitData,
+        workunit,
         client_version=VERSION,
-        app_name=workunit.app_name,
         app_version=job.result.version_num,
         plan_class=job.result.plan_class,
         wu_name=workunit.name,
@@ -123,12 +125,7 @@ def _init_data(
         ncpus=version.avg_ncpus,
         gpu_type=version.coproc_type,
         gpu_device_num=job.devices[0] if job.devices else -1,
-        gpu_opencl_dev_index=job.devices[0] if job.devices else -1,
         gpu_usage=version.coproc_count,
-        rsc_fpops_est=workunit.rsc_fpops_est,
-        rsc_fpops_bound=workunit.rsc_fpops_bound,
-        rsc_memory_bound=workunit.rsc_memory_bound,
-        rsc_disk_bound=workunit.rsc_disk_bound,
         computation_deadline=job.result.report_deadline,
         host=facts.host,
         coprocs=facts.coprocs,

@@ -43,7 +43,7 @@ class RateLimiter:
         """Wait until this many bytes may pass."""
         if self.limit <= 0:
             return
-        now = asyncio.get_running_loop().time()  # which nobody can set
+        now = asyncio.get_running_loop().time()  # which no one can set
         self._free_at = max(self._free_at, now) + nbytes / self.limit
         if self._free_at > now:
             await asyncio.sleep(min(self._free_at - now, 60.0))

@@ -210,7 +210,7 @@ class FeedReader:
         now = self._clock()
         feed.items = tuple(items_to_show(items, now))
         feed.due = next_poll(now, interval=feed.interval, failures=feed.failures, rng=self._rng)
-        if feed.url in self._feeds:  # nobody has left the project meanwhile
+        if feed.url in self._feeds:  # no one has left the project meanwhile
             self._show(feed)
 
     def _show(self, feed: Feed) -> None:

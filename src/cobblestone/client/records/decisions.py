@@ -133,7 +133,7 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
 
 
 SNAPSHOT_AFTER = 1000
-"""Events after which the core's state is stored anew."""
+"""Events after which the core's state is stored again."""
 _DELIMITER = "|"
 
 

@@ -24,7 +24,6 @@ from cobblestone.ops.files import write_private
 from cobblestone.wire.client.config import (
     MAX_FILE_BYTES,
     override_preferences,
-    parse_file,
     read_app_config,
     read_client_config,
     read_preferences,
@@ -168,15 +167,6 @@ class PreferenceFiles:
         names = [*(self._data_dir / name for name in (PREFERENCES, OVERRIDE, CONFIG))]
         names += [folder / name for folder in project_dirs for name in (APP_CONFIG, APP_INFO)]
         return tuple(_stamp(path) for path in names)
-
-
-def check_text(body: bytes, root: str) -> str:
-    """Return the error in the text of a file to be written; empty if there is none."""
-    try:
-        parse_file(body, root)
-    except RemoteProtocolError as error:
-        return str(error)
-    return ""
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -122,7 +122,6 @@ class Notices:
 
 INFORMATION = 1
 FOR_USER = 2
-INTERNAL = 3
 MAX_KEPT = 100_000
 
 

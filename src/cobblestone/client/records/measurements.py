@@ -102,15 +102,12 @@ class Measurements:
     def moved(self, nbytes: float, *, upload: bool, started: float, now: float) -> None:
         """Learn from a finished transfer."""
         stats = self._state.notes.net_stats
-        if upload:
-            rate = TransferRate(highest=stats.bwup, average=stats.avg_up, average_at=stats.avg_time_up)
-            rate = after_transfer(rate, nbytes=nbytes, started=started, now=now)
-            stats = replace(stats, bwup=rate.highest, avg_up=rate.average, avg_time_up=rate.average_at)
-        else:
-            rate = TransferRate(highest=stats.bwdown, average=stats.avg_down, average_at=stats.avg_time_down)
-            rate = after_transfer(rate, nbytes=nbytes, started=started, now=now)
-            stats = replace(stats, bwdown=rate.highest, avg_down=rate.average, avg_time_down=rate.average_at)
-        self._state.notes.net_stats = stats
+        way = "up" if upload else "down"
+        names = {"highest": f"bw{way}", "average": f"avg_{way}", "average_at": f"avg_time_{way}"}
+        rate = TransferRate(**{each: getattr(stats, name) for each, name in names.items()})
+        rate = after_transfer(rate, nbytes=nbytes, started=started, now=now)
+        changes = {name: getattr(rate, each) for each, name in names.items()}
+        self._state.notes.net_stats = replace(stats, **changes)
 
 
 def known_times(stats: TimeStats) -> HostTimes | None:
@@ -129,10 +126,6 @@ def known_times(stats: TimeStats) -> HostTimes | None:
 def _fraction(stated: float) -> float:
     """Return a fraction recorded by another client; 1 if it is invalid."""
     return stated if 0.0 <= stated <= 1.0 else 1.0
-
-
-MAX_ACCOUNTING_GAP = 10.0
-"""Seconds between two looks; a longer gap is a sleep, of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +147,7 @@ class RunAccounting:
     def passed(self, running: Iterable[tuple[ProjectContent, JobRecord]], speeds: Speeds, now: float) -> None:
         """Account for the time since the last call, in which these jobs ran."""
         seconds, self._last = now - self._last, now
-        if not 0 < seconds <= MAX_ACCOUNTING_GAP:
+        if not 0 < seconds <= MAX_GAP:
             return
         day = int(now // 86400)
         for content, job in running:
@@ -188,8 +181,6 @@ class RunAccounting:
         self._unsaved.clear()
 
 
-MAX_TIMELINE_GAP = 10.0
-"""Seconds between two looks; a longer gap is a sleep, in which nothing ran."""
 KEPT = 7 * 86400.0
 HORIZON = 24 * 3600.0
 STEPS = 60_000
@@ -212,7 +203,7 @@ class RunTimeline:
 
     def passed(self, running: Iterable[tuple[str, str]], now: float) -> None:
         """Note that these jobs (project and name) run now."""
-        if not 0 < now - self._last <= MAX_TIMELINE_GAP:
+        if not 0 < now - self._last <= MAX_GAP:
             self._since.clear()
         self._last = now
         self._since = {key: self._since.get(key, now) for key in running}

@@ -28,7 +28,7 @@ def read_access(folder: Path) -> Access:
     """Return the access data that a client wrote to its data directory.
 
     Raises:
-        ConfigError: no client has run there, or the file belongs to somebody else.
+        ConfigError: no client has run there, or the file belongs to someone else.
     """
     path = folder / ACCESS_FILE
     try:
@@ -94,7 +94,7 @@ def ask(address: Address, command: str, certificate: Path | None = None, **given
 
     Raises:
         Refused: the client says no.
-        ConfigError: nobody answers there.
+        ConfigError: no one answers there.
     """
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import connect

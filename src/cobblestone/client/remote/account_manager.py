@@ -18,6 +18,7 @@ from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase, ManagerAttachment
 from cobblestone.client.remote.control import IN_PROGRESS, ClientCommands, Errand
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.values import form_of
 from cobblestone.wire.client.account_manager import (
     ManagedAccount,
     ManagerReply,
@@ -169,10 +170,10 @@ class ManagerContacts:
 
     def _request(self, account: ManagerAttachment) -> ManagerRequest:
         facts = self._ports.facts()
-        return ManagerRequest(
-            authenticator=account.authenticator,
+        return form_of(
+            ManagerRequest,
+            account,
             name=account.login,
-            password_hash=account.password_hash,
             host_cpid=facts.host.host_cpid,
             domain_name=facts.host.domain_name,
             client_version=VERSION_TEXT,
@@ -180,7 +181,6 @@ class ManagerContacts:
                 self._state.notes.run_mode.now(self._ports.loop.clock())
             ],
             platforms=platforms(),
-            previous_host_cpid=account.previous_host_cpid,
             projects=tuple(
                 _project(content, dynamic=account.dynamic) for content in self._state.contents.values()
             ),
@@ -188,7 +188,6 @@ class ManagerContacts:
             stored_preferences=facts.stored_preferences,
             host=facts.host,
             coprocs=facts.coprocs,
-            opaque=account.opaque,
             time_stats=facts.time_stats,
             net_stats=self._state.notes.net_stats,
             with_results=bool(account.send_tasks),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
-from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, Errand
+from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, ClientCommands, Errand
 from cobblestone.client.remote.view import ClientView, Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
 from cobblestone.policy.client.core.state import Phase
@@ -312,33 +313,8 @@ async def attach(controls: Controls, given: Arguments) -> object:
     return {"url": master, "name": config.name}
 
 
-def _project_flags(**flags: bool) -> Command:
-    async def change(controls: Controls, given: Arguments) -> object:
-        controls.control.change_project(given.text("project"), **flags)
-        return {}
-
-    return change
-
-
-async def detach(controls: Controls, given: Arguments) -> object:
-    """Leave a project."""
-    controls.control.detach(given.text("project"))
-    return {}
-
-
-async def reset(controls: Controls, given: Arguments) -> object:
-    """Begin anew with a project."""
-    controls.control.reset(given.text("project"))
-    return {}
-
-
-async def update(controls: Controls, given: Arguments) -> object:
-    """Contact a project soon."""
-    controls.control.update(given.text("project"))
-    return {}
-
-
-async def _suspend(controls: Controls, given: Arguments, *, suspended: bool) -> object:
+async def suspend(controls: Controls, given: Arguments, *, suspended: bool = True) -> object:
+    """Suspend a project, a GPU or a task, or have it go on."""
     about = given.text("what")
     if controls.view.contacts.find(about) is not None:
         controls.control.change_project(about, suspended_via_gui=suspended)
@@ -350,16 +326,6 @@ async def _suspend(controls: Controls, given: Arguments, *, suspended: bool) -> 
     content, job = controls.view.find_job(about)
     controls.control.suspend_job(content.project.master_url, job.name, suspended=suspended)
     return {}
-
-
-async def suspend(controls: Controls, given: Arguments) -> object:
-    """Suspend a project, a task or a GPU (``NVIDIA:0``)."""
-    return await _suspend(controls, given, suspended=True)
-
-
-async def resume(controls: Controls, given: Arguments) -> object:
-    """Let a project, a task or a GPU go on."""
-    return await _suspend(controls, given, suspended=False)
 
 
 async def abort(controls: Controls, given: Arguments) -> object:
@@ -378,18 +344,6 @@ async def mode(controls: Controls, given: Arguments) -> object:
     return {}
 
 
-async def read_preferences(controls: Controls, given: Arguments) -> object:
-    """Read preference and configuration files again."""
-    controls.control.read_preferences()
-    return {}
-
-
-async def benchmark(controls: Controls, given: Arguments) -> object:
-    """Measure the processors anew."""
-    controls.control.run_benchmarks()
-    return {}
-
-
 async def manager(controls: Controls, given: Arguments) -> object:
     """Obey an account manager, or leave it (without an address)."""
     url = given.text("url", "")
@@ -404,40 +358,41 @@ async def manager(controls: Controls, given: Arguments) -> object:
     return {"name": known.name if known else "", "projects": len(controls.view.state.contents)}
 
 
-async def quit_client(controls: Controls, given: Arguments) -> object:
-    """End the client; jobs save their work."""
-    controls.control.quit()
-    return {}
+def _order(carry_out: Callable[[ClientCommands, Arguments], None]) -> Command:
+    """Return the command that gives one order and answers with nothing."""
+
+    async def command(controls: Controls, given: Arguments) -> object:
+        carry_out(controls.control, given)
+        return {}
+
+    return command
+
+
+def _project_flags(**flags: bool) -> Command:
+    return _order(lambda control, given: control.change_project(given.text("project"), **flags))
 
 
 QUESTIONS: dict[str, Question] = {
-    "status": status,
-    "tasks": tasks,
-    "projects": projects,
-    "log": log,
-    "notices": notices,
-    "transfers": transfers,
-    "history": history,
-    "credit": credit,
-    "timeline": timeline,
-    "why": why,
-    "prefs": prefs,
-}
+    each.__name__: each
+    for each in (
+        status, tasks, projects, log, notices, transfers, history, credit, timeline, why, prefs,
+    )
+}  # fmt: skip
 """What the reading token allows, too."""
 COMMANDS: dict[str, Command] = {
     "attach": attach,
-    "detach": detach,
-    "reset": reset,
-    "update": update,
+    "detach": _order(lambda control, given: control.detach(given.text("project"))),
+    "reset": _order(lambda control, given: control.reset(given.text("project"))),
+    "update": _order(lambda control, given: control.update(given.text("project"))),
     "suspend": suspend,
-    "resume": resume,
+    "resume": partial(suspend, suspended=False),
     "abort": abort,
     "no_new_work": _project_flags(dont_request_more_work=True),
     "new_work": _project_flags(dont_request_more_work=False),
     "detach_when_done": _project_flags(detach_when_done=True),
     "mode": mode,
-    "read_preferences": read_preferences,
-    "benchmark": benchmark,
+    "read_preferences": _order(lambda control, _: control.read_preferences()),
+    "benchmark": _order(lambda control, _: control.run_benchmarks()),
     "manager": manager,
-    "quit": quit_client,
+    "quit": _order(lambda control, _: control.quit()),
 }

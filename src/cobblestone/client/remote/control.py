@@ -268,7 +268,7 @@ class ClientCommands:
         self._ports.apply_conditions()
 
     def run_benchmarks(self) -> None:
-        """Measure the processors anew."""
+        """Measure the processors again."""
         self._ports.loop.background(self._conditions.benchmark(self._ports.apply_conditions))
 
     def read_host(self) -> None:

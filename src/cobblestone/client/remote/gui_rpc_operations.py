@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.client.records.identity import VERSION, platforms
@@ -12,7 +11,7 @@ from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, NUMBERS, TEXTS, read_proxy
-from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall
+from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall, NoticeEntry
 from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.account import write_account_out
 from cobblestone.wire.project.pages import write_project_config
@@ -20,7 +19,8 @@ from cobblestone.wire.text.reader import FieldReader
 
 HOUR = 3600.0
 DAY = 86400.0
-Handler = Callable[[GuiRpcCall], str]
+Handler = Callable[[GuiRpcCall], str | None]
+"""Returns the content of the reply; None: it was done."""
 
 
 class Operations:
@@ -33,74 +33,10 @@ class Operations:
         self._manager = controls.manager
         self._attach_errand = Errand(0)
         self._identity = answers.ClientIdentity(version=VERSION, platforms=platforms())
-        flags, suspend, mode = self.set_flags, self.suspend_task, self.set_mode
         self._handlers: dict[str, Handler] = {
-            "get_state": self.get_state,
-            "get_results": self.get_results,
-            "get_simple_gui_info": self.get_simple_gui_info,
-            "get_screensaver_tasks": self.get_screensaver_tasks,
-            "get_project_status": self.get_project_status,
-            "get_cc_status": self.get_cc_status,
-            "get_host_info": self.get_host_info,
-            "get_disk_usage": self.get_disk_usage,
-            "get_file_transfers": self.get_file_transfers,
-            "get_messages": self.get_messages,
-            "get_message_count": self.get_message_count,
-            "get_notices": self.get_notices,
-            "get_statistics": self.get_statistics,
-            "get_daily_xfer_history": self.get_daily_xfer_history,
-            "get_old_results": self.get_old_results,
-            "exchange_versions": self.exchange_versions,
-            "get_project_config": self.get_project_config,
-            "get_project_config_poll": self.get_project_config_poll,
-            "lookup_account": self.lookup_account,
-            "create_account": self.create_account,
-            "project_attach": self.project_attach,
-            "project_attach_poll": self.project_attach_poll,
-            "abort_result": self.abort_result,
-            "retry_file_transfer": self.retry_file_transfer,
-            "abort_file_transfer": self.abort_file_transfer,
-            "get_proxy_settings": self.get_proxy_settings,
-            "set_proxy_settings": self.set_proxy_settings,
-            "get_cc_config": self.get_cc_config,
-            "set_cc_config": self.set_cc_config,
-            "get_global_prefs_file": self.get_global_prefs_file,
-            "get_global_prefs_override": self.get_global_prefs_override,
-            "set_global_prefs_override": self.set_global_prefs_override,
-            "get_global_prefs_working": self.get_global_prefs_working,
-            "get_app_config": self.get_app_config,
-            "set_app_config": self.set_app_config,
-            "run_benchmarks": self.run_benchmarks,
-            "network_available": self.network_available,
-            "quit": self.quit,
-            "reset_host_info": self.reset_host_info,
-            "acct_mgr_info": self.acct_mgr_info,
-            "acct_mgr_rpc": self.acct_mgr_rpc,
-            "acct_mgr_rpc_poll": self.acct_mgr_rpc_poll,
-            "get_notices_public": self.get_notices_public,
-            "lookup_account_poll": self.account_poll,
-            "create_account_poll": self.account_poll,
-            "project_suspend": partial(flags, suspended_via_gui=True),
-            "project_resume": partial(flags, suspended_via_gui=False),
-            "project_nomorework": partial(flags, dont_request_more_work=True),
-            "project_allowmorework": partial(flags, dont_request_more_work=False),
-            "project_detach_when_done": partial(flags, detach_when_done=True),
-            "project_dont_detach_when_done": partial(flags, detach_when_done=False),
-            "project_update": self.update,
-            "project_reset": self.reset,
-            "project_detach": self.detach,
-            "suspend_result": partial(suspend, suspended=True),
-            "resume_result": partial(suspend, suspended=False),
-            "set_run_mode": partial(mode, which="run"),
-            "set_gpu_mode": partial(mode, which="gpu"),
-            "set_network_mode": partial(mode, which="network"),
-            "read_cc_config": self.read_files,
-            "read_global_prefs_override": self.read_files,
-            "get_newer_version": partial(_fixed, answers.newer_version()),
-            "get_all_projects_list": partial(_fixed, ""),
-            "get_project_init_status": partial(_fixed, answers.project_init_status()),
-            "set_host_info": partial(_fixed, SUCCESS),
-            "set_language": partial(_fixed, SUCCESS),
+            **self._looks(),
+            **self._orders_for_projects(),
+            **self._settings(),
         }
 
     def carry_out(self, call: GuiRpcCall) -> str:
@@ -108,11 +44,46 @@ class Operations:
         handler = self._handlers.get(call.operation)
         if handler is None:
             raise NotFound(f"unrecognized op: {call.operation}")
-        return handler(call)
+        content = handler(call)
+        return SUCCESS if content is None else content
 
     # -- looking ------------------------------------------------------------------------------------------
 
-    def get_state(self, _: GuiRpcCall) -> str:
+    def _looks(self) -> dict[str, Handler]:
+        view, state, journal = self._view, self._state, self._view.journal
+
+        def since(call: GuiRpcCall) -> list[NoticeEntry]:
+            return journal.notices.since(call.arguments.integer("seqno"))
+
+        return {
+            "get_state": self._get_state,
+            "get_results": lambda call: answers.results(
+                view.contents(), active_only=call.arguments.flag("active_only")
+            ),
+            "get_simple_gui_info": lambda _: answers.simple_gui_info(view.contents()),
+            "get_screensaver_tasks": lambda _: answers.screensaver_tasks(
+                view.contents(), view.conditions.modes()["task"].suspend_reason
+            ),
+            "get_project_status": lambda _: answers.project_status([c.project for c in view.contents()]),
+            "get_cc_status": self._get_cc_status,
+            "get_host_info": self._get_host_info,
+            "get_disk_usage": self._get_disk_usage,
+            "get_file_transfers": self._get_file_transfers,
+            "get_messages": lambda call: answers.messages(journal.since(call.arguments.integer("seqno"))),
+            "get_message_count": lambda _: f"<seqno>{journal.last}</seqno>\n",
+            "get_notices": lambda call: answers.notices(since(call)),
+            "get_notices_public": lambda call: answers.notices([n for n in since(call) if not n.is_private]),
+            "get_statistics": self._get_statistics,
+            "get_daily_xfer_history": lambda _: answers.daily_transfers(
+                state.transferred(int(view.loop.clock() // 86400) - 30)
+            ),
+            "get_old_results": self._get_old_results,
+            "exchange_versions": lambda _: answers.client_version(self._identity),
+            "get_newer_version": lambda _: answers.newer_version(),
+            "get_all_projects_list": lambda _: "",
+        }
+
+    def _get_state(self, _: GuiRpcCall) -> str:
         facts = self._view.facts()
         return answers.state(
             host=facts.host,
@@ -125,21 +96,7 @@ class Operations:
             venue=self._view.conditions.venue(),
         )
 
-    def get_results(self, call: GuiRpcCall) -> str:
-        return answers.results(self._view.contents(), active_only=call.arguments.flag("active_only"))
-
-    def get_simple_gui_info(self, _: GuiRpcCall) -> str:
-        return answers.simple_gui_info(self._view.contents())
-
-    def get_screensaver_tasks(self, _: GuiRpcCall) -> str:
-        return answers.screensaver_tasks(
-            self._view.contents(), self._view.conditions.modes()["task"].suspend_reason
-        )
-
-    def get_project_status(self, _: GuiRpcCall) -> str:
-        return answers.project_status([content.project for content in self._view.contents()])
-
-    def get_cc_status(self, _: GuiRpcCall) -> str:
+    def _get_cc_status(self, _: GuiRpcCall) -> str:
         manager = self._state.notes.manager
         return answers.cc_status(
             self._view.conditions.modes(),
@@ -148,19 +105,19 @@ class Operations:
             config=self._view.conditions.config,
         )
 
-    def get_host_info(self, _: GuiRpcCall) -> str:
+    def _get_host_info(self, _: GuiRpcCall) -> str:
         from cobblestone.wire.scheduler.host import write_host_info
 
         facts = self._view.facts()
         return write_host_info(facts.host, facts.coprocs, with_coprocs=True)
 
-    def get_disk_usage(self, _: GuiRpcCall) -> str:
+    def _get_disk_usage(self, _: GuiRpcCall) -> str:
         total, free = self._view.folders.free_space()
         used, allowed = self._view.conditions.disk()
         projects = [content.project for content in self._state.contents.values()]
         return answers.disk_usage(projects, total=total, free=free, used=used, allowed=allowed)
 
-    def get_file_transfers(self, _: GuiRpcCall) -> str:
+    def _get_file_transfers(self, _: GuiRpcCall) -> str:
         now = self._view.loop.clock()
         rows: list[tuple[FileRecord, str, answers.RunningTransfer | None, float]] = []
         for file, progress, backoff in self._view.transfers.listed():
@@ -177,27 +134,11 @@ class Operations:
             rows.append((file, name, running, backoff))
         return answers.file_transfers(rows, now)
 
-    def get_messages(self, call: GuiRpcCall) -> str:
-        return answers.messages(self._view.journal.since(call.arguments.integer("seqno")))
-
-    def get_message_count(self, _: GuiRpcCall) -> str:
-        return f"<seqno>{self._view.journal.last}</seqno>\n"
-
-    def get_notices(self, call: GuiRpcCall) -> str:
-        return answers.notices(self._view.journal.notices.since(call.arguments.integer("seqno")))
-
-    def get_notices_public(self, call: GuiRpcCall) -> str:
-        found = self._view.journal.notices.since(call.arguments.integer("seqno"))
-        return answers.notices([notice for notice in found if not notice.is_private])
-
-    def get_statistics(self, _: GuiRpcCall) -> str:
+    def _get_statistics(self, _: GuiRpcCall) -> str:
         since = self._view.loop.clock() - self._view.conditions.config.save_stats_days * DAY
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
-    def get_daily_xfer_history(self, _: GuiRpcCall) -> str:
-        return answers.daily_transfers(self._state.transferred(int(self._view.loop.clock() // 86400) - 30))
-
-    def get_old_results(self, _: GuiRpcCall) -> str:
+    def _get_old_results(self, _: GuiRpcCall) -> str:
         rows = self._state.history(self._view.loop.clock() - HOUR)
         return answers.old_results(
             answers.OldResult(
@@ -213,29 +154,60 @@ class Operations:
             for row in rows
         )
 
-    def exchange_versions(self, _: GuiRpcCall) -> str:
-        return answers.client_version(self._identity)
+    # -- projects, jobs and files -------------------------------------------------------------------------
 
-    # -- projects -----------------------------------------------------------------------------------------
+    def _orders_for_projects(self) -> dict[str, Handler]:
+        control = self._control
 
-    def get_project_config(self, call: GuiRpcCall) -> str:
+        def flag(**flags: bool) -> Handler:
+            return lambda call: control.change_project(_url(call), **flags)
+
+        def suspend(suspended: bool) -> Handler:
+            return lambda call: control.suspend_job(_url(call), call.arguments.name(), suspended=suspended)
+
+        return {
+            "get_project_config": self._get_project_config,
+            "get_project_config_poll": self._get_project_config_poll,
+            "get_project_init_status": lambda _: answers.project_init_status(),
+            "lookup_account": self._lookup_account,
+            "lookup_account_poll": self._account_poll,
+            "create_account": self._create_account,
+            "create_account_poll": self._account_poll,
+            "project_attach": self._project_attach,
+            "project_attach_poll": lambda _: _poll("project_attach_reply", self._attach_errand),
+            "project_suspend": flag(suspended_via_gui=True),
+            "project_resume": flag(suspended_via_gui=False),
+            "project_nomorework": flag(dont_request_more_work=True),
+            "project_allowmorework": flag(dont_request_more_work=False),
+            "project_detach_when_done": flag(detach_when_done=True),
+            "project_dont_detach_when_done": flag(detach_when_done=False),
+            "project_update": lambda call: control.update(_url(call)),
+            "project_reset": lambda call: control.reset(_url(call)),
+            "project_detach": lambda call: control.detach(_url(call)),
+            "suspend_result": suspend(True),
+            "resume_result": suspend(False),
+            "abort_result": lambda call: control.abort_job(_url(call), call.arguments.name()),
+            "retry_file_transfer": lambda call: control.retry_transfer(_url(call), _file_name(call)),
+            "abort_file_transfer": lambda call: control.abort_transfer(_url(call), _file_name(call)),
+            "network_available": lambda _: control.retry_transfers(),
+        }
+
+    def _get_project_config(self, call: GuiRpcCall) -> None:
         self._control.ask_config(call.arguments.text("url"))
-        return SUCCESS
 
-    def get_project_config_poll(self, _: GuiRpcCall) -> str:
+    def _get_project_config_poll(self, _: GuiRpcCall) -> str:
         errand = self._control.config_errand
         if errand.error or errand.result is None:
             return _error_number("project_config", errand)
         return _without_declaration(write_project_config(errand.result))
 
-    def lookup_account(self, call: GuiRpcCall) -> str:
+    def _lookup_account(self, call: GuiRpcCall) -> None:
         given = call.arguments
         self._control.look_up_account(
             given.text("url"), given.text("email_addr").lower(), given.text("passwd_hash")
         )
-        return SUCCESS
 
-    def create_account(self, call: GuiRpcCall) -> str:
+    def _create_account(self, call: GuiRpcCall) -> None:
         given = call.arguments
         self._control.create_account(
             given.text("url"),
@@ -245,15 +217,14 @@ class Operations:
             given.text("team_name"),
             consent=given.flag("consented_to_terms"),
         )
-        return SUCCESS
 
-    def account_poll(self, _: GuiRpcCall) -> str:
+    def _account_poll(self, _: GuiRpcCall) -> str:
         errand = self._control.account_errand
         if errand.error or errand.result is None:
             return _error_number("account_out", errand)
         return _without_declaration(write_account_out(errand.result))
 
-    def project_attach(self, call: GuiRpcCall) -> str:
+    def _project_attach(self, call: GuiRpcCall) -> None:
         given = call.arguments
         errand = self._attach_errand = Errand(0)
         try:
@@ -268,62 +239,52 @@ class Operations:
         except CobblestoneError as error:
             errand.error, errand.text = -189, str(error)
             raise
-        return SUCCESS
 
-    def project_attach_poll(self, _: GuiRpcCall) -> str:
-        errand = self._attach_errand
-        return answers.poll("project_attach_reply", errand.error, [errand.text] if errand.text else [])
+    # -- modes, preferences, configuration, account manager -----------------------------------------------
 
-    def set_flags(self, call: GuiRpcCall, **flags: bool) -> str:
-        self._control.change_project(call.arguments.text("project_url"), **flags)
-        return SUCCESS
+    def _settings(self) -> dict[str, Handler]:
+        control, view = self._control, self._view
 
-    def update(self, call: GuiRpcCall) -> str:
-        self._control.update(call.arguments.text("project_url"))
-        return SUCCESS
+        def mode(which: str) -> Handler:
+            return lambda call: self._set_mode(call, which)
 
-    def reset(self, call: GuiRpcCall) -> str:
-        self._control.reset(call.arguments.text("project_url"))
-        return SUCCESS
+        def write(name: str, element: str) -> Handler:
+            return lambda call: self._write(name, call, element)
 
-    def detach(self, call: GuiRpcCall) -> str:
-        self._control.detach(call.arguments.text("project_url"))
-        return SUCCESS
+        return {
+            "set_run_mode": mode("run"),
+            "set_gpu_mode": mode("gpu"),
+            "set_network_mode": mode("network"),
+            "get_proxy_settings": lambda _: answers.proxy_settings(self._state.notes.proxy),
+            "set_proxy_settings": self._set_proxy_settings,
+            "read_cc_config": lambda _: control.read_preferences(),
+            "read_global_prefs_override": lambda _: control.read_preferences(),
+            "get_cc_config": lambda _: self._file("cc_config.xml", "cc_config.xml not found"),
+            "set_cc_config": write("cc_config.xml", "cc_config"),
+            "get_global_prefs_file": lambda _: self._file("global_prefs.xml", "-108"),
+            "get_global_prefs_override": lambda _: self._file("global_prefs_override.xml", "-108"),
+            "set_global_prefs_override": write("global_prefs_override.xml", "global_preferences"),
+            "get_global_prefs_working": lambda _: view.facts().preferences + "\n",
+            "get_app_config": lambda call: self._file(self._app_config(call), "app_config.xml not found"),
+            "set_app_config": self._set_app_config,
+            "run_benchmarks": lambda _: control.run_benchmarks(),
+            "quit": lambda _: control.quit(),
+            "reset_host_info": lambda _: control.read_host(),
+            "set_host_info": lambda _: None,
+            "set_language": lambda _: None,
+            "acct_mgr_info": self._acct_mgr_info,
+            "acct_mgr_rpc": self._acct_mgr_rpc,
+            "acct_mgr_rpc_poll": lambda _: _poll("acct_mgr_rpc_reply", self._manager.errand),
+        }
 
-    # -- jobs and files -----------------------------------------------------------------------------------
-
-    def suspend_task(self, call: GuiRpcCall, *, suspended: bool) -> str:
-        self._control.suspend_job(
-            call.arguments.text("project_url"), call.arguments.name(), suspended=suspended
-        )
-        return SUCCESS
-
-    def abort_result(self, call: GuiRpcCall) -> str:
-        self._control.abort_job(call.arguments.text("project_url"), call.arguments.name())
-        return SUCCESS
-
-    def retry_file_transfer(self, call: GuiRpcCall) -> str:
-        self._control.retry_transfer(call.arguments.text("project_url"), call.arguments.text("filename"))
-        return SUCCESS
-
-    def abort_file_transfer(self, call: GuiRpcCall) -> str:
-        self._control.abort_transfer(call.arguments.text("project_url"), call.arguments.text("filename"))
-        return SUCCESS
-
-    # -- modes, preferences, configuration ----------------------------------------------------------------
-
-    def set_mode(self, call: GuiRpcCall, which: str) -> str:
+    def _set_mode(self, call: GuiRpcCall, which: str) -> None:
         named = {"always": ALWAYS, "auto": AUTO, "never": NEVER, "restore": RESTORE}
         mode = next((number for name, number in named.items() if call.has(name)), 0)
         if not mode:
             raise NotFound("missing mode: always, auto, never or restore")
         self._control.set_mode(which, mode, call.arguments.number("duration"))
-        return SUCCESS
 
-    def get_proxy_settings(self, _: GuiRpcCall) -> str:
-        return answers.proxy_settings(self._state.notes.proxy)
-
-    def set_proxy_settings(self, call: GuiRpcCall) -> str:
+    def _set_proxy_settings(self, call: GuiRpcCall) -> None:
         inner = call.node.find("proxy_info")
         given = inner.reader([]) if inner else call.arguments
         settings: dict[str, str | int] = {name: given.text(name, 255) for name in TEXTS}
@@ -333,11 +294,6 @@ class Operations:
         if problem:
             raise ConfigError(f"The proxy cannot be used: {problem}.")
         self._control.set_proxy(settings)
-        return SUCCESS
-
-    def read_files(self, _: GuiRpcCall) -> str:
-        self._control.read_preferences()
-        return SUCCESS
 
     def _file(self, name: str, missing: str) -> str:
         path = self._view.folders.root / name
@@ -345,65 +301,23 @@ class Operations:
             raise NotFound(missing)
         return path.read_text(encoding="utf-8", errors="replace").strip() + "\n"
 
-    def get_cc_config(self, _: GuiRpcCall) -> str:
-        return self._file("cc_config.xml", "cc_config.xml not found")
-
-    def set_cc_config(self, call: GuiRpcCall) -> str:
-        return self._write("cc_config.xml", call, "cc_config")
-
-    def get_global_prefs_file(self, _: GuiRpcCall) -> str:
-        return self._file("global_prefs.xml", "-108")
-
-    def get_global_prefs_override(self, _: GuiRpcCall) -> str:
-        return self._file("global_prefs_override.xml", "-108")
-
-    def set_global_prefs_override(self, call: GuiRpcCall) -> str:
-        return self._write("global_prefs_override.xml", call, "global_preferences")
-
-    def _write(self, name: str, call: GuiRpcCall, element: str) -> str:
+    def _write(self, name: str, call: GuiRpcCall, element: str) -> None:
         found = call.node.find(element)
         content = b""
         if found is not None and found.raw.strip():
             text = found.raw.encode("latin-1", "replace").decode("utf-8", "replace")
             content = f"<{element}>{text}</{element}>\n".encode()
         self._control.write_file(name, content)
-        return SUCCESS
 
-    def get_global_prefs_working(self, _: GuiRpcCall) -> str:
-        return self._view.facts().preferences + "\n"
-
-    def _app_config(self, call: GuiRpcCall) -> tuple[str, str]:
+    def _app_config(self, call: GuiRpcCall) -> str:
         url = self._control.project(call.arguments.text("url")).project.master_url
-        folder = self._view.folders.project(url).relative_to(self._view.folders.root)
-        return str(folder / "app_config.xml"), url
+        return str(self._view.folders.project(url).relative_to(self._view.folders.root) / "app_config.xml")
 
-    def get_app_config(self, call: GuiRpcCall) -> str:
-        return self._file(self._app_config(call)[0], "app_config.xml not found")
-
-    def set_app_config(self, call: GuiRpcCall) -> str:
-        answer = self._write(self._app_config(call)[0], call, "app_config")
+    def _set_app_config(self, call: GuiRpcCall) -> None:
+        self._write(self._app_config(call), call, "app_config")
         self._control.read_preferences()
-        return answer
 
-    def run_benchmarks(self, _: GuiRpcCall) -> str:
-        self._control.run_benchmarks()
-        return SUCCESS
-
-    def network_available(self, _: GuiRpcCall) -> str:
-        self._control.retry_transfers()
-        return SUCCESS
-
-    def quit(self, _: GuiRpcCall) -> str:
-        self._control.quit()
-        return SUCCESS
-
-    def reset_host_info(self, _: GuiRpcCall) -> str:
-        self._control.read_host()
-        return SUCCESS
-
-    # -- account manager ----------------------------------------------------------------------------------
-
-    def acct_mgr_info(self, _: GuiRpcCall) -> str:
+    def _acct_mgr_info(self, _: GuiRpcCall) -> str:
         manager = self._state.notes.manager
         return answers.manager_info(
             url=manager.url if manager else "",
@@ -411,7 +325,7 @@ class Operations:
             has_credentials=bool(manager and (manager.authenticator or manager.login)),
         )
 
-    def acct_mgr_rpc(self, call: GuiRpcCall) -> str:
+    def _acct_mgr_rpc(self, call: GuiRpcCall) -> None:
         given = call.arguments
         known = self._state.notes.manager
         if not given.flag("use_config_file") and not given.text("url"):
@@ -422,11 +336,18 @@ class Operations:
             self._manager.use(
                 url=given.text("url"), login=given.text("name"), password=given.text("password")
             )
-        return SUCCESS
 
-    def acct_mgr_rpc_poll(self, _: GuiRpcCall) -> str:
-        errand = self._manager.errand
-        return answers.poll("acct_mgr_rpc_reply", errand.error, [errand.text] if errand.text else [])
+
+def _url(call: GuiRpcCall) -> str:
+    return call.arguments.text("project_url")
+
+
+def _file_name(call: GuiRpcCall) -> str:
+    return call.arguments.text("filename")
+
+
+def _poll(element: str, errand: Errand) -> str:
+    return answers.poll(element, errand.error, [errand.text] if errand.text else [])
 
 
 def _given(reader: FieldReader, name: str) -> bool:
@@ -441,7 +362,3 @@ def _error_number(element: str, errand: Errand) -> str:
 def _without_declaration(document: bytes) -> str:
     text = document.decode()
     return text.partition("?>\n")[2] if text.startswith("<?xml") else text
-
-
-def _fixed(text: str, call: GuiRpcCall) -> str:
-    return text

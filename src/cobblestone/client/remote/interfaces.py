@@ -248,7 +248,7 @@ class JsonInterface:
             listening = socket.create_server((host, 0), backlog=MAX_JSON_CONNECTIONS)
         listening.setblocking(False)
         self._listening = listening
-        # what serves WebSockets is loaded when somebody calls: most clients are never asked over this interface
+        # what serves WebSockets is loaded when someone calls: most clients are never asked over this interface
         asyncio.get_running_loop().add_reader(listening, self._first_call, listening)
         self.access.port = listening.getsockname()[1]
         write_private(self._view.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
@@ -282,8 +282,10 @@ class JsonInterface:
             asyncio.get_running_loop().remove_reader(self._listening)
             self._listening.close()
 
-    def _rights(self, token: str) -> bool | None:
+    def _rights(self, request: Request) -> bool | None:
         """Return True: full access; False: read-only; None: no access."""
+        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        token = header or (parse_qs(urlsplit(request.path).query).get("token") or [""])[0]
         given = token.encode()
         if hmac.compare_digest(given, self.access.control_token.encode()):
             return True
@@ -302,9 +304,7 @@ class JsonInterface:
             return page_part(path.path)
         if path.path != "/ws":
             return connection.respond(HTTPStatus.NOT_FOUND, "The JSON interface is at /ws, the page at /.\n")
-        token = (parse_qs(path.query).get("token") or [""])[0]
-        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        if self._rights(header or token) is None:
+        if self._rights(request) is None:
             return connection.respond(
                 HTTPStatus.UNAUTHORIZED, "A token is needed: see control.json in the data directory.\n"
             )
@@ -319,10 +319,7 @@ class JsonInterface:
     async def _serve(self, connection: ServerConnection) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        request = connection.request
-        path = urlsplit(request.path if request else "")
-        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip() if request else ""
-        may_control = self._rights(header or (parse_qs(path.query).get("token") or [""])[0])
+        may_control = connection.request is not None and self._rights(connection.request)
         follower = Follower(connection.send)
         try:
             async for text in connection:

@@ -197,7 +197,7 @@ class JobProcess:
         os.close(self.pidfd)
         try:
             _, status, usage = os.wait4(self.pid, 0)
-        except ChildProcessError:  # somebody else waited for it; no status is left
+        except ChildProcessError:  # someone else waited for it; no status is left
             self._popen.returncode = -signal.SIGKILL
             return 0, signal.SIGKILL
         self.cpu_seconds = usage.ru_utime + usage.ru_stime

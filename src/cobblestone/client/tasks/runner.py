@@ -35,6 +35,7 @@ from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent,
 from cobblestone.client.tasks.slot import SharedSegment
 from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock, environment_without_proxies
 from cobblestone.policy.client.host.tasks import (
     ERR_NOT_STARTED,
@@ -285,11 +286,10 @@ class Runner:
         self._changing.discard(name)
         task.ended.set()
         self.around.emit(
-            Ended(
+            form_of(
+                Ended,
+                verdict,
                 name=name,
-                ending=verdict.ending,
-                exit_status=verdict.exit_status,
-                text=verdict.text,
                 stderr=stderr,
                 cpu_time=task.cpu_time,
                 elapsed=task.elapsed,
@@ -299,7 +299,6 @@ class Runner:
                 outputs=outputs,
                 delay_seconds=verdict.delay_seconds
                 or (RESTART_SECONDS if verdict.ending is Ending.RESTART else 0.0),
-                as_notice=verdict.as_notice,
             )
         )
 

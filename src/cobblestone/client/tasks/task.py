@@ -43,6 +43,7 @@ from cobblestone.client.tasks.description import (
     UploadWanted,
 )
 from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock
 from cobblestone.policy.client.host.tasks import (
     EXIT_ABORTED_BY_CLIENT,
@@ -476,24 +477,15 @@ class RunningTask:
             state = ProcessState.QUIT_PENDING
         elif self.paused and not self.around.throttled:
             state = ProcessState.SUSPENDED
-        return TaskView(
+        return form_of(
+            TaskView,
+            self,
             name=self.spec.name,
             slot=self.number,
             pid=self.process.pid,
             state=state,
-            suspended=self.suspended,
-            listens=self.listens,
-            cpu_time=self.cpu_time,
-            elapsed=self.elapsed,
-            fraction_done=self.fraction_done,
-            checkpoint_cpu_time=self.checkpoint_cpu_time,
-            checkpoint_elapsed=self.checkpoint_elapsed,
-            checkpoint_fraction=self.checkpoint_fraction,
-            checkpoint_at=self.checkpoint_at,
             working_set=self.usage.resident,
-            working_set_smoothed=self.working_set_smoothed,
             virtual_size=self.usage.virtual,
-            disk_usage=self.disk_usage,
             pids=self.usage.pids,
             web_graphics_url=self.graphics[0],
             remote_desktop_addr=self.graphics[1],

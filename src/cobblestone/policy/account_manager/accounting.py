@@ -235,7 +235,7 @@ def count_contact(
 def _difference(record: ReportRecord | None, reported: Amounts) -> tuple[ReportRecord, Amounts, str]:
     """Return the record after a report, what is new in it, and what is to be said about that.
 
-    Totals that fall mean a client that began anew, an old copy of its files, or two computers with one identity.  The highest
+    Totals that fall mean a client that started over, an old copy of its files, or two computers with one identity.  The highest
     totals stay the mark until the next contact goes on from the low ones: so two that take turns are counted once.
     """
     if record is None:
@@ -351,7 +351,7 @@ def settled(record: ReportRecord) -> tuple[ReportRecord, Amounts]:
 def speed_limit(peers: Sequence[float], default: float) -> float:
     """Return the speed (operations per second) that one device of a model is believed to have at most.
 
-    ``peers``: what computers of that model say, one figure per account and none of the account in question, so that nobody
+    ``peers``: what computers of that model say, one figure per account and none of the account in question, so that no one
     moves the own limit and no minority moves that of others.  Without peers it is ``default``; with many, half more than their
     median.
     """

@@ -115,7 +115,7 @@ LARGEST_CREDIT = 1e15
 CAUTION = 0.9
 """A pending estimate counts by this much less than what such estimates were granted before."""
 PENDING_HALF_LIFE = 10 * DAY
-"""Claims that nobody confirms are forgotten."""
+"""Claims that no one confirms are forgotten."""
 DISBELIEF = 0.5
 """Part of a claim beyond what the project knows of that each answer takes away: a project may be behind, or between two jobs."""
 RATIO_HALF_LIFE = 30 * DAY
@@ -210,7 +210,7 @@ def confirm(known: Confirmation, statement: Statement) -> Confirmation:
 def sums_for_figure(records: Iterable[tuple[Confirmation, bool]]) -> tuple[float, float]:
     """Return final and pending credit over projects; with each record: does the operator vouch for the project?
 
-    What a project confirms that nobody vouches for is worth as much as a claim.
+    What a project confirms that no one vouches for is worth as much as a claim.
     """
     final = pending = 0.0
     for record, vouched in records:

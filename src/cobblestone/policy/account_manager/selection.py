@@ -53,10 +53,10 @@ class CandidateProject:
     share: float = 1.0
     keywords: Mapping[int, float] = field(default_factory=dict[int, float])  #: part of its jobs that have it
     versions: frozenset[OfferedVersion] = frozenset()
-    closed: Reason | None = None  #: why nobody is sent there now
+    closed: Reason | None = None  #: why no one is sent there now
     dryness: Mapping[str, float] = field(
         default_factory=dict[str, float]
-    )  #: by device: part of requests in vain
+    )  #: by device: part of requests without success
     work: float = 0.0  #: done and expected, see `Balance`
 
 
@@ -77,7 +77,7 @@ class SelectedFor:
     platforms: frozenset[str]
     devices: tuple[str, ...] = ("CPU",)
     virtualbox: bool = False
-    in_vain: frozenset[tuple[int, str]] = frozenset()  #: (project, device) that it just asked in vain
+    in_vain: frozenset[tuple[int, str]] = frozenset()  #: (project, device) that it just asked without success
 
 
 @value(kw_only=True)
@@ -115,7 +115,7 @@ def select_projects(
 ) -> Selection:
     """Choose the projects of a computer.
 
-    ``jitter``: a small number per candidate that decides between equals, so that not everybody comes to the same one.
+    ``jitter``: a small number per candidate that decides between equals, so that not everyone comes to the same one.
     """
     refused: dict[int, Reason] = {}
     ranked: list[tuple[float, float, float, CandidateProject, frozenset[str]]] = []

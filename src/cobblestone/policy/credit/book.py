@@ -237,7 +237,7 @@ class ResultsJudged:
     workunit: WorkunitFacts
     valid: Sequence[ClaimInput] = ()  #: in the order of their ids; a straggler comes alone
     verdicts: Sequence[tuple[RecordKey, bool]] = ()  #: whose result was valid (or not), in the order of ids
-    replicated: bool = True  #: a job that nobody else computed proves nothing about its host
+    replicated: bool = True  #: a job that no one else computed proves nothing about its host
     straggler: bool = False  #: valid after the canonical result was found: gets the same
     amounts_known: bool = True  #: False: the project has not said what results are worth
     now: float

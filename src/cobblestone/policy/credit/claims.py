@@ -167,7 +167,7 @@ class HostVersionIncrement:
     pfc: tuple[float, ...] = ()
     elapsed: tuple[float, ...] = ()
     turnaround: tuple[float, ...] = ()
-    on_probation: bool = False  #: design: a suspicious claim; error rate and scale probation start anew
+    on_probation: bool = False  #: design: a suspicious claim; error rate and scale probation start over
     rule: AveragingRule = HOST_VERSION_RULE
 
 
@@ -451,7 +451,7 @@ def mean(claims: Sequence[float]) -> float:
 def guarded_mean(claims: Sequence[float]) -> float:
     """Return the plain average; where one claim is more than `FAR_APART` times another, the smaller of two, the median of more.
 
-    Of an even number the lower of the two in the middle.  So nobody gains by a claim that its partners do not bear out.
+    Of an even number the lower of the two in the middle.  So no one gains by a claim that its partners do not bear out.
     """
     if len(claims) > 1 and max(claims) > FAR_APART * min(claims):
         return sorted(claims)[(len(claims) - 1) // 2]

@@ -66,6 +66,7 @@ from cobblestone.policy.credit.scales import (
     MIN_HOST_SAMPLES,
     MIN_VERSION_SAMPLES,
     NO_VERSION_SCALE,
+    LearnsRunTimes,
     ResultPeakFlops,
     estimated_flops,
     learn_run_times,
@@ -230,7 +231,7 @@ def _host_usable(host: HostVersionStatistics, app: AppStatistics) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DeployedSystem:
+class DeployedSystem(LearnsRunTimes):
     """CreditNew by its code."""
 
     name: str = "creditnew-deployed"
@@ -351,13 +352,3 @@ class DeployedSystem:
             peg=peg,
         )
         return Grant(credits=(amount,) * len(claims), reasons=(why,))
-
-    def learn(
-        self,
-        inputs: Sequence[ClaimInput],
-        claims: Sequence[Claim],
-        workunit: WorkunitFacts,
-        context: CreditContext,
-    ) -> StatisticIncrements:
-        """Return samples of all results but outliers."""
-        return learn_run_times(inputs, claims, workunit)

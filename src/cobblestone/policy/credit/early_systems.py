@@ -48,7 +48,7 @@ from cobblestone.policy.credit.claims import (
     WorkunitFacts,
     low_average,
 )
-from cobblestone.policy.credit.scales import learn_run_times, peak_flop_count, run_time
+from cobblestone.policy.credit.scales import LearnsRunTimes, learn_run_times, peak_flop_count, run_time
 
 
 def cpu_seconds(facts: ClaimInput) -> tuple[float, tuple[Reason, ...]]:
@@ -134,7 +134,7 @@ def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkSystem:
+class BenchmarkSystem(LearnsRunTimes):
     """Benchmark x CPU time."""
 
     name: str = "benchmark"
@@ -148,16 +148,6 @@ class BenchmarkSystem:
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """Return the combined claim, for all."""
         return combined_grant(claims, self.combination)
-
-    def learn(
-        self,
-        inputs: Sequence[ClaimInput],
-        claims: Sequence[Claim],
-        workunit: WorkunitFacts,
-        context: CreditContext,
-    ) -> StatisticIncrements:
-        """Run times only."""
-        return learn_run_times(inputs, claims, workunit)
 
 
 MIN_COUNTED_JOBS = 100
@@ -262,7 +252,7 @@ class CountedSystem:
         run_times = learn_run_times(inputs, claims, workunit)
         if not counts:
             return run_times
-        # a job has one count: a replica that claims another lowers nobody's scale
+        # a job has one count: a replica that claims another lowers no one's scale
         counted = len(counts) * COMBINATIONS[self.combination](counts)
         app = AppIncrement(
             benchmark_credit=benchmark, counted_credit=counted, cpu_seconds=seconds, jobs=len(counts)
@@ -271,24 +261,7 @@ class CountedSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class _LearnsRunTimes:
-    """Systems whose only statistics are run times."""
-
-    name: str
-
-    def learn(
-        self,
-        inputs: Sequence[ClaimInput],
-        claims: Sequence[Claim],
-        workunit: WorkunitFacts,
-        context: CreditContext,
-    ) -> StatisticIncrements:
-        """Run times only."""
-        return learn_run_times(inputs, claims, workunit)
-
-
-@dataclass(frozen=True, slots=True)
-class FixedSystem(_LearnsRunTimes):
+class FixedSystem(LearnsRunTimes):
     """The amount that was stored with the job."""
 
     name: str = "fixed"
@@ -310,7 +283,7 @@ class FixedSystem(_LearnsRunTimes):
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimeSystem(_LearnsRunTimes):
+class RunTimeSystem(LearnsRunTimes):
     """Elapsed time x peak speed, at most the job's bound; low average of the replicas."""
 
     name: str = "runtime"
@@ -346,7 +319,7 @@ class RunTimeSystem(_LearnsRunTimes):
 
 
 @dataclass(frozen=True, slots=True)
-class AssignedSystem(_LearnsRunTimes):
+class AssignedSystem(LearnsRunTimes):
     """The amount that the project's own function gave the canonical result, at validation or after
     assimilation."""
 
@@ -369,7 +342,7 @@ class AssignedSystem(_LearnsRunTimes):
 
 
 @dataclass(frozen=True, slots=True)
-class NoCreditSystem(_LearnsRunTimes):
+class NoCreditSystem(LearnsRunTimes):
     """Nothing at validation: the project gives no credit, or gives it by trickle messages."""
 
     name: str = "none"

@@ -65,7 +65,7 @@ def _answers(app: App) -> str:
     if app.rules.min_quorum > 1:
         return f"Answers: a wrong one needs {app.rules.min_quorum} computers of different people that agree on it."
     return (
-        "Answers: nobody checks them, so a computer need not compute: its credit has no bound but the daily quota. Bound:"
+        "Answers: no one checks them, so a computer need not compute: its credit has no bound but the daily quota. Bound:"
         f" cobblestone app update {app.name} --quorum 2, and spot checks save most of the double work:"
         f" cobblestone app dispatch {app.name} --adaptive."
     )

@@ -421,7 +421,7 @@ LATE_SECONDS = 6 * 3600.0
 """An export that is late by more deserves a warning: statistics sites fetch once a day."""
 
 KEEP_DELETIONS = 60 * 86400.0
-"""For so long statistics sites are told to forget somebody (the family's figure)."""
+"""For so long statistics sites are told to forget someone (the family's figure)."""
 
 
 def next_export_time(last: float | None, *, started: float, every: float) -> float:

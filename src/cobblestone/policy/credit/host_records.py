@@ -57,7 +57,7 @@ def after_valid(
     """Return the record after a result became valid; a job that no other computed proves nothing about the host."""
     if not replicated:
         return record
-    return HostVersionStatistics(  # twice as fast as replace(), for every result comes here
+    return HostVersionStatistics(  # twice as fast as a changed copy, for every result comes here
         pfc=record.pfc,
         elapsed=record.elapsed,
         turnaround=record.turnaround,
@@ -139,7 +139,7 @@ def host_version_after(
 ) -> HostVersionStatistics:
     """Return a host's record after samples, and after a suspicion that puts it on probation."""
     rule = increment.rule
-    learned = HostVersionStatistics(  # twice as fast as replace(), for every result comes here
+    learned = HostVersionStatistics(  # twice as fast as a changed copy, for every result comes here
         pfc=record.pfc.with_samples(increment.pfc, rule),
         elapsed=record.elapsed.with_samples(increment.elapsed, rule),
         turnaround=record.turnaround.with_samples(increment.turnaround, rule),
@@ -165,8 +165,5 @@ def app_after(app: AppStatistics, increment: AppIncrement) -> AppStatistics:
 
 def _sum(one: AppIncrement, other: AppIncrement) -> AppIncrement:
     return AppIncrement(
-        benchmark_credit=one.benchmark_credit + other.benchmark_credit,
-        counted_credit=one.counted_credit + other.counted_credit,
-        cpu_seconds=one.cpu_seconds + other.cpu_seconds,
-        jobs=one.jobs + other.jobs,
+        **{each: getattr(one, each) + getattr(other, each) for each in AppIncrement.__slots__}
     )

@@ -30,7 +30,7 @@ LARGEST = 1e30
 """No total or average grows beyond this; far above any project, far below what a sum of floats can bear."""
 
 SMALLEST_IDLE = 0.1
-"""Averages up to this, in credit per day, are left as they are when nobody adds to them."""
+"""Averages up to this, in credit per day, are left as they are when no one adds to them."""
 
 _SMALLEST_WEIGHT = 1e-6
 
@@ -194,7 +194,7 @@ OWNERS = ("host", "user_account", "team", "app_version")
 """Kinds of owners, by the tables of their rows."""
 
 Owners = Sequence[int | None]
-"""Whom an entry names: ids in the order of `OWNERS`; None: nobody of this kind."""
+"""Whom an entry names: ids in the order of `OWNERS`; None: no one of this kind."""
 
 
 class CreditTotals:

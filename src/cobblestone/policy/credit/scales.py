@@ -32,6 +32,7 @@ from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
     ClaimInput,
+    CreditContext,
     HostVersionIncrement,
     HostVersionStatistics,
     PlatformKind,
@@ -254,3 +255,20 @@ def designed_scales(
             )
         return _normalised(versions, weighted_mean(gpu), "gpu_only") if len(gpu) >= 2 else _unchanged()
     return _normalised(versions, weighted_mean(cpu), "cpu_only") if len(cpu) >= 2 else _unchanged()
+
+
+@dataclass(frozen=True, slots=True)
+class LearnsRunTimes:
+    """Systems whose only statistics are run times."""
+
+    name: str
+
+    def learn(
+        self,
+        inputs: Sequence[ClaimInput],
+        claims: Sequence[Claim],
+        workunit: WorkunitFacts,
+        context: CreditContext,
+    ) -> StatisticIncrements:
+        """Run times only."""
+        return learn_run_times(inputs, claims, workunit)

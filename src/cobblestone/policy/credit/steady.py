@@ -25,7 +25,7 @@ Once the versions hold `STEADY_RULE`.threshold votes, it moves by at most `DAILY
 **Bounds**, whatever is reported:
 
 * one vote moves a version's mean by at most c / (`PRIOR_VOTES` + 1), 13.9 %, and by at most c x 0.01, 0.7 %, after 100
-  votes (`largest_step`);
+  votes;
 * whoever has a share f < 1/2 of the votes, that is of the valid work, and lies, moves the place where the mean comes to rest
   by at most the step at which the honest ones balance f / (1 - f) x c: a factor of 1.08 for f = 0.1 while honest hosts agree
   within a factor of 2; and the factor of the app by at most 1.1 a day;
@@ -100,12 +100,6 @@ MIN_PAID = 20
 
 LARGEST_LENGTH = 4.0
 """A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured)."""
-
-
-def largest_step(votes: int) -> float:
-    """Return the share by which the next vote can move the mean of a version that holds ``votes``, beginning included."""
-    n = max(votes, PRIOR_VOTES) + 1
-    return CLIP * (1.0 / n if n < STEADY_RULE.threshold else STEADY_RULE.weight)
 
 
 def votes_at(results: int, computers: int = 1) -> bool:

@@ -15,7 +15,7 @@ Fairness between submitters and between their batches: the place of each job in 
 Among results of one priority the one with the smallest *turn* is sent first.  A batch's jobs get turns at equal distances,
 from the turn that is being served when they are submitted; the distance is the size of a job divided by the batch's
 weight.  So two batches of equal weight that wait at the same time are served alternately, in proportion to their
-operations, however large each is and whichever came first; nobody who comes late is preferred over the backlog, and
+operations, however large each is and whichever came first; no one who comes late is preferred over the backlog, and
 whoever was idle has no claim on what was computed meanwhile.
 
 The weight of a batch is the share of its submitter divided by the number of batches that he has running when it begins,

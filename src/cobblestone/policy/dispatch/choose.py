@@ -420,7 +420,7 @@ class _Selection:
             or usage.resource not in budget.open
             or budget.refuse(app, match.version.id, usage.resource)
         ):
-            # Refused stays refused, since a budget only shrinks; what was possible is looked at anew.
+            # Refused stays refused, since a budget only shrinks; what was possible is looked at again.
             for key in [key for key, choice in self._choices.items() if choice is not None]:
                 del self._choices[key]
 
@@ -441,7 +441,7 @@ class _Selection:
             or candidate.target_host_id is not None
             or candidate.target_user_id is not None
         ):
-            return 0  # (a job for one person's computers is checked by nobody)
+            return 0  # (a job for one person's computers is checked by no one)
         record = self._budget.record(match.version.id)
         if app.dispatch.adaptive:
             checked = must_replicate(record.consecutive_valid, self._rng) or failed_lately(record)

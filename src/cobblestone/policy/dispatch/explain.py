@@ -342,7 +342,7 @@ def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage,
 _MEGABYTE = 1e6
 _GIGABYTE = 1e9
 _HOUR = 3600.0
-_MOST = 1e15  # figures beyond this are nonsense that somebody sent
+_MOST = 1e15  # figures beyond this are nonsense that someone sent
 
 
 class Tally:

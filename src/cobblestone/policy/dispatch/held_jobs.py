@@ -217,7 +217,7 @@ class HeldJob:
 def judge_held_job(job: HeldJob, *, host_id: HostId) -> Abort:
     """Decide whether host ``host_id`` shall abort a job that it lists.
 
-    A job that nobody needs is aborted only before it starts: once it runs, its volunteer gets credit for it.
+    A job that no one needs is aborted only before it starts: once it runs, its volunteer gets credit for it.
     Jobs that this very request reports must not be judged.
     """
     result = job.result

@@ -7,13 +7,13 @@ one that has heard later sequence numbers: the state was copied or restored), th
 among the user's hosts, first by CPID, then by name, address and hardware; only then a new record is made.
 
 Source: BOINC's ``handle_request.cpp`` (facts).  Difference: the family gives up the jobs of every machine that it has
-recognised so and that lists none; here only those of a client that has begun anew, since after a lost reply, or with an old
+recognised so and that lists none; here only those of a client that has started over, since after a lost reply, or with an old
 copy of its state, the client may have them again.
 
 Handing the code-signing key to a client.
 
 The client keeps the first key that it gets from a project, and takes another only with a signature made by
-the key that it holds. A client with a key that nobody knows would refuse every program, so it gets no work.
+the key that it holds. A client with a key that no one knows would refuse every program, so it gets no work.
 
 Source: BOINC's ``handle_request.cpp`` (facts) and the observed behaviour of client 7.20.5: keys are compared
 without surrounding white space, and sending the current key again is only noise.
@@ -102,7 +102,7 @@ def identify_host(introduction: Introduction, facts: SimilarHosts) -> HostDecisi
 def _counts_on(introduction: Introduction, host: Host) -> bool:
     """Return whether a client without the host's id goes on with its numbers: the replies that named the host were lost.
 
-    A client that lost its state begins with 0 again.  One that tried in vain often enough since then is taken for the
+    A client that lost its state begins with 0 again.  One that tried without success often enough since then is taken for the
     other kind: its jobs are sent to it again, instead of to others.
     """
     return introduction.rpc_seqno > host.rpc_seqno

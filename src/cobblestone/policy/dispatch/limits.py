@@ -4,7 +4,7 @@ Daily quota of a host and app version: what a host that wastes jobs may waste.
 
 Two numbers of the record decide.  ``max_jobs_per_day`` is what the host has *earned*: a new one begins with I jobs per
 processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes that
-nobody has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
+no one has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
 that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
 quota each time::
 
@@ -15,7 +15,7 @@ comes after 2, 4, then every 8 days.  One valid result ends the pauses and the q
 repaired host is back within a few jobs.  A reported success raises the quota only as long as nothing bad is on record: a
 host whose results look fine and are invalid is throttled like one that crashes.
 
-What a bad host can waste, per app version and of short jobs (`wasted_at_most`): a host that never worked, I jobs per
+What a bad host can waste, per app version and of short jobs: a host that never worked, I jobs per
 processor, once, and one job per pause.  A host that worked before, what it holds, `HALVINGS` more, and one per pause.
 
 Source: BOINC's ``sched_result.cpp``, ``sched_send.cpp``, ``handle_request.cpp`` (facts).  Differences: the family
@@ -39,7 +39,7 @@ result sets W to 0.
 The bound.  A host that begins to cheat at W has, on average, ``(1 - p) / p = W / 10 - 1`` wrong answers
 accepted before the first spot check ends it, and none while W <= 10.  To get there it delivered at least W
 right answers, so at most 1/11 (9.1 %) of its answers are wrong, however it chooses the moment and however
-often it repeats it.  If W counts only replicated jobs (as it should: nobody checked the others), one more
+often it repeats it.  If W counts only replicated jobs (as it should: no one checked the others), one more
 costs W / 10 jobs, and the share is largest for a host that cheats at W = 24: 4.1 %, less before and after.
 Both hold as long as a wrong answer does not find a second one that agrees with it.
 
@@ -182,16 +182,6 @@ def quota_after_valid(max_jobs_per_day: int, daily_quota: int) -> int:
 def is_throttled(record: HostAppVersion, daily_quota: int) -> bool:
     """Return whether bad results leave the host one job a day, or less."""
     return daily_quota > 1 and record.bad_results >= halvings(daily_quota)
-
-
-def wasted_at_most(*, initial: int, processors: int, daily_quota: int, days: int) -> int:
-    """Jobs of one app version that a host can waste in so many days that never returns a good one.
-
-    What a new host may hold; as many more as bring the quota down; and the single jobs after pauses of 1, 2, 4 and
-    every 8 days.  (A host's day may begin just after its first request: one more.)
-    """
-    singles = sum(1 for day in range(1, days + 1) if day in (1, 3, 7) or (day > 7 and (day - 7) % 8 == 0))
-    return max(initial, 1) * max(processors, 1) + halvings(daily_quota) + singles + 1
 
 
 def _doubled(max_jobs_per_day: int, daily_quota: int) -> int:

@@ -8,7 +8,7 @@ is considered, so that a host whose tasks fail does not fall back to an older ve
 Which of the waiting jobs suit a host best: those whose files it has, and those of its size class.
 
 Only apps that ask for it are looked at, and only the first `LOOK_AHEAD` candidates are put into another order; so a host
-is never kept waiting, and a job that suits nobody is sent when it comes to the head of the queue.
+is never kept waiting, and a job that suits no one is sent when it comes to the head of the queue.
 
 Source of the scores: BOINC's ``sched_score.cpp`` (facts): priority counts as much as a point.
 

@@ -203,7 +203,7 @@ class Taker:
 class Shortage:
     """A quorum that is out of reach."""
 
-    needed: int  #: answers that must still come, each of somebody else
+    needed: int  #: answers that must still come, each of someone else
     found: int  #: people (or computers) who could give one
     by_person: bool  #: whether they are people
 

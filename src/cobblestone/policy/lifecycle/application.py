@@ -8,7 +8,6 @@ store against it (``tests/conformance/test_steps.py``); all steps go through the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.values import ResultId, changed
@@ -43,6 +42,7 @@ from cobblestone.policy.lifecycle.states import (
     ReadyToAssimilate,
     ReleaseCommitment,
     RequestValidation,
+    ResultEffect,
     SetCanonical,
     SkipValidation,
     TimeOutResult,
@@ -134,36 +134,12 @@ def apply_effects(
     return draft.view()
 
 
-_OfResult = (
-    TimeOutResult
-    | DropResult
-    | MarkTooLate
-    | SkipValidation
-    | MarkValid
-    | MarkInvalid
-    | MarkInconclusive
-    | MarkUnusable
-    | PostponeValidation
-    | DeleteOutputs
-)
-_OfWorkunit = (
-    RequestValidation
-    | FailWorkunit
-    | ReadyToAssimilate
-    | DeleteInputs
-    | ReleaseCommitment
-    | SetCanonical
-    | RaiseTarget
-    | ClearNeedValidate
-)
-_KnownEffect = _OfResult | _OfWorkunit
-
-_RESULT_CAUSES = {
+_RESULT_CAUSES: dict[type[ResultEffect], Cause] = {
     TimeOutResult: Cause.DEADLINE_PASSED,
     DropResult: Cause.NOT_NEEDED,
 }
 
-_VALIDATE_CAUSES = {
+_VALIDATE_CAUSES: dict[type[ResultEffect], Cause] = {
     MarkTooLate: Cause.NOT_COMPARABLE,
     SkipValidation: Cause.WORKUNIT_FAILED,
     MarkValid: Cause.AGREED,
@@ -175,8 +151,6 @@ _VALIDATE_CAUSES = {
 
 def apply_effect(view: WorkunitView, effect: Effect) -> WorkunitView:
     """Apply one effect other than `CreateResult` (which needs an id; see `apply_effects`)."""
-    if isinstance(effect, CreateResult):
-        raise PolicyViolation("CreateResult needs a new id: use apply_effects")
     draft = _Draft(view)
     draft.apply(effect)
     return draft.view()
@@ -197,20 +171,9 @@ class _Draft:
         workunit = changed(self._workunit, **self.fields)
         return changed(self._view, workunit=workunit, results=tuple(self.results.values()))
 
-    def apply(self, effect: _KnownEffect) -> None:
+    def apply(self, effect: Effect) -> None:
         match effect:
-            case (
-                MarkValid()
-                | TimeOutResult()
-                | DropResult()
-                | MarkTooLate()
-                | SkipValidation()
-                | MarkInvalid()
-                | MarkInconclusive()
-                | MarkUnusable()
-                | PostponeValidation()
-                | DeleteOutputs()
-            ):
+            case ResultEffect():
                 self.results[effect.result_id] = _changed_result(self._result(effect.result_id), effect)
             case _:
                 fields = _changed_fields(self._workunit, effect)
@@ -228,7 +191,7 @@ class _Draft:
             raise PolicyViolation(f"workunit {self._workunit.id} has no result {result_id}") from None
 
 
-def _changed_result(result: Result, effect: _OfResult) -> Result:
+def _changed_result(result: Result, effect: ResultEffect) -> Result:
     match effect:
         case TimeOutResult() | DropResult():
             return advance(result, _RESULT_CAUSES[type(effect)])
@@ -240,7 +203,7 @@ def _changed_result(result: Result, effect: _OfResult) -> Result:
             return advance_validation(result, _VALIDATE_CAUSES[type(effect)])
 
 
-def _changed_fields(workunit: Workunit, effect: _OfWorkunit) -> dict[str, object]:
+def _changed_fields(workunit: Workunit, effect: Effect) -> dict[str, object]:
     match effect:
         case RequestValidation():
             return {"need_validate": True}
@@ -258,8 +221,8 @@ def _changed_fields(workunit: Workunit, effect: _OfWorkunit) -> dict[str, object
             return {"canonical_result_id": effect.result_id}
         case RaiseTarget():
             return {"rules": changed(workunit.rules, target_nresults=effect.target_nresults)}
-        case _:
-            assert_never(effect)
+        case CreateResult() | ResultEffect():
+            raise PolicyViolation("CreateResult needs a new id: use apply_effects")
 
 
 def _new_result(workunit: Workunit, effect: CreateResult, now: float, new_ids: Iterator[ResultId]) -> Result:

@@ -7,7 +7,7 @@ that will never return.  Both sides are seen in the turnaround of the app's own 
 
 When a project's own function (validator, assimilator) that failed on a job is called again.
 
-Pauses double from a first to a longest one.  After ``max_attempts`` calls the job is parked: it waits until somebody has mended
+Pauses double from a first to a longest one.  After ``max_attempts`` calls the job is parked: it waits until someone has mended
 the function and says so, and no other job waits behind it.
 
 When the rows of a workunit may leave the database for the archive.

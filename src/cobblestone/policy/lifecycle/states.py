@@ -53,35 +53,30 @@ class WorkunitView:
 # ------------------------------------------------------------------------------ effects of the transitioner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeOutResult:
+@value(kw_only=True)
+class ResultEffect:
+    """An effect on one result; which one, says the class."""
+
+    result_id: ResultId
+
+
+class TimeOutResult(ResultEffect):
     """The deadline passed: the result becomes OVER with NO_REPLY.
 
     The record of the host and app version gets the penalty of a time-out.
     """
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkTooLate:
+class MarkTooLate(ResultEffect):
     """The result cannot be compared with the canonical one, which may be deleted: its validate state becomes TOO_LATE."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkipValidation:
+class SkipValidation(ResultEffect):
     """The workunit failed: the result's validate state becomes NO_CHECK."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropResult:
+class DropResult(ResultEffect):
     """The result is no longer needed: an inactive or unsent one becomes OVER with DIDNT_NEED."""
-
-    result_id: ResultId
 
 
 @value(kw_only=True)
@@ -114,11 +109,8 @@ class DeleteInputs:
     """The workunit's file delete state becomes READY: its input files may go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOutputs:
+class DeleteOutputs(ResultEffect):
     """The result's file delete state becomes READY: its output files may go."""
-
-    result_id: ResultId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,39 +128,24 @@ class SetCanonical:
     result_id: ResultId
 
 
-@value(kw_only=True)
-class MarkValid:
+class MarkValid(ResultEffect):
     """The result agrees with the canonical one: VALID, and its credit is due."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkInvalid:
+class MarkInvalid(ResultEffect):
     """The result disagrees with the canonical one: INVALID."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkInconclusive:
+class MarkInconclusive(ResultEffect):
     """The result was looked at, and there is no quorum yet: INCONCLUSIVE."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkUnusable:
+class MarkUnusable(ResultEffect):
     """Outputs are missing or malformed: the outcome becomes VALIDATE_ERROR, the validate state INVALID."""
 
-    result_id: ResultId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostponeValidation:
+class PostponeValidation(ResultEffect):
     """The result could not be looked at now: its validate state becomes INIT (not looked at) again."""
-
-    result_id: ResultId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

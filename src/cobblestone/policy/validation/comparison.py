@@ -52,7 +52,7 @@ Checksums = Sequence[tuple[int, int, str]]
 class ComparisonKind(Protocol):
     """A way to say whether the outputs of two results agree.  Implementations keep no state.
 
-    What they raise says nothing about the outputs: nobody is judged, and the operator hears of it.
+    What they raise says nothing about the outputs: no one is judged, and the operator hears of it.
     """
 
     @property

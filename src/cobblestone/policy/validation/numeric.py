@@ -284,7 +284,7 @@ def _format_of(document: Document) -> Words:
 
 
 _Place = tuple["_Place", str | int] | None
-"""Where a JSON value is: the place of its container, and its key there; written out only for a reason that somebody reads."""
+"""Where a JSON value is: the place of its container, and its key there; written out only for a reason that someone reads."""
 
 
 def _json_differences(

@@ -5,53 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from cobblestone.api_schema import endpoints
+from cobblestone.api_schema import endpoints, operation, people
 from cobblestone.api_schema.batches import Workunit, WorkunitChanges, WorkunitDetails
-from cobblestone.api_schema.operation import (
-    AppliedScales,
-    AuditEntry,
-    Check,
-    CreditExplanation,
-    CreditSystem,
-    Diagnosis,
-    Done,
-    Found,
-    Host,
-    HostChanges,
-    HostDetails,
-    HostExplanation,
-    LedgerAudit,
-    LedgerEntry,
-    NewCorrection,
-    NewPassword,
-    PublishedScales,
-    Reason,
-    Repair,
-    ResultExplanation,
-    RetriedWorkunit,
-    RoleBody,
-    RollBackBody,
-    RolledBack,
-    Rollout,
-    RolloutBody,
-    WorkunitExplanation,
-)
-from cobblestone.api_schema.people import (
-    CreatedToken,
-    CreatedUser,
-    NewNews,
-    News,
-    NewsChanges,
-    NewTeam,
-    NewToken,
-    NewUser,
-    Team,
-    TeamMember,
-    Token,
-    User,
-    UserChanges,
-    UserDetails,
-)
 from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle
 from cobblestone.domain.people import Scope
 from cobblestone.sdk.api.connection import Connection, NotFoundError
@@ -64,35 +19,35 @@ class Administration:
     """The operator's part of a project; needs the scope ``manage``."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._call = connection.call
 
     def create_token(
         self, name: str, scopes: Iterable[str], *, days: float | None = None, share: float = 1.0
-    ) -> CreatedToken:
+    ) -> people.CreatedToken:
         """Create a token for ``days`` days, or until it is revoked.  Its text is shown only once.
 
         ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
         """
-        body = NewToken(
+        body = people.NewToken(
             name=name,
             scopes=cast("list[Scope]", list(scopes)),  # others are refused by the project
             days=days,
             share=share,
         )
-        return self._connection.call(endpoints.CREATE_TOKEN, body=body)
+        return self._call(endpoints.CREATE_TOKEN, body=body)
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[people.Token]:
         """Return all tokens, newest first."""
-        return self._connection.call(endpoints.LIST_TOKENS).tokens
+        return self._call(endpoints.LIST_TOKENS).tokens
 
-    def revoke_token(self, token_id: int) -> Token:
+    def revoke_token(self, token_id: int) -> people.Token:
         """Revoke a token.  Raises NotFoundError."""
-        return self._connection.call(endpoints.REVOKE_TOKEN, token_id)
+        return self._call(endpoints.REVOKE_TOKEN, token_id)
 
-    def create_user(self, email: str, name: str, *, password: str = "") -> CreatedUser:
+    def create_user(self, email: str, name: str, *, password: str = "") -> people.CreatedUser:
         """Create an account; without a password, clients attach with its authenticator, which is shown only once."""
-        return self._connection.call(
-            endpoints.CREATE_USER, body=NewUser(email=email, name=name, password=password)
+        return self._call(
+            endpoints.CREATE_USER, body=people.NewUser(email=email, name=name, password=password)
         )
 
     def users(
@@ -102,29 +57,27 @@ class Administration:
         before: int | None = None,
         role: str | None = None,
         blocked: bool | None = None,
-    ) -> list[User]:
+    ) -> list[people.User]:
         """Return accounts, newest first; ``before``: only those with a smaller id, for the next page."""
-        return self._connection.call(
-            endpoints.LIST_USERS, limit=limit, before=before, role=role, blocked=blocked
-        ).users
+        return self._call(endpoints.LIST_USERS, limit=limit, before=before, role=role, blocked=blocked).users
 
-    def user(self, user_id: int) -> UserDetails:
+    def user(self, user_id: int) -> people.UserDetails:
         """Describe an account.  Raises NotFoundError."""
-        return self._connection.call(endpoints.GET_USER, user_id)
+        return self._call(endpoints.GET_USER, user_id)
 
-    def change_user(self, user_id: int, changes: UserChanges) -> UserDetails:
+    def change_user(self, user_id: int, changes: people.UserChanges) -> people.UserDetails:
         """Change the profile of an account.  Raises NotFoundError."""
-        return self._connection.call(endpoints.CHANGE_USER, user_id, body=changes)
+        return self._call(endpoints.CHANGE_USER, user_id, body=changes)
 
-    def create_team(self, name: str, founder: int) -> Team:
+    def create_team(self, name: str, founder: int) -> people.Team:
         """Create a team; its founder joins it.  Raises NotFoundError, ConflictError."""
-        return self._connection.call(endpoints.CREATE_TEAM, body=NewTeam(name=name, founder=founder))
+        return self._call(endpoints.CREATE_TEAM, body=people.NewTeam(name=name, founder=founder))
 
-    def teams(self) -> list[Team]:
+    def teams(self) -> list[people.Team]:
         """Return all teams."""
-        return self._connection.call(endpoints.LIST_TEAMS).teams
+        return self._call(endpoints.LIST_TEAMS).teams
 
-    def join_team(self, team: str, user_id: int) -> Team:
+    def join_team(self, team: str, user_id: int) -> people.Team:
         """Add a user to a team, given by name or id.  Raises NotFoundError."""
         known = self.teams()
         fits = [each for each in known if each.name.lower() == team.lower() or str(each.id) == team]
@@ -132,61 +85,61 @@ class Administration:
             raise NotFoundError(
                 f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
             )
-        return self._connection.call(endpoints.JOIN_TEAM, fits[0].id, body=TeamMember(user=user_id))
+        return self._call(endpoints.JOIN_TEAM, fits[0].id, body=people.TeamMember(user=user_id))
 
-    def add_news(self, title: str, text: str) -> News:
+    def add_news(self, title: str, text: str) -> people.News:
         """Publish a news item; clients show it as a notice."""
-        return self._connection.call(endpoints.ADD_NEWS, body=NewNews(title=title, text=text))
+        return self._call(endpoints.ADD_NEWS, body=people.NewNews(title=title, text=text))
 
-    def news(self, *, limit: int = 100, before: int | None = None) -> list[News]:
+    def news(self, *, limit: int = 100, before: int | None = None) -> list[people.News]:
         """Return news, newest first; ``before``: only those with a smaller id."""
-        return self._connection.call(endpoints.LIST_NEWS, limit=limit, before=before).news
+        return self._call(endpoints.LIST_NEWS, limit=limit, before=before).news
 
-    def news_item(self, news_id: int) -> News:
+    def news_item(self, news_id: int) -> people.News:
         """Return a news item.  Raises NotFoundError."""
-        return self._connection.call(endpoints.GET_NEWS, news_id)
+        return self._call(endpoints.GET_NEWS, news_id)
 
-    def edit_news(self, news_id: int, *, title: str | None = None, text: str | None = None) -> News:
+    def edit_news(self, news_id: int, *, title: str | None = None, text: str | None = None) -> people.News:
         """Change a news item; clients that have shown it do not show it again.  Raises NotFoundError."""
-        return self._connection.call(endpoints.EDIT_NEWS, news_id, body=NewsChanges(title=title, text=text))
+        return self._call(endpoints.EDIT_NEWS, news_id, body=people.NewsChanges(title=title, text=text))
 
-    def withdraw_news(self, news_id: int) -> News:
+    def withdraw_news(self, news_id: int) -> people.News:
         """Remove a news item from the pages and the feed.  Raises NotFoundError."""
-        return self._connection.call(endpoints.WITHDRAW_NEWS, news_id)
+        return self._call(endpoints.WITHDRAW_NEWS, news_id)
 
-    def explain_credit(self, result: str) -> CreditExplanation:
+    def explain_credit(self, result: str) -> operation.CreditExplanation:
         """Return how the credit of a result (id or name) was computed.  Raises NotFoundError."""
-        return self._connection.call(endpoints.EXPLAIN_CREDIT, result)
+        return self._call(endpoints.EXPLAIN_CREDIT, result)
 
-    def explain_host(self, host_id: int) -> HostExplanation:
+    def explain_host(self, host_id: int) -> operation.HostExplanation:
         """Return what a computer would get if it asked for work now, and why not more.  Raises NotFoundError."""
-        return self._connection.call(endpoints.EXPLAIN_HOST, host_id)
+        return self._call(endpoints.EXPLAIN_HOST, host_id)
 
-    def explain_workunit(self, workunit: str) -> WorkunitExplanation:
+    def explain_workunit(self, workunit: str) -> operation.WorkunitExplanation:
         """Return the state of a workunit (id or name) and what it waits for.  Raises NotFoundError."""
-        return self._connection.call(endpoints.EXPLAIN_WORKUNIT, workunit)
+        return self._call(endpoints.EXPLAIN_WORKUNIT, workunit)
 
-    def explain_result(self, result: str) -> ResultExplanation:
+    def explain_result(self, result: str) -> operation.ResultExplanation:
         """Return what happened to a result (id or name).  Raises NotFoundError."""
-        return self._connection.call(endpoints.EXPLAIN_RESULT, result)
+        return self._call(endpoints.EXPLAIN_RESULT, result)
 
-    def audit_ledger(self) -> LedgerAudit:
+    def audit_ledger(self) -> operation.LedgerAudit:
         """Recompute every grant, total and average from the ledger."""
-        return self._connection.call(endpoints.AUDIT_LEDGER, timeout=AUDIT_SECONDS)
+        return self._call(endpoints.AUDIT_LEDGER, timeout=AUDIT_SECONDS)
 
-    def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
+    def correct_credit(self, result: str, amount: float, reason: str) -> operation.LedgerEntry:
         """Correct the credit of a result with a new entry; negative takes credit back.  Raises NotFoundError, ConflictError."""
-        body = NewCorrection(result=result, amount=amount, reason=reason)
-        return self._connection.call(endpoints.CORRECT_CREDIT, body=body)
+        body = operation.NewCorrection(result=result, amount=amount, reason=reason)
+        return self._call(endpoints.CORRECT_CREDIT, body=body)
 
-    def credit_systems(self) -> list[CreditSystem]:
+    def credit_systems(self) -> list[operation.CreditSystem]:
         """Return the credit systems that an app can choose."""
-        return self._connection.call(endpoints.LIST_CREDIT_SYSTEMS).systems
+        return self._call(endpoints.LIST_CREDIT_SYSTEMS).systems
 
     def trickles(self, *, after: int = 0) -> list[Trickle]:
         """Return messages from running jobs, oldest first; ``after``: only those with a larger number."""
         found: list[Trickle] = []
-        while page := self._connection.call(
+        while page := self._call(
             endpoints.LIST_TRICKLES, after=found[-1].id if found else after, limit=PAGE
         ).trickles:
             found += page
@@ -194,12 +147,12 @@ class Administration:
 
     def send_trickle(self, result: str, text: str) -> SentTrickle:
         """Send a message to a running job.  Raises NotFoundError, or ConflictError if the job is not running."""
-        return self._connection.call(endpoints.SEND_TRICKLE, body=NewTrickle(result=result, text=text))
+        return self._call(endpoints.SEND_TRICKLE, body=NewTrickle(result=result, text=text))
 
-    def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
+    def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> operation.AppliedScales:
         """Set the scales of GPU-only apps' versions to published ones, by plan class, or only return what would change."""
-        body = PublishedScales(scales=dict(scales), dry_run=dry_run)
-        return self._connection.call(endpoints.APPLY_SCALES, body=body)
+        body = operation.PublishedScales(scales=dict(scales), dry_run=dry_run)
+        return self._call(endpoints.APPLY_SCALES, body=body)
 
 
 CHECK_SECONDS = 3600.0
@@ -211,7 +164,7 @@ class Operation:
     """Calls to operate a running project; they need the scope ``manage``.  Unknown ids raise NotFoundError."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._call = connection.call
 
     def workunits(
         self,
@@ -227,25 +180,25 @@ class Operation:
         Those of one app or status (``waiting``, ``running``, ``done``, ``failed``, ``cancelled``) are sought among the
         newest 20,000.
         """
-        return self._connection.call(
+        return self._call(
             endpoints.LIST_WORKUNITS, limit=limit, before=before, app=app, batch=batch, status=status
         ).workunits
 
     def workunit(self, workunit: str) -> WorkunitDetails:
         """Describe a workunit (id or name), with its results."""
-        return self._connection.call(endpoints.GET_WORKUNIT, workunit)
+        return self._call(endpoints.GET_WORKUNIT, workunit)
 
     def change_workunit(self, workunit: str, changes: WorkunitChanges) -> WorkunitDetails:
         """Change a workunit (id or name) for results not sent yet.  Raises ConflictError if it is finished."""
-        return self._connection.call(endpoints.CHANGE_WORKUNIT, workunit, body=changes)
+        return self._call(endpoints.CHANGE_WORKUNIT, workunit, body=changes)
 
-    def cancel_workunit(self, workunit_id: int) -> Done:
+    def cancel_workunit(self, workunit_id: int) -> operation.Done:
         """Cancel a workunit.  Raises ConflictError if it is finished."""
-        return self._connection.call(endpoints.CANCEL_WORKUNIT, workunit_id)
+        return self._call(endpoints.CANCEL_WORKUNIT, workunit_id)
 
-    def retry_workunit(self, workunit_id: int) -> RetriedWorkunit:
+    def retry_workunit(self, workunit_id: int) -> operation.RetriedWorkunit:
         """Retry a workunit.  Raises ConflictError if it has an answer."""
-        return self._connection.call(endpoints.RETRY_WORKUNIT, workunit_id)
+        return self._call(endpoints.RETRY_WORKUNIT, workunit_id)
 
     def hosts(
         self,
@@ -254,43 +207,41 @@ class Operation:
         before: int | None = None,
         user: int | None = None,
         blocked: bool | None = None,
-    ) -> list[Host]:
+    ) -> list[operation.Host]:
         """Return computers, newest first; ``before``: only those with a smaller id."""
-        return self._connection.call(
-            endpoints.LIST_HOSTS, limit=limit, before=before, user=user, blocked=blocked
-        ).hosts
+        return self._call(endpoints.LIST_HOSTS, limit=limit, before=before, user=user, blocked=blocked).hosts
 
-    def host(self, host_id: int) -> HostDetails:
+    def host(self, host_id: int) -> operation.HostDetails:
         """Describe a computer."""
-        return self._connection.call(endpoints.GET_HOST, host_id)
+        return self._call(endpoints.GET_HOST, host_id)
 
-    def change_host(self, host_id: int, changes: HostChanges) -> HostDetails:
+    def change_host(self, host_id: int, changes: operation.HostChanges) -> operation.HostDetails:
         """Change the settings that the owner of a computer made for it."""
-        return self._connection.call(endpoints.CHANGE_HOST, host_id, body=changes)
+        return self._call(endpoints.CHANGE_HOST, host_id, body=changes)
 
-    def reset_host_errors(self, host_id: int) -> HostExplanation:
+    def reset_host_errors(self, host_id: int) -> operation.HostExplanation:
         """Forget a computer's bad results and missing features after a repair."""
-        return self._connection.call(endpoints.RESET_HOST_ERRORS, host_id)
+        return self._call(endpoints.RESET_HOST_ERRORS, host_id)
 
-    def block(self, noun: str, number: int, reason: str) -> Done:
+    def block(self, noun: str, number: int, reason: str) -> operation.Done:
         """Send no more work to a ``host``, or to the hosts of a ``user``; the volunteer can read the reason."""
-        return self._connection.call(_BLOCKING[noun], number, body=Reason(reason=reason))
+        return self._call(_BLOCKING[noun], number, body=operation.Reason(reason=reason))
 
-    def unblock(self, noun: str, number: int) -> Done:
+    def unblock(self, noun: str, number: int) -> operation.Done:
         """Send work to a ``host``, or to the hosts of a ``user``, again."""
-        return self._connection.call(_UNBLOCKING[noun], number)
+        return self._call(_UNBLOCKING[noun], number)
 
-    def set_role(self, user_id: int, role: str) -> Done:
+    def set_role(self, user_id: int, role: str) -> operation.Done:
         """Make a user an ``operator``, or (empty) a plain volunteer again."""
-        return self._connection.call(endpoints.SET_ROLE, user_id, body=RoleBody(role=role))
+        return self._call(endpoints.SET_ROLE, user_id, body=operation.RoleBody(role=role))
 
-    def reset_password(self, user_id: int) -> NewPassword:
+    def reset_password(self, user_id: int) -> operation.NewPassword:
         """Set a new password for a user; it is shown only once."""
-        return self._connection.call(endpoints.RESET_PASSWORD, user_id)
+        return self._call(endpoints.RESET_PASSWORD, user_id)
 
-    def delete_user(self, user_id: int) -> Done:
+    def delete_user(self, user_id: int) -> operation.Done:
         """Erase an account."""
-        return self._connection.call(endpoints.DELETE_USER, user_id)
+        return self._call(endpoints.DELETE_USER, user_id)
 
     def start_rollout(
         self,
@@ -300,47 +251,43 @@ class Operation:
         max_error_rate: float = 0.1,
         min_results: int = 20,
         min_hours: float = 1.0,
-    ) -> Rollout:
+    ) -> operation.Rollout:
         """Roll a version out to growing parts of the hosts.  Raises ConflictError if the stages do not grow."""
-        body = RolloutBody(
+        body = operation.RolloutBody(
             stages=list(stages),
             max_error_rate=max_error_rate,
             min_results=min_results,
             min_hours=min_hours,
         )
-        return self._connection.call(endpoints.START_ROLLOUT, version_id, body=body)
+        return self._call(endpoints.START_ROLLOUT, version_id, body=body)
 
-    def hold_rollout(self, version_id: int) -> Rollout:
+    def hold_rollout(self, version_id: int) -> operation.Rollout:
         """Send a version to no more hosts."""
-        return self._connection.call(endpoints.HOLD_ROLLOUT, version_id)
+        return self._call(endpoints.HOLD_ROLLOUT, version_id)
 
-    def roll_back(self, version_id: int, *, abort_jobs: bool = False) -> RolledBack:
+    def roll_back(self, version_id: int, *, abort_jobs: bool = False) -> operation.RolledBack:
         """Withdraw a version in favour of the previous one."""
-        return self._connection.call(
-            endpoints.ROLL_BACK, version_id, body=RollBackBody(abort_jobs=abort_jobs)
-        )
+        return self._call(endpoints.ROLL_BACK, version_id, body=operation.RollBackBody(abort_jobs=abort_jobs))
 
     def audit(
         self, *, limit: int = 50, before: int | None = None, target: str = "", actor: str = ""
-    ) -> list[AuditEntry]:
+    ) -> list[operation.AuditEntry]:
         """Return the entries of the audit log, newest first."""
-        found = self._connection.call(
-            endpoints.LIST_AUDIT, limit=limit, before=before, target=target, actor=actor
-        )
+        found = self._call(endpoints.LIST_AUDIT, limit=limit, before=before, target=target, actor=actor)
         return found.entries
 
-    def search(self, text: str) -> list[Found]:
+    def search(self, text: str) -> list[operation.Found]:
         """Find users, hosts, batches, workunits and results by id or by the start of a name."""
-        return self._connection.call(endpoints.SEARCH, q=text).found
+        return self._call(endpoints.SEARCH, q=text).found
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[operation.Check]:
         """Return the integrity checks of the project."""
-        return self._connection.call(endpoints.LIST_CHECKS).checks
+        return self._call(endpoints.LIST_CHECKS).checks
 
-    def diagnose(self, name: str) -> Diagnosis:
+    def diagnose(self, name: str) -> operation.Diagnosis:
         """Run a check."""
-        return self._connection.call(endpoints.DIAGNOSE, name, timeout=CHECK_SECONDS)
+        return self._call(endpoints.DIAGNOSE, name, timeout=CHECK_SECONDS)
 
-    def repair(self, name: str) -> Repair:
+    def repair(self, name: str) -> operation.Repair:
         """Repair what a check found, as far as it is safe."""
-        return self._connection.call(endpoints.REPAIR, name, timeout=CHECK_SECONDS)
+        return self._call(endpoints.REPAIR, name, timeout=CHECK_SECONDS)

@@ -60,11 +60,15 @@ class RequestRefused(CobblestoneError):
     422 no_jobs
     """
 
-    def __init__(self, message: str, *, status: int, code: str, hint: str = "", member: str = "") -> None:
+    _usual: tuple[int, str] = (0, "")  # status and code
+
+    def __init__(
+        self, message: str, *, status: int = 0, code: str = "", hint: str = "", member: str = ""
+    ) -> None:
         super().__init__(f"{message} {hint}".strip())
         self.member = member
-        self.status = status
-        self.code = code
+        self.status = status or self._usual[0]
+        self.code = code or self._usual[1]
         self.hint = hint
 
 
@@ -78,8 +82,7 @@ class NotFoundError(RequestRefused, NotFound):
     There is no app called 'ecco'. Known: echo.
     """
 
-    def __init__(self, message: str, *, status: int = 404, code: str = "not_found", hint: str = "") -> None:
-        super().__init__(message, status=status, code=code, hint=hint)
+    _usual = (404, "not_found")
 
 
 class ConflictError(RequestRefused, Conflict):
@@ -92,15 +95,13 @@ class ConflictError(RequestRefused, Conflict):
     There is already an app called echo. Change it with: cobblestone app update echo --files …
     """
 
-    def __init__(self, message: str, *, status: int = 409, code: str = "conflict", hint: str = "") -> None:
-        super().__init__(message, status=status, code=code, hint=hint)
+    _usual = (409, "conflict")
 
 
 class BusyError(RequestRefused, Busy):
     """The project cannot do this now: it is overloaded, or another process holds its folder.  Try again."""
 
-    def __init__(self, message: str, *, status: int = 503, code: str = "busy", hint: str = "") -> None:
-        super().__init__(message, status=status, code=code, hint=hint)
+    _usual = (503, "busy")
 
 
 class Unreachable(CobblestoneError):
@@ -537,11 +538,7 @@ def _retry_after(answer: httpx.Response) -> float:
     return min(float(text), LONGEST_PAUSE_SECONDS) if text.isdecimal() else 0.0
 
 
-_KINDS: dict[int, type[NotFoundError | ConflictError | BusyError]] = {
-    404: NotFoundError,
-    409: ConflictError,
-    503: BusyError,
-}
+_KINDS: dict[int, type[RequestRefused]] = {404: NotFoundError, 409: ConflictError, 503: BusyError}
 
 
 def _problem(answer: httpx.Response) -> RequestRefused:
@@ -555,10 +552,8 @@ def _problem(answer: httpx.Response) -> RequestRefused:
                 " Is the address that of a cobblestone project?"
             ),
         )
-    kind = _KINDS.get(answer.status_code)
-    if kind is not None:
-        return kind(problem.message, status=answer.status_code, code=problem.code, hint=problem.hint)
-    return RequestRefused(
+    kind = _KINDS.get(answer.status_code, RequestRefused)
+    return kind(
         problem.message,
         status=answer.status_code,
         code=problem.code,

@@ -3,7 +3,7 @@
 A new code signing key for a project whose private key lies in its folder.
 
 The new private key is on disk before the project learns of it, and takes its place afterwards; whatever happens in
-between, calling again finishes the change or begins it anew.
+between, calling again finishes the change or starts it again.
 """
 
 from __future__ import annotations
@@ -23,16 +23,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.project import FileToSign, Key, NewKey, Signatures, SigningReply
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.sdk.api.connection import Connection
-from cobblestone.wire.project.signatures import (
-    decode_private_key,
-    encode_private_key,
-    encode_public_key,
-    generate_key,
-    same_key,
-    sign_bytes,
-    sign_key_handover,
-    sign_md5,
-)
+from cobblestone.wire.project import signatures as wire
 
 T = TypeVar("T")
 
@@ -124,10 +115,10 @@ def sign_manifest(
         JobError: a file differs from what the manifest says.
     """
     manifest = read_manifest(folder)
-    public_key = encode_public_key(key.public_key())
+    public_key = wire.encode_public_key(key.public_key())
     signatures: dict[str, str] = {}
     for file in manifest.files:
-        signatures[file.file] = sign_bytes(key, _checked_content(folder, file)).strip()
+        signatures[file.file] = wire.sign_bytes(key, _checked_content(folder, file)).strip()
     signed = SignaturesFile(
         public_key=public_key,
         signatures=signatures,
@@ -143,14 +134,14 @@ def handovers(manifest: ManifestFile, public_key: str, older: Sequence[rsa.RSAPr
     Raises:
         ConfigError: the new key is not the current one, and the current one's private key is not at hand.
     """
-    if same_key(manifest.current_key, public_key):
+    if wire.same_key(manifest.current_key, public_key):
         return {}
     made: dict[str, str] = {}
     for private_key in older:
-        text = encode_public_key(private_key.public_key())
+        text = wire.encode_public_key(private_key.public_key())
         for known in manifest.keys:
-            if same_key(known.public_key, text):
-                made[str(known.id)] = sign_key_handover(private_key, public_key).strip()
+            if wire.same_key(known.public_key, text):
+                made[str(known.id)] = wire.sign_key_handover(private_key, public_key).strip()
     current = next((str(known.id) for known in manifest.keys if known.current), None)
     if current is not None and current not in made:
         raise ConfigError(
@@ -176,7 +167,7 @@ def _checked_content(folder: Path, file: FileToSign) -> bytes:
 def import_signatures(connection: Connection, signed: SignaturesFile) -> SigningReply:
     """Upload signatures to the project; with another key than the current one, the key changes."""
     current = next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
-    if current is not None and same_key(current.public_key, signed.public_key):
+    if current is not None and wire.same_key(current.public_key, signed.public_key):
         return connection.call(endpoints.IMPORT_SIGNATURES, body=Signatures(signatures=signed.signatures))
     return connection.call(endpoints.CHANGE_KEY, body=NewKey(**asdict(signed)))
 
@@ -202,7 +193,7 @@ def read_private_key(path: Path) -> rsa.RSAPrivateKey:
         BadKey: it holds no private key.
     """
     try:
-        return decode_private_key(path.read_text(encoding="ascii", errors="replace"))
+        return wire.decode_private_key(path.read_text(encoding="ascii", errors="replace"))
     except OSError as error:
         raise ConfigError(f"The private key {path} cannot be read: {error.strerror}.") from error
 
@@ -213,9 +204,9 @@ def write_key_pair(private: Path, public: Path) -> rsa.RSAPrivateKey:
     Raises:
         ConfigError: a file exists or cannot be written.
     """
-    key = generate_key()
-    write_new(private, encode_private_key(key), mode=0o600)
-    write_new(public, encode_public_key(key.public_key()), mode=0o644)
+    key = wire.generate_key()
+    write_new(private, wire.encode_private_key(key), mode=0o600)
+    write_new(public, wire.encode_public_key(key.public_key()), mode=0o644)
     return key
 
 
@@ -266,13 +257,13 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
         )
     current = next((key for key in _known(connection) if key.current), None)
     if fresh.exists():
-        text = encode_public_key(read_private_key(fresh).public_key())
-        if current is not None and same_key(current.public_key, text):  # interrupted after the change
+        text = wire.encode_public_key(read_private_key(fresh).public_key())
+        if current is not None and wire.same_key(current.public_key, text):  # interrupted after the change
             kept = _put_in_place(keys, text, old_id=0)
             return Rotated(public_key=text, versions_changed=0, kept=kept)
         fresh.unlink()  # interrupted before it
-    new = generate_key()
-    public_key = encode_public_key(new.public_key())
+    new = wire.generate_key()
+    public_key = wire.encode_public_key(new.public_key())
     manifest = ManifestFile(
         project=connection.address,
         keys=[
@@ -284,9 +275,9 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
     body = NewKey(
         public_key=public_key,
         successor_signatures=handovers(manifest, public_key, older),
-        signatures={file.file: sign_md5(new, file.md5).strip() for file in manifest.files},
+        signatures={file.file: wire.sign_md5(new, file.md5).strip() for file in manifest.files},
     )
-    write_new(fresh, encode_private_key(new), mode=0o600)
+    write_new(fresh, wire.encode_private_key(new), mode=0o600)
     reply = connection.call(endpoints.CHANGE_KEY, body=body)
     kept = _put_in_place(keys, public_key, old_id=0 if current is None else current.id)
     return Rotated(public_key=public_key, versions_changed=reply.versions_changed, kept=kept)

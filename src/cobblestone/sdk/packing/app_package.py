@@ -12,32 +12,10 @@ from typing import TypeVar
 
 import msgspec
 
-from cobblestone.api_schema.apps import (
-    InputSlotBody,
-    LimitsBody,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-    Version,
-    VersionFileBody,
-)
-from cobblestone.domain.apps import (
-    ANY_PLATFORM,
-    CONTAINER_CLASS,
-    HEAD_NBYTES,
-    PLATFORMS,
-    platforms_of_command,
-    platforms_of_program,
-)
+from cobblestone.api_schema import apps as schema
+from cobblestone.domain import apps as domain
+from cobblestone.domain import job_form
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.domain.job_form import (
-    InputSlot,
-    JobForm,
-    Placeholders,
-    check_open_names,
-    find_placeholders,
-    output_names,
-)
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.launcher.packing import DESCRIPTION_FILE, IMAGE_FILE, PYODIDE_DESCRIPTION_FILE, pack_image
 from cobblestone.sdk.api.connection import Connection
@@ -63,18 +41,22 @@ class Command:
     plan_class: str = ""
 
     @property
-    def placeholders(self) -> Placeholders:
+    def placeholders(self) -> job_form.Placeholders:
         """Return the placeholders of the command; raises JobError."""
-        return find_placeholders(self.words)
+        return job_form.find_placeholders(self.words)
 
     def output_names(self) -> tuple[str, ...]:
         """Return the names of all outputs, in order; raises JobError if there is none."""
-        return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
+        return job_form.output_names(
+            self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout
+        )
 
-    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[OutputBody]:
+    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[schema.OutputBody]:
         """Return the outputs as API bodies."""
         return [
-            OutputBody(name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs)
+            schema.OutputBody(
+                name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs
+            )
             for name in self.output_names()
         ]
 
@@ -94,8 +76,9 @@ class Command:
     def check_names(self) -> dict[str, bytes]:
         """Return the contents of the files; raises JobError for unreadable files and colliding names."""
         contents = read_files(self.files)
-        form = JobForm(
-            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
+        form = job_form.JobForm(
+            command=tuple(self.words),
+            inputs=tuple(job_form.InputSlot(name=name) for name in self.placeholders.inputs),
         )
         reserved = [
             *RESERVED_OPEN_NAMES,
@@ -106,7 +89,7 @@ class Command:
             LAUNCHER_NAME,
             PYODIDE_DESCRIPTION_FILE,
         ]
-        check_open_names(list(contents), form, self.output_names(), reserved)
+        job_form.check_open_names(list(contents), form, self.output_names(), reserved)
         return contents
 
 
@@ -178,15 +161,14 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     """Refuse a main program that no system can start."""
     name = words[0].removeprefix("./")
     data = contents.get(name)
-    if data is None or platforms_of_program(data[:HEAD_NBYTES]) is not None:
+    if data is None or domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None:
         if data is not None and data.startswith(b"#!") and data.partition(b"\n")[0].endswith(b"\r"):
             raise JobError(
                 f"The first line of {name} ends as Windows ends lines, so that Linux and macOS look for an interpreter of a"
                 f" name that nothing has. Save it with Unix line ends (LF), e.g. by: sed -i 's/\\r$//' {name}"
             )
         return
-    interpreter = _INTERPRETERS.get(Path(name).suffix)
-    if interpreter:
+    if interpreter := _INTERPRETERS.get(Path(name).suffix):
         rest = " ".join(words[1:])
         raise JobError(
             f"{name} does not begin with a line like #!/usr/bin/env {interpreter}, so it is unknown what starts it. Name it:"
@@ -207,10 +189,10 @@ def command_platforms(
     Raises:
         JobError: no platform can start it, or not one of those wanted.
     """
-    own = {name: platforms_of_program(data[:HEAD_NBYTES]) for name, data in contents.items()}
-    able, why = platforms_of_command(words, own)
+    own = {name: domain.platforms_of_program(data[: domain.HEAD_NBYTES]) for name, data in contents.items()}
+    able, why = domain.platforms_of_command(words, own)
     if able is None:
-        return tuple(dict.fromkeys(wanted)) or (ANY_PLATFORM,)
+        return tuple(dict.fromkeys(wanted)) or (domain.ANY_PLATFORM,)
     if not able:
         raise JobError(f"{why} is a program for a kind of computer that no BOINC client supports.")
     if not wanted:
@@ -227,7 +209,7 @@ def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
     return connection.put_file(sha256, data, name=name).name
 
 
-def command_version(connection: Connection, command: Command) -> NewVersion:
+def command_version(connection: Connection, command: Command) -> schema.NewVersion:
     """Upload the files of a version of a command; return the version for a request.
 
     The main program is the launcher; the command itself lies in a signed description beside it.
@@ -236,14 +218,14 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
     contents = read_files(command.files)
     first, *further = command_platforms(command.words, contents, command.platforms)
     files = command_files(connection, version_description(command), contents)
-    return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=files)
+    return schema.NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=files)
 
 
 def command_files(
     connection: Connection, description: bytes, contents: Mapping[str, bytes]
-) -> list[VersionFileBody]:
+) -> list[schema.VersionFileBody]:
     """Upload launcher, description and files of a command."""
-    main = VersionFileBody(
+    main = schema.VersionFileBody(
         file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
         open_name=LAUNCHER_NAME,
         executable=True,
@@ -252,15 +234,15 @@ def command_files(
     return [main, *copied_files(connection, {APP_FILE: description, **contents})]
 
 
-def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[VersionFileBody]:
+def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[schema.VersionFileBody]:
     """Upload files that each job gets a copy of."""
     return [
-        VersionFileBody(
+        schema.VersionFileBody(
             file=upload_bytes(connection, name, data),
             open_name=name,
             copy_file=True,
             # A script may be started by its name; that it is one is seen at its first line.
-            executable=platforms_of_program(data[:HEAD_NBYTES]) is not None,
+            executable=domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
         )
         for name, data in contents.items()
     ]
@@ -285,27 +267,28 @@ def native_version(
     plan_class: str = "",
     command_line: str = "",
     copy_files: bool = False,
-) -> NewVersion:
+) -> schema.NewVersion:
     """Upload the files of a native program that uses the BOINC API; return the version for a request."""
-    if platform == ANY_PLATFORM:
+    if platform == domain.ANY_PLATFORM:
         raise JobError(
             "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
         )
     contents = read_files([main, *files])
-    able = platforms_of_program(contents[main.name][:HEAD_NBYTES])
-    if able is not None and platform in PLATFORMS and platform not in able:
+    able = domain.platforms_of_program(contents[main.name][: domain.HEAD_NBYTES])
+    if able is not None and platform in domain.PLATFORMS and platform not in able:
         raise JobError(
             f"{main.name} cannot be started on {platform}, but on {', '.join(able) or 'nothing that clients run on'}."
         )
-    return NewVersion(
+    return schema.NewVersion(
         platform=platform,
         plan_class=plan_class,
         command_line=command_line,
         files=[
-            VersionFileBody(
+            schema.VersionFileBody(
                 file=upload_bytes(connection, name, data),
                 open_name=name,
-                executable=name == main.name or platforms_of_program(data[:HEAD_NBYTES]) is not None,
+                executable=name == main.name
+                or domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
                 main_program=name == main.name,
                 copy_file=copy_files and name != main.name,
             )
@@ -318,11 +301,11 @@ def native_version(
 class Templates:
     """The content of BOINC job templates."""
 
-    inputs: Sequence[InputSlotBody] = ()
-    outputs: Sequence[OutputBody] = ()
+    inputs: Sequence[schema.InputSlotBody] = ()
+    outputs: Sequence[schema.OutputBody] = ()
     command_line: str = ""
-    limits: LimitsBody = LimitsBody()
-    rules: RulesBody = RulesBody()
+    limits: schema.LimitsBody = schema.LimitsBody()
+    rules: schema.RulesBody = schema.RulesBody()
 
 
 def read_templates(input_template: Path | None, output_template: Path | None) -> Templates:
@@ -343,21 +326,21 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
             )
     return Templates(
         inputs=[
-            InputSlotBody(
+            schema.InputSlotBody(
                 name=file.open_name, open_name=file.open_name, copy_file=file.copy_file, sticky=file.sticky
             )
             for file in template.files
         ],
         outputs=outputs,
         command_line=template.command_line,
-        limits=_given(template, LimitsBody),
-        rules=_given(template, RulesBody),
+        limits=_given(template, schema.LimitsBody),
+        rules=_given(template, schema.RulesBody),
     )
 
 
-def _outputs(path: Path) -> list[OutputBody]:
+def _outputs(path: Path) -> list[schema.OutputBody]:
     return [
-        OutputBody(
+        schema.OutputBody(
             name=file.open_name,
             max_nbytes=file.max_nbytes,
             gzip=file.gzip_when_done,
@@ -390,8 +373,8 @@ class ContainerCommand(Command):
         """Find mistakes before anything is sent, except those in the image; raises JobError."""
         if self.plan_class:
             raise JobError(
-                f"--plan-class {self.plan_class}: containers have their own, {CONTAINER_CLASS}. To require more of the"
-                f" computers, put it into plan_classes.toml as [{CONTAINER_CLASS}] with docker = true."
+                f"--plan-class {self.plan_class}: containers have their own, {domain.CONTAINER_CLASS}. To require more of the"
+                f" computers, put it into plan_classes.toml as [{domain.CONTAINER_CLASS}] with docker = true."
             )
         self.description({})
 
@@ -408,7 +391,7 @@ class ContainerCommand(Command):
         )
 
 
-def container_version(connection: Connection, command: ContainerCommand) -> NewVersion:
+def container_version(connection: Connection, command: ContainerCommand) -> schema.NewVersion:
     """Pack and upload the files of a version with a container; return the version for a request.
 
     Raises:
@@ -421,10 +404,12 @@ def container_version(connection: Connection, command: ContainerCommand) -> NewV
                 raise JobError(f"--platform {platform}: the image runs on {image.platform} only.")
         stored = connection.put_file(image.sha256, image.path, name=image.file_name)
     files = command_files(connection, command.description(image.description), command.check_names())
-    archive = VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
-    return NewVersion(platform=image.platform, plan_class=CONTAINER_CLASS, files=[*files, archive])
+    archive = schema.VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
+    return schema.NewVersion(
+        platform=image.platform, plan_class=domain.CONTAINER_CLASS, files=[*files, archive]
+    )
 
 
-def brings_container(versions: Sequence[Version]) -> bool:
+def brings_container(versions: Sequence[schema.Version]) -> bool:
     """Return whether one of the versions has a container."""
     return any(file.open_name == IMAGE_FILE for version in versions for file in version.files)

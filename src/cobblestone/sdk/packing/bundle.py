@@ -23,6 +23,7 @@ from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.pyodide import PACKAGES_NAME
+from cobblestone.domain.values import form_of
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RUNTIME_MODULE, launcher_bytes
 from cobblestone.launcher.packing import (
     DESCRIPTION_FILE,
@@ -31,21 +32,7 @@ from cobblestone.launcher.packing import (
     bundle_description,
 )
 from cobblestone.sdk.api.connection import Connection
-from cobblestone.sdk.packing import pyodide
-from cobblestone.sdk.packing.app_package import (
-    Command,
-    copied_files,
-    read_files,
-    upload_bytes,
-    version_description,
-)
-from cobblestone.sdk.packing.dependencies import (
-    NOT_ON_WINDOWS,
-    NoWheelError,
-    install_wheels,
-    needed_imports,
-    run,
-)
+from cobblestone.sdk.packing import app_package, dependencies, pyodide
 from cobblestone.sdk.wasm import toolchain
 
 DEFAULT_PYTHON = "3.12"
@@ -109,7 +96,7 @@ TARGETS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleCommand(Command):
+class BundleCommand(app_package.Command):
     """A command that brings its own Python."""
 
     archives: dict[str, bytes]  #: by platform, packed
@@ -117,13 +104,13 @@ class BundleCommand(Command):
 
     def check(self) -> None:
         """Find mistakes before anything is sent; see `Command.check`."""
-        Command.check(self)
+        app_package.Command.check(self)
         if self.browser_packages:
-            pyodide.check_program(self, read_files(self.files))
+            pyodide.check_program(self, app_package.read_files(self.files))
 
 
 def bundle_command(
-    command: Command,
+    command: app_package.Command,
     requirements: Path,
     python: str,
     *,
@@ -155,21 +142,17 @@ def bundle_command(
         say(f"Building the bundle for {platform} …")
         archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
-    return BundleCommand(
-        words=command.words,
-        files=command.files,
-        outputs=command.outputs,
-        optional_outputs=command.optional_outputs,
-        stdout=command.stdout,
+    return form_of(
+        BundleCommand,
+        command,
         installed=modules,
         platforms=tuple(archives),
-        plan_class=command.plan_class,
         archives=archives,
         browser_packages=browser_packages,
     )
 
 
-def _platforms(command: Command) -> list[str]:
+def _platforms(command: app_package.Command) -> list[str]:
     """Return the wanted platforms, or all for which the program's imports are available."""
     able = [each for each in TARGETS if not (TARGETS[each].windows and _imports_posix(command))]
     for platform in command.platforms:
@@ -181,9 +164,13 @@ def _platforms(command: Command) -> list[str]:
     return list(dict.fromkeys(command.platforms)) or able
 
 
-def _imports_posix(command: Command) -> bool:
-    programs = [data for name, data in read_files(command.files).items() if name.endswith(".py")]
-    return any(module in NOT_ON_WINDOWS for data in programs for module, _ in needed_imports(data))
+def _imports_posix(command: app_package.Command) -> bool:
+    programs = [data for name, data in app_package.read_files(command.files).items() if name.endswith(".py")]
+    return any(
+        module in dependencies.NOT_ON_WINDOWS
+        for data in programs
+        for module, _ in dependencies.needed_imports(data)
+    )
 
 
 def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes, set[str]]:
@@ -195,8 +182,8 @@ def make_archive(platform: str, requirements: Path, python: str) -> tuple[bytes,
         library, version = target.library(root)
         packages = library / "site-packages"
         try:
-            install_wheels(requirements, packages, target.wheels, version)
-        except NoWheelError as problem:
+            dependencies.install_wheels(requirements, packages, target.wheels, version)
+        except dependencies.NoWheelError as problem:
             raise JobError(
                 f"{problem.package} has no wheel for Python {version} on {platform}. Leave that platform out (--platform …), or"
                 " use another version of the package or of Python (--bundle-python)."
@@ -216,7 +203,7 @@ def fetch_interpreter(folder: Path, target: PythonBuild, python: str) -> Path:
     words = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(folder / "pythons")]
     name = f"cpython-{python}-{target.uv}"
     try:
-        run([*words, name], f"uv could not fetch the interpreter {name}")
+        dependencies.run([*words, name], f"uv could not fetch the interpreter {name}")
     except ConfigError as problem:
         first, *causes = str(problem).splitlines()
         cause = f" ({causes[-1].strip()})" if causes else ""
@@ -306,7 +293,7 @@ def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion
     if command.browser_packages:
         pyodide.check_server(connection)
     command.check()
-    contents = read_files(command.files)
+    contents = app_package.read_files(command.files)
     own = {
         platform: _platform_files(connection, command, contents, platform, gzip.decompress(archive))
         for platform, archive in command.archives.items()
@@ -318,7 +305,7 @@ def bundle_version(connection: Connection, command: BundleCommand) -> NewVersion
         platform=first,
         also_for=further,
         plan_class=command.plan_class,
-        files=copied_files(connection, contents),
+        files=app_package.copied_files(connection, contents),
         platform_files=own,
     )
 
@@ -344,33 +331,34 @@ def _platform_files(
     copied = (
         {DESCRIPTION_FILE: about}
         if windows
-        else {DESCRIPTION_FILE: about, APP_FILE: version_description(command)}
+        else {DESCRIPTION_FILE: about, APP_FILE: app_package.version_description(command)}
     )
     return [
         VersionFileBody(
-            file=upload_bytes(connection, launcher, toolchain.launcher(platform)),
+            file=app_package.upload_bytes(connection, launcher, toolchain.launcher(platform)),
             open_name=launcher,
             executable=True,
             main_program=True,
         ),
         VersionFileBody(
-            file=upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive), open_name=BUNDLE_FILE
+            file=app_package.upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive),
+            open_name=BUNDLE_FILE,
         ),
-        *copied_files(connection, copied),
+        *app_package.copied_files(connection, copied),
     ]
 
 
 def _browser_files(connection: Connection, command: BundleCommand) -> list[VersionFileBody]:
     packages = command.browser_packages
-    description = pyodide.pyodide_description(command, packages, read_files(command.files))
+    description = pyodide.pyodide_description(command, packages, app_package.read_files(command.files))
     return [
         VersionFileBody(
-            file=upload_bytes(connection, PACKAGES_NAME, packages),
+            file=app_package.upload_bytes(connection, PACKAGES_NAME, packages),
             open_name=PACKAGES_NAME,
             main_program=True,
         ),
         VersionFileBody(
-            file=upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
+            file=app_package.upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
             open_name=PYODIDE_DESCRIPTION_FILE,
             copy_file=True,
         ),

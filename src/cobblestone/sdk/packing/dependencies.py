@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher import RUNTIME_MODULE
+from cobblestone.ops.environment import run_and_read
 
 ARCHIVES = (".zip", ".whl", ".pyz", ".egg", ".gz", ".xz", ".bz2", ".tar")
 """Programs may add these to their search path: what is inside is not known here."""
@@ -142,14 +143,7 @@ def install_wheels(requirements: Path, packages: Path, tags: Sequence[str], vers
 def run(words: Sequence[str], what: str) -> None:
     """Run a program; ``what`` starts the error message.  Raises ConfigError."""
     try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BUILD_SECONDS,
-        )
+        done = run_and_read(words, timeout=BUILD_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{what}: {error}") from error
     if done.returncode:
@@ -168,9 +162,7 @@ def fetch_npm(package: str, names: Iterable[str], instead: str = "") -> dict[str
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
         words = ["npm", "pack", "--silent", package]
         try:
-            done = subprocess.run(
-                words, cwd=folder, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS
-            )
+            done = run_and_read(words, cwd=folder, timeout=FETCH_SECONDS)
         except OSError:
             raise ConfigError(f"npm, which downloads {package}, is not installed here. {instead}") from None
         except subprocess.TimeoutExpired:

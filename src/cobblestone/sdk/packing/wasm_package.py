@@ -12,7 +12,6 @@ import hashlib
 import io
 import platform as system
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -32,7 +31,7 @@ from cobblestone.launcher.packing import (
     LIBRARY_NAME,
     wasm_description,
 )
-from cobblestone.ops.environment import cache_folder
+from cobblestone.ops.environment import cache_folder, run_and_read
 from cobblestone.ops.files import write_durably
 from cobblestone.sdk.api.connection import Connection
 from cobblestone.sdk.packing.app_package import Command, check_words, read_files, upload_bytes
@@ -126,7 +125,7 @@ def vendor(requirements: Path) -> dict[str, bytes]:
         ]
         words += ["--only-binary=:all:", "--implementation", "py", "--abi", "none", "--platform", "any"]
         words += ["--python-version", PYTHON_VERSION, "--dest", temporary, "--requirement", str(requirements)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
+        done = run_and_read(words, timeout=900)
         if done.returncode:
             raise JobError(why_not(done.stderr, requirements))
         files: dict[str, bytes] = {}
@@ -235,15 +234,7 @@ def compiled_modules(name: str, module: bytes, platforms: Sequence[str]) -> dict
         source.write_bytes(module)
         words = [str(launcher), "--compile", triple, str(library), str(source), str(target)]
         try:
-            done = subprocess.run(
-                words,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=COMPILE_SECONDS,
-            )
+            done = run_and_read(words, cwd=folder, timeout=COMPILE_SECONDS)
         except OSError:  # made for another C library than this system's
             return {}
         if "the module cannot be used" in done.stderr:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher.packing import HEADER, NATIVE_FOLDER, SOURCES
-from cobblestone.ops.environment import cache_folder, environment_with, launchers_folder
+from cobblestone.ops.environment import cache_folder, environment_with, launchers_folder, run_and_read
 from cobblestone.ops.files import write_durably
 
 SUMS_FILE = NATIVE_FOLDER / "SHA256SUMS"
@@ -147,7 +147,7 @@ def _kept(name: str, make: Callable[[], bytes]) -> bytes:
             f"{name} has the SHA-256 {found} instead of {expected}: it was changed on the way, or the launcher's sources"
             f" in {NATIVE_FOLDER} were. Nothing was uploaded."
         )
-    with contextlib.suppress(OSError):  # whoever has no folder of their own does without the cache
+    with contextlib.suppress(OSError):  # without a folder of one's own there is no cache
         write_durably(path, data)
     return data
 
@@ -201,9 +201,7 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     words += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", str(folder)]
     words += ["--platform", tag] if tag else []
-    done = subprocess.run(
-        [*words, "--requirement", str(pins)], capture_output=True, text=True, check=False, timeout=900
-    )
+    done = run_and_read([*words, "--requirement", str(pins)], timeout=900)
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         lines = done.stderr.strip().splitlines() or ["pip gave no message"]
@@ -266,16 +264,7 @@ def run_compiler(words: Sequence[str], folder: Path, what: str) -> None:
     cached = str(cache_folder() / "wasm" / "zig")
     environment = environment_with(ZIG_GLOBAL_CACHE_DIR=cached, ZIG_LOCAL_CACHE_DIR=cached)
     try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=COMPILE_SECONDS,
-        )
+        done = run_and_read(words, cwd=folder, env=environment, timeout=COMPILE_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"The compiler {words[0]} cannot be run: {error}.") from error
     if done.returncode:

@@ -12,7 +12,7 @@ from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, Team, User
-from cobblestone.domain.values import TeamId
+from cobblestone.domain.values import TeamId, form_of
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
@@ -22,27 +22,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import consents, credentials, teams, users
 from cobblestone.store.people.credentials import Purpose
 from cobblestone.store.people.users import profile_of
-from cobblestone.wire.project.account import (
-    AccountInfo,
-    LoginTokenQuery,
-    TeamLookup,
-    WebRpcError,
-    WebRpcFailure,
-    external_cpid,
-    parse_am_get_info,
-    parse_am_set_info,
-    parse_create_account,
-    parse_login_token_lookup,
-    parse_lookup_account,
-    parse_team_lookup,
-    write_account_exists,
-    write_account_out,
-    write_am_get_info_reply,
-    write_am_set_info_reply,
-    write_login_token_reply,
-    write_teams_xml,
-    write_web_rpc_error,
-)
+from cobblestone.wire.project import account as wire
 from cobblestone.wire.project.pages import PlatformEntry, ProjectConfig, write_project_config
 
 COMMON_PLATFORMS = (
@@ -86,75 +66,67 @@ class AccountRpc:
     async def create_account(self, request: Request) -> Response:
         """Answer ``create_account.php``."""
         try:
-            wish = parse_create_account(request.url.query)
+            wish = wire.parse_create_account(request.url.query)
             wish = replace(wish, source=f"create_account.php {wish.source}".strip())
             user = await self._accounts.create(wish, address=self._address(request))
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
-        return _xml(write_account_out(_key_for_password(user)))
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
+        return _xml(wire.write_account_out(_key_for_password(user)))
 
     async def lookup_account(self, request: Request) -> Response:
         """Answer ``lookup_account.php``; without a password, only whether the account exists."""
         try:
-            wanted = parse_lookup_account(request.url.query)
+            wanted = wire.parse_lookup_account(request.url.query)
             self._count_lookup(request)
             if wanted.passwd_hash is None:
                 found = await self._ctx.store.aread(lambda db: users.user_by_email(db, wanted.email_addr))
                 if found is None:
-                    raise WebRpcFailure(WebRpcError.NOT_FOUND)
-                return _xml(write_account_exists())
+                    raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND)
+                return _xml(wire.write_account_exists())
             user = await self._accounts.look_up(
                 wanted.email_addr, wanted.passwd_hash, address=self._address(request)
             )
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
-        return _xml(write_account_out(_key_for_password(user)))
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
+        return _xml(wire.write_account_out(_key_for_password(user)))
 
     async def login_token_lookup(self, request: Request) -> Response:
         """Answer ``login_token_lookup.php``: the key for a client that found a token in its data folder."""
         try:
             self._count_lookup(request)
             now = self._ctx.clock()
-            wanted = parse_login_token_lookup(request.url.query)
+            wanted = wire.parse_login_token_lookup(request.url.query)
             found = await self._ctx.store.aread(partial(_token_owner, wanted=wanted, now=now))
             if found is None:
-                raise WebRpcFailure(
-                    WebRpcError.NOT_FOUND, "The token is wrong or older than a day: make a new one"
+                raise wire.WebRpcFailure(
+                    wire.WebRpcError.NOT_FOUND, "The token is wrong or older than a day: make a new one"
                 )
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
         user, team = found
         team_name = "" if team is None else team.name
         key = _key_for_password(user)
-        return _xml(write_login_token_reply(key, user_name=user.name, team_name=team_name))
+        return _xml(wire.write_login_token_reply(key, user_name=user.name, team_name=team_name))
 
     async def am_get_info(self, request: Request) -> Response:
         """Answer ``am_get_info.php``: what an account manager asks about an account, by its key."""
         try:
             self._count_lookup(request)
-            key = parse_am_get_info(request.url.query).account_key
+            key = wire.parse_am_get_info(request.url.query).account_key
             user = await self._ctx.store.aread(lambda db: _owner(db, key))
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
         is_founder, has_profile = await self._ctx.store.aread(
             lambda db: (_is_founder(db, user), profile_of(db, user.id) is not None)
         )
         return _xml(
-            write_am_get_info_reply(
-                AccountInfo(
-                    id=user.id,
-                    name=user.name,
-                    country=user.country,
+            wire.write_am_get_info_reply(
+                form_of(
+                    wire.AccountInfo,
+                    user,
                     weak_auth=user.weak_authenticator,
-                    cpid=external_cpid(user.cross_project_id, user.email_addr),
-                    create_time=user.create_time,
-                    global_prefs=user.global_prefs,
-                    project_prefs=user.project_prefs,
-                    url=user.url,
-                    send_email=user.send_email,
-                    show_hosts=user.show_hosts,
+                    cpid=wire.external_cpid(user.cross_project_id, user.email_addr),
                     teamid=user.team_id or 0,
-                    venue=user.venue,
                     has_profile=has_profile,
                     teamfounder=is_founder,
                 )
@@ -164,12 +136,12 @@ class AccountRpc:
     async def am_set_info(self, request: Request) -> Response:
         """Answer ``am_set_info.php``: settings that an account manager makes for the owner of an account it created.
 
-        The key that may say it may say a cross-project id to the scheduler as well: nobody gains a claim by this.
+        The key that may say it may say a cross-project id to the scheduler as well: no one gains a claim by this.
         """
         accounts, now = self._ctx.settings.accounts, self._ctx.clock()
         try:
             self._count_lookup(request)
-            wish = parse_am_set_info(request.url.query)
+            wish = wire.parse_am_set_info(request.url.query)
 
             def change(tx: Transaction) -> None:
                 user = _owner(tx, wish.account_key)
@@ -182,13 +154,15 @@ class AccountRpc:
                     )
                 if wish.team_name is not None:
                     if accounts.confirmed_email == "required" and not user.email_verified:
-                        raise WebRpcFailure(WebRpcError.GENERIC, "The email address is not confirmed")
+                        raise wire.WebRpcFailure(
+                            wire.WebRpcError.GENERIC, "The email address is not confirmed"
+                        )
                     _change_team(tx, user, wish.team_name)
 
             await self._ctx.store.awrite(change)
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
-        return _xml(write_am_set_info_reply())
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
+        return _xml(wire.write_am_set_info_reply())
 
     def _count_lookup(self, request: Request) -> None:
         """Count a look-up from this address.  Raises TooManyAttempts."""
@@ -199,20 +173,20 @@ class AccountRpc:
     async def team_lookup(self, request: Request) -> Response:
         """Answer ``team_lookup.php``: teams by number, or by a part of the name, most active first."""
         try:
-            wanted = parse_team_lookup(request.url.query)
+            wanted = wire.parse_team_lookup(request.url.query)
             found = await self._ctx.store.aread(partial(_teams, wanted=wanted))
             if wanted.single and not found:
-                raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
-        except WebRpcFailure as failure:
-            return _xml(write_web_rpc_error(failure.error, str(failure)))
-        return _xml(write_teams_xml(found, single=wanted.single))
+                raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND, "There is no team with that number")
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
+        return _xml(wire.write_teams_xml(found, single=wanted.single))
 
 
 def _owner(db: Database, key: str) -> User:
     """Return the account of a key that is not a weak one.  Raises WebRpcFailure."""
     found = users.user_by_authenticator(db, key)
     if found is None or found[1] or found[0].erased:
-        raise WebRpcFailure(WebRpcError.NOT_FOUND)
+        raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND)
     return found[0]
 
 
@@ -220,21 +194,23 @@ def _change_team(tx: Transaction, user: User, name: str) -> None:
     """Move an account to the team of this name.  Raises WebRpcFailure."""
     team = users.team_by_name(tx, name)
     if team is None:
-        raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team of that name")
+        raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND, "There is no team of that name")
     try:
         teams.join(tx, user.id, team.id)
     except Conflict as error:
-        raise WebRpcFailure(WebRpcError.GENERIC, str(error)) from None
+        raise wire.WebRpcFailure(wire.WebRpcError.GENERIC, str(error)) from None
 
 
-def _teams(db: Database, wanted: TeamLookup) -> list[Team]:
+def _teams(db: Database, wanted: wire.TeamLookup) -> list[Team]:
     if wanted.name:
         return [row.team for row in teams.find_teams(db, wanted.name)]
     found = (users.team_by_id(db, TeamId(team_id)) for team_id in wanted.team_ids)
     return [team for team in found if team is not None]
 
 
-def _token_owner(db: Database, wanted: LoginTokenQuery, *, now: float) -> tuple[User, Team | None] | None:
+def _token_owner(
+    db: Database, wanted: wire.LoginTokenQuery, *, now: float
+) -> tuple[User, Team | None] | None:
     code = credentials.find_code(db, Purpose.ATTACH, wanted.token, now=now)
     if code is None or code.user_id != wanted.user_id:
         return None

@@ -1,6 +1,6 @@
 """Account security: password, address, second factor, keys; and the deletion of an account.
 
-Each change is one transaction, and whoever could be surprised by it is told by mail in the same transaction.
+Each change is one transaction, and the owner is told by mail in the same transaction.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
+from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.account_links import AccountLinks
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
-from cobblestone.service.mail import AccountMails, Letter
+from cobblestone.service.mail import Letter
 from cobblestone.service.passwords import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import account_changes, credentials, users
@@ -42,13 +44,12 @@ class NewFactor:
     address: str  #: ``otpauth:`` URI
 
 
-class AccountSecurity:
+class AccountSecurity(AccountLinks[User]):
     """Changes passwords, addresses, second factors and keys."""
 
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
+        super().__init__(ctx, ctx.limits, accounts.passwords, name=ctx.settings.project.name)
         self._ctx = ctx
-        self._accounts = accounts
-        self._mails = AccountMails(ctx, ctx.settings.project.name)
         key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor", "sha256")
         self._seal = Fernet(base64.urlsafe_b64encode(key))
         self._setup_key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor.setup", "sha256")
@@ -64,74 +65,36 @@ class AccountSecurity:
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         refuse_after(limits.try_password(key, user.email_addr, now=now))
         found = await self._ctx.store.aread(lambda db: account_changes.secrets_of(db, user.id))
-        right = found is not None and await self._accounts.passwords.verify(
+        right = found is not None and await self.passwords.verify(
             found.passwd_hash, passwd_hash(password, user.email_addr)
         )
         if right:
             limits.password_was_right(key, user.email_addr, now=now)
         return right
 
-    async def change_password(self, user: User, password: str) -> User:
-        """Store a new password; all sessions end.  The account keys stay, so computers continue."""
-        stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
+    def _by_email(self, db: Database, email_addr: str) -> User | None:
+        found = users.user_by_email(db, email_addr)
+        return found and found[0]
 
-        def change(tx: Transaction) -> User:
-            account_changes.set_password(tx, user.id, stored)
-            self._mails.send(tx, user, Letter.PASSWORD_CHANGED)
-            return _again(tx, user)
+    def _by_id(self, db: Database, id_: UserId) -> User | None:
+        return users.user_by_id(db, id_)
 
-        return await self._ctx.store.awrite(change)
+    def _set_password(self, tx: Transaction, account: User, hashed: str) -> None:
+        account_changes.set_password(tx, account.id, hashed)
 
-    async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password if the account exists; the reply does not reveal whether it does.
-
-        Raises:
-            TooManyAttempts: too many mails were asked for.
-        """
-        self._count_mail(email_addr, address)
-
-        def ask(tx: Transaction) -> None:
-            found = users.user_by_email(tx, email_addr)
-            if found is None:
-                return
-            self.send_reset_link(tx, found[0])
-
-        await self._ctx.store.awrite(ask)
+    def _set_verified(self, tx: Transaction, id_: UserId, now: float) -> None:
+        account_changes.set_email_verified(tx, id_, now=now)
 
     def send_reset_link(self, tx: Transaction, user: User, *, by_operator: bool = False) -> None:
         """Send a link for a new password; earlier links become invalid."""
         self._mails.send_reset_link(tx, user, now=self._ctx.clock(), by_operator=by_operator)
-
-    async def reset_is_good(self, code: str) -> bool:
-        """Return whether a link for a new password is still valid."""
-        now = self._ctx.clock()
-        found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
-        return found is not None
-
-    async def reset_password(self, code: str, password: str) -> User | None:
-        """Use a link for a new password; return None if it is no longer valid."""
-        now = self._ctx.clock()
-        user = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
-        if user is None:
-            return None
-        stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
-
-        def change(tx: Transaction) -> User | None:
-            if credentials.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
-                return None  # somebody was quicker
-            account_changes.set_password(tx, user.id, stored)
-            account_changes.set_email_verified(tx, user.id, now=now)
-            self._mails.send(tx, user, Letter.PASSWORD_CHANGED)
-            return _again(tx, user)
-
-        return await self._ctx.store.awrite(change)
 
     async def log_out_everywhere(self, user: User) -> User:
         """End all sessions of an account."""
 
         def end(tx: Transaction) -> User:
             account_changes.end_sessions(tx, user.id)
-            return _again(tx, user)
+            return self._again(tx, user)
 
         return await self._ctx.store.awrite(end)
 
@@ -143,7 +106,7 @@ class AccountSecurity:
         def renew(tx: Transaction) -> User:
             account_changes.set_keys(tx, user.id, authenticator=strong, weak_authenticator=weak)
             self._mails.send(tx, user, Letter.KEYS_CHANGED)
-            return _again(tx, user)
+            return self._again(tx, user)
 
         return await self._ctx.store.awrite(renew)
 
@@ -170,8 +133,7 @@ class AccountSecurity:
 
     async def log_in_link_owner(self, code: str) -> User | None:
         """Return the user of a log-in link, or None if it is no longer valid.  The link is not used up."""
-        now = self._ctx.clock()
-        return await self._ctx.store.aread(lambda db: _owner(db, Purpose.LOG_IN, code, now=now))
+        return await self._owner(Purpose.LOG_IN, code)
 
     async def use_log_in_link(self, code: str) -> User | None:
         """Use a log-in link; return None if it is no longer valid.  This confirms the address that it was sent to."""
@@ -209,7 +171,7 @@ class AccountSecurity:
         self._count_mail(user.email_addr, address)
         now = self._ctx.clock()
         code = secrets.token_urlsafe(32)
-        stored = await self._accounts.passwords.hash(passwd_hash(password, email_addr))
+        stored = await self.passwords.hash(passwd_hash(password, email_addr))
 
         def ask(tx: Transaction) -> None:
             credentials.add_codes(
@@ -221,39 +183,11 @@ class AccountSecurity:
                 expire_time=now + CHANGE_SECONDS,
                 payload=f"{email_addr} {stored}",
             )
-            if users.user_by_email(tx, email_addr) is None:  # else: nobody learns that it is taken
+            if users.user_by_email(tx, email_addr) is None:  # else: do not reveal that it is taken
                 url = self._ctx.url(f"email_new.php?code={code}")
                 self._mails.send(tx, user, Letter.NEW_ADDRESS, recipient=email_addr, url=url)
 
         await self._ctx.store.awrite(ask)
-
-    async def ask_for_confirmation(self, user: User, *, address: str) -> None:
-        """Send a link that confirms the account's address.
-
-        Raises:
-            TooManyAttempts: too many mails were asked for.
-        """
-        self._count_mail(user.email_addr, address)
-        now = self._ctx.clock()
-        await self._ctx.store.awrite(lambda tx: self._mails.send_confirmation(tx, user, now=now))
-
-    async def confirmation_is_good(self, code: str) -> bool:
-        """Return whether a link that confirms an address is still valid."""
-        now = self._ctx.clock()
-        found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.CONFIRM_EMAIL, code, now=now))
-        return found is not None
-
-    async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
-        now = self._ctx.clock()
-
-        def use(tx: Transaction) -> bool:
-            taken = credentials.use_code(tx, Purpose.CONFIRM_EMAIL, code, now=now)
-            if taken is not None:
-                account_changes.set_email_verified(tx, taken.user_id, now=now)
-            return taken is not None
-
-        return await self._ctx.store.awrite(use)
 
     async def use_new_address(self, user: User, code: str) -> User | None:
         """Use the link sent to a new address; return None if it is no longer valid, or not this user's.
@@ -271,7 +205,7 @@ class AccountSecurity:
             email_addr, _space, stored = found.payload.partition(" ")
             account_changes.set_email(tx, user.id, email_addr=email_addr, passwd_hash=stored, now=now)
             self._mails.send(tx, user, Letter.ADDRESS_CHANGED)  # to the old address
-            return _again(tx, user)
+            return self._again(tx, user)
 
         return await self._ctx.store.awrite(change)
 
@@ -304,7 +238,7 @@ class AccountSecurity:
             credentials.add_codes(tx, user.id, Purpose.RECOVERY, [_bare(code) for code in codes], now=now)
             account_changes.end_sessions(tx, user.id)
             self._mails.send(tx, user, Letter.FACTOR_ON)
-            return _again(tx, user)
+            return self._again(tx, user)
 
         return await self._ctx.store.awrite(turn_on), codes
 
@@ -316,7 +250,7 @@ class AccountSecurity:
             credentials.drop_codes(tx, user.id, Purpose.RECOVERY)
             account_changes.end_sessions(tx, user.id)
             self._mails.send(tx, user, Letter.FACTOR_OFF)
-            return _again(tx, user)
+            return self._again(tx, user)
 
         return await self._ctx.store.awrite(turn_off)
 
@@ -361,12 +295,6 @@ class AccountSecurity:
                 "A second factor cannot be read: keys/secret is not the project's own."
             ) from error
 
-    def _count_mail(self, email_addr: str, address: str) -> None:
-        """Count a mail requested from ``address``.  Raises TooManyAttempts."""
-        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.mails_wait(key, email_addr, now=now))
-        limits.mailed(key, email_addr, now=now)
-
     # -- the end ------------------------------------------------------------------------------------
 
     async def ask_to_erase(self, user: User) -> float:
@@ -384,18 +312,6 @@ class AccountSecurity:
     async def keep_account(self, user: User) -> None:
         """Cancel the deletion of an account."""
         await self._ctx.store.awrite(lambda tx: account_changes.ask_to_erase(tx, user.id, None))
-
-
-def _owner(db: Database, purpose: Purpose, code: str, *, now: float) -> User | None:
-    found = credentials.find_code(db, purpose, code, now=now)
-    return None if found is None else users.user_by_id(db, found.user_id)
-
-
-def _again(tx: Transaction, user: User) -> User:
-    found = users.user_by_id(tx, user.id)
-    if found is None:  # it was there a statement ago
-        raise StoreError("An account vanished inside a transaction.")
-    return found
 
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike

@@ -145,7 +145,7 @@ class Accounts:
 
 
 VISITORS_ADDRESS = "visitors@browsers.invalid"
-"""Of the account of all visitors; mails cannot be sent there, and nobody can log in."""
+"""Of the account of all visitors; mails cannot be sent there, and no one can log in."""
 _NO_PASSWORD = "!"  # noqa: S105  # no hash: no password fits
 TICKET_SECONDS = 86400
 

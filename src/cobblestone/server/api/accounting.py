@@ -6,8 +6,8 @@ import msgspec
 
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.server.api.endpoints.routing import SMALL_BODY, Call, answers, unauthorised
-from cobblestone.service.http.api import count_question
+from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
+from cobblestone.service.http.api import SMALL_BODY, count_question
 from cobblestone.store.operation import told_credit
 
 DAY = 86400.0
@@ -50,7 +50,7 @@ async def job_grants(call: Call, body: schema.JobQuestions) -> schema.JobGrants:
     """
     token_id = _token_id(call)
     asked = [(each.account, each.name) for each in body.jobs]
-    found = await call.ctx.store.aread(lambda db: told_credit.job_grants(db, token_id, asked))
+    found = await call.read(lambda db: told_credit.job_grants(db, token_id, asked))
     return schema.JobGrants(jobs=[schema.JobGrant(state=state, credit=credit) for state, credit in found])
 
 
@@ -59,9 +59,7 @@ async def totals(call: Call, body: schema.TotalQuestions) -> schema.Totals:
     """Ask for totals of accounts or computers."""
     token_id = _token_id(call)
     asked = [(each.account, each.host) for each in body.totals]
-    return schema.Totals(
-        totals=await call.ctx.store.aread(lambda db: told_credit.totals(db, token_id, asked))
-    )
+    return schema.Totals(totals=await call.read(lambda db: told_credit.totals(db, token_id, asked)))
 
 
 @answers(endpoints.GET_DAY_SUMS)
@@ -73,7 +71,7 @@ async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
     """
     token_id = _token_id(call)
     today = int(call.now // DAY)
-    found, following = await call.ctx.store.aread(
+    found, following = await call.read(
         lambda db: told_credit.day_sums(
             db, token_id, day=query.day, after=query.after, today=query.day == today
         )

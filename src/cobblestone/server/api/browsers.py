@@ -83,7 +83,7 @@ async def report(call: Call, body: schema.BrowserReport) -> schema.BrowserJobs:
 async def standing(call: Call) -> schema.BrowserStanding:
     """Return this browser's contribution to the project."""
     _take_turn(call.ctx.limits.browsers, _token_key(call), call.now)
-    user, host = await call.ctx.store.aread(lambda db: _who(db, call))
+    user, host = await call.read(lambda db: _who(db, call))
     return schema.BrowserStanding(
         computer=host.id,
         total_credit=host.credit.total,

@@ -71,7 +71,7 @@ async def explain(call: Call, result: str) -> schema.CreditExplanation:
 
     By id or name. Its ledger entries with reasons, and the facts that they were computed from.
     """
-    return await call.ctx.store.aread(lambda db: _explanation(db, result))
+    return await call.read(lambda db: _explanation(db, result))
 
 
 @answers(endpoints.CORRECT_CREDIT)
@@ -101,7 +101,7 @@ async def prove(call: Call) -> schema.LedgerAudit:
 
     Computes every grant again from the facts in its entry, and every total and average from the entries.
     """
-    audit = await call.ctx.store.aread(recompute)
+    audit = await call.read(recompute)
     return msgspec.convert(audit, schema.LedgerAudit, from_attributes=True)
 
 

@@ -22,9 +22,7 @@ async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
 async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
     """Return what the dispatch rule would say about a host now."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    found = await call.ctx.store.aread(
-        lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now)
-    )
+    found = await call.read(lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now))
     return schema.HostExplanation(
         id=found.host.id,
         name=found.host.description.domain_name,
@@ -45,9 +43,7 @@ async def explain_workunit(call: Call, workunit: str) -> schema.WorkunitExplanat
     By id or name. For results that wait it says how many of the computers that called last could take one.
     """
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    return await call.ctx.store.aread(
-        lambda db: explain.explain_workunit(call.ctx, db, offer, workunit, now=call.now)
-    )
+    return await call.read(lambda db: explain.explain_workunit(call.ctx, db, offer, workunit, now=call.now))
 
 
 @answers(endpoints.EXPLAIN_RESULT)
@@ -57,6 +53,4 @@ async def explain_result(call: Call, result: str) -> schema.ResultExplanation:
     By id or name.
     """
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    return await call.ctx.store.aread(
-        lambda db: explain.explain_result(call.ctx, db, offer, result, now=call.now)
-    )
+    return await call.read(lambda db: explain.explain_result(call.ctx, db, offer, result, now=call.now))

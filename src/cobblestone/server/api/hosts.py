@@ -71,7 +71,7 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
 async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
     """List hosts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
-    found = await call.ctx.store.aread(
+    found = await call.read(
         lambda db: listings.newest_hosts(db, page, user_id=query.user, blocked=query.blocked)
     )
     return schema.HostList(hosts=[schema.Host(**_fields(host, call.now)) for host in found])
@@ -83,7 +83,7 @@ async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
 
     One that was merged away leads to its survivor.
     """
-    return await call.ctx.store.aread(lambda db: _details(db, _host_or_missing(db, host_id), call.now))
+    return await call.read(lambda db: _details(db, _host_or_missing(db, host_id), call.now))
 
 
 @answers(endpoints.CHANGE_HOST)

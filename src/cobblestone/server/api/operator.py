@@ -96,7 +96,7 @@ async def set_role(call: Call, user_id: int, body: schema.RoleBody) -> schema.Do
 async def reset_password(call: Call, user_id: int) -> schema.NewPassword:
     """Reset the password of a user.
 
-    Sessions end, and clients must attach anew. The reply is the only place where the password is shown.
+    Sessions end, and clients must attach again. The reply is the only place where the password is shown.
     """
     password = await operations.reset_password(call.ctx, user_id, call.actor)
     return schema.NewPassword(target=f"user {user_id}", password=password)
@@ -171,7 +171,7 @@ async def roll_back(call: Call, version_id: AppVersionId, body: schema.RollBackB
 @answers(endpoints.LIST_AUDIT, quiet=True)
 async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
     """Read the audit log."""
-    found = await call.ctx.store.aread(
+    found = await call.read(
         lambda db: audit.entries(
             db, limit=query.limit, before=query.before, target=query.target, actor=query.actor
         )
@@ -193,7 +193,7 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 @answers(endpoints.SEARCH, quiet=True)
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
     """Find objects by id or name."""
-    found = await call.ctx.store.aread(lambda db: interventions.search(db, query.q))
+    found = await call.read(lambda db: interventions.search(db, query.q))
     return schema.FoundList(found=msgspec.convert(found, list[schema.Found], from_attributes=True))
 
 

@@ -20,7 +20,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Scope, Team, User
 from cobblestone.domain.reasons import exit_advice
-from cobblestone.domain.values import AppId, HostId, TeamId, UserId
+from cobblestone.domain.values import AppId, HostId, TeamId, UserId, form_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
@@ -33,14 +33,7 @@ from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.people.users import NewsItem
-from cobblestone.wire.project.account import (
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-    legal_email_addr,
-    passwd_hash,
-    user_name_problem,
-)
+from cobblestone.wire.project import account as wire
 
 
 def _user_fields(user: User) -> dict[str, Any]:
@@ -55,8 +48,7 @@ def _user_fields(user: User) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    problem = user_name_problem(name.strip())
-    if problem:
+    if problem := wire.user_name_problem(name.strip()):
         raise ApiProblem(422, "bad_name", f"{name!r}: {problem}.")
 
 
@@ -75,7 +67,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     """Create an account."""
     settings = call.ctx.settings.accounts
     email = body.email.strip().lower()
-    if not legal_email_addr(email):
+    if not wire.legal_email_addr(email):
         raise ApiProblem(422, "bad_email", f"{email!r} is not an e-mail address.")
     _check_name(body.name)
     if body.password and len(body.password) < settings.min_password_length:
@@ -85,16 +77,16 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     password = body.password or secrets.token_urlsafe(16)
     try:
         user = await Accounts(call.ctx).create(
-            AccountCreation(
+            wire.AccountCreation(
                 email_addr=email,
-                passwd_hash=passwd_hash(password, email),
+                passwd_hash=wire.passwd_hash(password, email),
                 user_name=body.name.strip(),
                 source="operator",
             ),
             by_operator=True,
         )
-    except WebRpcFailure as failure:
-        taken = failure.error is WebRpcError.NOT_UNIQUE
+    except wire.WebRpcFailure as failure:
+        taken = failure.error is wire.WebRpcError.NOT_UNIQUE
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
         ) from failure
@@ -106,7 +98,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     """List accounts, newest first."""
     page = listings.Page(limit=query.limit, before=query.before)
-    found = await call.ctx.store.aread(
+    found = await call.read(
         lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
     )
     return schema.UserList(users=[schema.User(**_user_fields(user)) for user in found])
@@ -115,7 +107,7 @@ async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
 @answers(endpoints.GET_USER)
 async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
     """Describe an account."""
-    return await call.ctx.store.aread(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
+    return await call.read(lambda db: _user_details(db, _user_or_missing(db, user_id), call.now))
 
 
 @answers(endpoints.CHANGE_USER)
@@ -159,19 +151,12 @@ def _check_profile(changes: dict[str, Any]) -> None:
 
 def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
     tasks = page_queries.count_tasks(db, TaskOwner(user_id=user.id))
-    return schema.UserDetails(
+    return form_of(
+        schema.UserDetails,
+        user,
         **_user_fields(user),
         recent_average_credit=decayed(user.credit.recent, now),
-        country=user.country,
-        url=user.url,
-        language=user.language,
-        venue=user.venue,
-        role=user.role,
         blocked=user.blocked_reason,
-        show_hosts=user.show_hosts,
-        send_email=user.send_email,
-        second_factor=user.second_factor,
-        erase_time=user.erase_time,
         computers=listings.count_hosts(db, user.id),
         tasks={state.value: number for state, number in tasks.items()},
     )
@@ -199,7 +184,7 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
 @answers(endpoints.LIST_TEAMS)
 async def list_teams(call: Call) -> schema.TeamList:
     """List teams."""
-    found = await call.ctx.store.aread(lambda db: users.list_teams(db, limit=1000))
+    found = await call.read(lambda db: users.list_teams(db, limit=1000))
     return schema.TeamList(teams=[_team(team) for team in found])
 
 
@@ -272,7 +257,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
 @answers(endpoints.LIST_TOKENS)
 async def list_tokens(call: Call) -> schema.TokenList:
     """List tokens."""
-    found = await call.ctx.store.aread(credentials.list_tokens)
+    found = await call.read(credentials.list_tokens)
     return schema.TokenList(tokens=[_token_reply(token, call.now) for token in found])
 
 
@@ -292,14 +277,14 @@ def _news(item: NewsItem) -> schema.News:
 async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
     """List news, newest first."""
     before = users.MAX_ID if query.before is None else query.before
-    found = await call.ctx.store.aread(lambda db: users.list_news(db, limit=query.limit, before=before))
+    found = await call.read(lambda db: users.list_news(db, limit=query.limit, before=before))
     return schema.NewsList(news=[_news(item) for item in found])
 
 
 @answers(endpoints.GET_NEWS)
 async def get_news(call: Call, news_id: int) -> schema.News:
     """Read a news item."""
-    return _news(await call.ctx.store.aread(lambda db: users.news_item(db, news_id)))
+    return _news(await call.read(lambda db: users.news_item(db, news_id)))
 
 
 @answers(endpoints.ADD_NEWS, quiet=True)
@@ -358,7 +343,7 @@ def _owner_of_token(call: Call) -> UserId:
 async def account(call: Call) -> schema.OwnAccount:
     """Your account."""
     user_id = _owner_of_token(call)
-    user, counts = await call.ctx.store.aread(
+    user, counts = await call.read(
         lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
     )
     if user is None:
@@ -378,7 +363,7 @@ async def account(call: Call) -> schema.OwnAccount:
 async def computers(call: Call) -> schema.OwnComputers:
     """Your computers."""
     user_id = _owner_of_token(call)
-    found = await call.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
+    found = await call.read(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
     return schema.OwnComputers(computers=[_computer(host, call.now) for host in found])
 
 
@@ -397,7 +382,7 @@ async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
             owner = TaskOwner(host_id=host.id, app_id=app_id)
         return page_queries.list_tasks(db, owner, state=query.state, before=query.before, limit=query.limit)
 
-    rows = await call.ctx.store.aread(read)
+    rows = await call.read(read)
     more = len(rows) > query.limit
     shown = rows[: query.limit]
     return schema.OwnTasks(

@@ -11,6 +11,7 @@ from cobblestone.api_schema import project as schema
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import form_of
 from cobblestone.domain.work import ServerState
 from cobblestone.policy.dispatch.versions import count_matching_hosts
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -20,14 +21,7 @@ from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation.figures import (
-    Endings,
-    ProjectFigures,
-    WaitingCounts,
-    endings,
-    project_counts,
-    project_figures,
-)
+from cobblestone.store.operation import figures as stored
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, server_processes
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
@@ -41,12 +35,14 @@ async def get_status(call: Call) -> schema.ProjectStatus:
     """Return the state of the project."""
     ctx = call.ctx
 
-    def read(db: Database) -> tuple[WaitingCounts, ProjectFigures, Endings, Sequence[ProcessRow]]:
-        ended = endings(db, since=call.now - SECONDS_PER_DAY)
+    def read(
+        db: Database,
+    ) -> tuple[stored.WaitingCounts, stored.ProjectFigures, stored.Endings, Sequence[ProcessRow]]:
+        ended = stored.endings(db, since=call.now - SECONDS_PER_DAY)
         return (
-            project_counts(db, now=call.now),
-            project_figures(db, now=call.now),
-            sum((row.endings for row in ended), Endings()),
+            stored.project_counts(db, now=call.now),
+            stored.project_figures(db, now=call.now),
+            sum((row.endings for row in ended), stored.Endings()),
             server_processes(db),
         )
 
@@ -68,15 +64,12 @@ async def get_status(call: Call) -> schema.ProjectStatus:
         results_last_day=ended.total,
         daemons=[_daemon(note) for note in found.values()],
         processes=[
-            schema.ServerProcess(
-                host=process.host,
-                pid=process.pid,
+            form_of(
+                schema.ServerProcess,
+                process,
                 roles=list(process.roles),
-                version=process.version,
-                started=process.started,
                 last_beat=process.beat_time,
                 alive=is_alive(process, call.now),
-                ended=process.ended,
                 daemons=[_daemon(note) for note in process.daemons],
             )
             for process in processes
@@ -112,7 +105,7 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
     def known(db: Database) -> list[HostDescription]:
         return [host.description for host in hosts.list_hosts(db, limit=MAX_HOSTS_LOOKED_AT)]
 
-    descriptions = await call.ctx.store.aread(known)
+    descriptions = await call.read(known)
     counted = {name: count_matching_hosts(plan_class, descriptions) for name, plan_class in classes.items()}
     return schema.PlanClassList(
         plan_classes=[
@@ -132,18 +125,10 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
 @answers(endpoints.LIST_TRICKLES)
 async def list_trickles(call: Call, query: schema.TricklesQuery) -> schema.TrickleList:
     """List messages of running jobs."""
-    found = await call.ctx.store.aread(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
+    found = await call.read(lambda db: messages.trickles(db, after=query.after, limit=query.limit))
     return schema.TrickleList(
         trickles=[
-            schema.Trickle(
-                id=each.id,
-                host_id=each.host_id,
-                result=each.result_name,
-                variety=each.variety,
-                time=each.time,
-                received=each.receive_time,
-                text=each.text,
-            )
+            form_of(schema.Trickle, each, result=each.result_name, received=each.receive_time)
             for each in found
         ]
     )

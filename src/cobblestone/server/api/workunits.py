@@ -83,7 +83,7 @@ async def list_workunits(call: Call, query: schema.WorkunitsQuery) -> schema.Wor
             workunits=[schema.Workunit(**_fields(each, names[each.app_id])) for each in found]
         )
 
-    return await call.ctx.store.aread(read)
+    return await call.read(read)
 
 
 @answers(endpoints.GET_WORKUNIT)
@@ -92,7 +92,7 @@ async def get_workunit(call: Call, workunit: str) -> schema.WorkunitDetails:
 
     By id or name, with its limits, rules and results.
     """
-    return await call.ctx.store.aread(lambda db: _details(db, _listed(db, workunit)))
+    return await call.read(lambda db: _details(db, _listed(db, workunit)))
 
 
 @answers(endpoints.CHANGE_WORKUNIT)

@@ -1,6 +1,6 @@
 """Files of a project in an S3 bucket.
 
-Storage is somebody else's machine: it hangs, answers with errors, sends half an object.  Every request has a time limit and two
+Storage is another company's machine: it hangs, answers with errors, sends half an object.  Every request has a time limit and two
 further attempts; what comes is compared with size and MD5 before it gets its place; and requests run in threads of their own, so
 that a storage that hangs holds up nothing but files.
 """

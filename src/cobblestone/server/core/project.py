@@ -16,7 +16,7 @@ from typing import ClassVar
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import User
 from cobblestone.ops.settings import FILE_NAME, Settings, load_settings
-from cobblestone.service.folder import Kind, ServiceFolder
+from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.store.schema.project import PROJECT
 
 
@@ -33,70 +33,25 @@ class ProjectFolder(ServiceFolder):
         advice_to_move="call cobblestone project move",
     )
 
-    @property
-    def keys(self) -> Path:
-        """Return the folder of secrets, readable only by the owner."""
-        return self.root / "keys"
-
-    @property
-    def download(self) -> Path:
-        """Return the folder of files that clients download."""
-        return self.root / "download"
-
-    @property
-    def upload(self) -> Path:
-        """Return the folder of large output files; small ones are in the database."""
-        return self.root / "upload"
-
-    @property
-    def archive(self) -> Path:
-        """Return the path of the database of purged jobs."""
-        return self.root / "archive.sqlite"
-
-    @property
-    def results(self) -> Path:
-        """Return the folder that assimilators write to: one subfolder per app."""
-        return self.root / "results"
-
-    @property
-    def exports(self) -> Path:
-        """Return the folder of exports for statistics sites: one subfolder each, and a link to the newest."""
-        return self.root / "exports"
-
-    @property
-    def pyodide(self) -> Path:
-        """Return the folder of Pyodide, installed by the operator: one subfolder per version."""
-        return self.root / "pyodide"
-
-    @property
-    def staging(self) -> Path:
-        """Return the folder for incoming files; emptied at start."""
-        return self.root / "staging"
-
-    @property
-    def run_file(self) -> Path:
-        """Return the path of the file with address and process id of the running server, as JSON."""
-        return self.root / "server.json"
-
-    @property
-    def secret_file(self) -> Path:
-        """Return the path of the random bytes from which upload signatures and cookies are derived."""
-        return self.keys / "secret"
-
-    @property
-    def admin_token_file(self) -> Path:
-        """Return the path of the API token for users who can read this folder."""
-        return self.keys / "admin.token"
-
-    @property
-    def code_sign_private(self) -> Path:
-        """Return the path of the private key that signs app files; it may be kept on another machine instead."""
-        return self.keys / "code_sign_private"
-
-    @property
-    def code_sign_public(self) -> Path:
-        """Return the path of the public key with which clients check app files."""
-        return self.keys / "code_sign_public"
+    keys = Place("keys")  #: folder of secrets, readable only by the owner
+    download = Place("download")  #: folder of files that clients download
+    upload = Place("upload")  #: folder of large output files; small ones are in the database
+    archive = Place("archive.sqlite")  #: database of purged jobs
+    results = Place("results")  #: folder that assimilators write to: one subfolder per app
+    exports = Place(
+        "exports"
+    )  #: folder of exports for statistics sites: one subfolder each, and a link to the newest
+    pyodide = Place("pyodide")  #: folder of Pyodide, installed by the operator: one subfolder per version
+    staging = Place("staging")  #: folder for incoming files; emptied at start
+    run_file = Place("server.json")  #: file with address and process id of the running server, as JSON
+    secret_file = Place(
+        "keys", "secret"
+    )  #: random bytes from which upload signatures and cookies are derived
+    admin_token_file = Place("keys", "admin.token")  #: API token for users who can read this folder
+    code_sign_private = Place(
+        "keys", "code_sign_private"
+    )  #: private key that signs app files; may be kept elsewhere
+    code_sign_public = Place("keys", "code_sign_public")  #: public key with which clients check app files
 
     def make(self) -> None:
         """Create missing subfolders."""

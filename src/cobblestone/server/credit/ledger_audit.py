@@ -9,7 +9,7 @@ side are no exception: each reads and writes within one transaction, and entries
 
 Audit of the ledger: everything that the ledger says is computed again from its own facts.
 
-1. Each grant is computed anew by its credit system from the facts that its entry keeps; claim and amount must be the same.
+1. Each grant is computed again by its credit system from the facts that its entry keeps; claim and amount must be the same.
 2. Totals and recent averages of all hosts, users, teams and app versions are built up from the entries, in their order, with
    the passes of the daily decay between them; the rows must hold the same.
 3. Each result's own figure must be the sum of its entries.
@@ -27,22 +27,8 @@ from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
-from cobblestone.policy.credit.book import (
-    BookEntry,
-    CreditBook,
-    GrantFacts,
-    GrantTerms,
-    MessageReceived,
-    RecordTaken,
-    ResultsJudged,
-)
-from cobblestone.policy.credit.claims import (
-    AppIncrement,
-    AppStatistics,
-    CreditUnit,
-    HostVersionStatistics,
-    VersionStatistics,
-)
+from cobblestone.policy.credit import book as books
+from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.rac import OWNERS, CreditTotals
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.catalog import apps
@@ -92,7 +78,7 @@ Figure = tuple[str, float, float]  # name, stored, computed
 class StatisticsChain:
     """The rows of a book, compared with the state that the entries say they started from."""
 
-    def __init__(self, db: Database, book: CreditBook, audit: LedgerAudit) -> None:
+    def __init__(self, db: Database, book: books.CreditBook, audit: LedgerAudit) -> None:
         self._db = db
         self._audit = audit
         self._book = book
@@ -107,12 +93,12 @@ class StatisticsChain:
             host_id = HostId(self._next.host_id)
             earlier = host_id, AppVersionId(self._next.from_version_id)
             later = host_id, AppVersionId(self._next.to_version_id)
-            self._book.apply(RecordTaken(earlier=earlier, later=later))
+            self._book.apply(books.RecordTaken(earlier=earlier, later=later))
             if earlier in self._unknown:
                 self._unknown.add(later)
             self._next = next(self._inheritances, None)
 
-    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts]) -> AppId:
+    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[books.GrantFacts]) -> AppId:
         """Compare the start of entries with the end of the previous ones, and continue from their figures; return their app."""
         for line, fact in zip(group, facts, strict=True):
             self._find(line, fact)
@@ -127,21 +113,21 @@ class StatisticsChain:
     def _app(self, version_id: AppVersionId) -> AppId:
         return self._app_of.get(version_id, AppId(version_id // GENERALISED))
 
-    def _find(self, line: LedgerLine, fact: GrantFacts) -> None:
+    def _find(self, line: LedgerLine, fact: books.GrantFacts) -> None:
         book = self._book
         key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
         where = f"host {host_id}, app version {version_id}"
-        fresh = HostVersionStatistics()
+        fresh = claims.HostVersionStatistics()
         found = fact.result.host_version or fresh
         self._compare(line.id, key, where, _of_host(found, book.hosts.get(key, fresh)))
         book.hosts[key] = found
         if version_id in self._app_of:
-            version = book.versions.get(version_id, VersionStatistics())
+            version = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("version pfc", fact.version.pfc, version.pfc)
             self._compare(line.id, version_id, where, figures)
             book.versions[version_id] = fact.version
         app_id = self._app(version_id)
-        app = book.apps.get(app_id, AppStatistics())
+        app = book.apps.get(app_id, claims.AppStatistics())
         self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
         book.apps[app_id] = fact.app
 
@@ -161,17 +147,17 @@ class StatisticsChain:
         records = hosts.all_statistics(self._db)
         audit.rows["host_app_version"] = len(records)
         for key in sorted({*records, *book.hosts}):
-            fresh = HostVersionStatistics()
+            fresh = claims.HostVersionStatistics()
             figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
             self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
         versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
         for version_id, version in versions.items():
-            computed = book.versions.get(version_id, VersionStatistics())
+            computed = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("pfc", version.pfc, computed.pfc)
             self._compare_row("app_version", version_id, version_id, "", figures)
         all_apps = [app.id for app in apps.list_apps(self._db)]
         for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
-            computed_app = book.apps.get(app_id, AppStatistics())
+            computed_app = book.apps.get(app_id, claims.AppStatistics())
             self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
         audit.rows["app"] = len(all_apps)
 
@@ -190,14 +176,16 @@ def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Ite
     yield f"{name} q", stored.q, computed.q
 
 
-def _of_host(stored: HostVersionStatistics, computed: HostVersionStatistics) -> Iterator[Figure]:
+def _of_host(
+    stored: claims.HostVersionStatistics, computed: claims.HostVersionStatistics
+) -> Iterator[Figure]:
     yield from _of_mean("pfc", stored.pfc, computed.pfc)
     yield from _of_mean("elapsed", stored.elapsed, computed.elapsed)
     yield from _of_mean("turnaround", stored.turnaround, computed.turnaround)
 
 
-def _of_app(stored: AppStatistics, computed: AppStatistics) -> Iterator[Figure]:
-    found, expected = stored.counted or AppIncrement(), computed.counted or AppIncrement()
+def _of_app(stored: claims.AppStatistics, computed: claims.AppStatistics) -> Iterator[Figure]:
+    found, expected = stored.counted or claims.AppIncrement(), computed.counted or claims.AppIncrement()
     yield "benchmark_credit", found.benchmark_credit, expected.benchmark_credit
     yield "counted_credit", found.counted_credit, expected.counted_credit
     yield "cpu_seconds", found.cpu_seconds, expected.cpu_seconds
@@ -229,7 +217,7 @@ class _Recomputation:
         for host_id, made in ledger.creation_before_merges(db).items():
             self._totals.rows["host"][host_id] = CreditStatement(0.0, RecentAverage(0.0, made))
         self._of_result: dict[int, float] = {}
-        self._book = CreditBook()
+        self._book = books.CreditBook()
         self._statistics = StatisticsChain(db, self._book, self._audit)
 
     def run(self) -> LedgerAudit:
@@ -293,7 +281,7 @@ class _Recomputation:
             self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
             self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
-    def _grant_again(self, group: list[LedgerLine]) -> list[BookEntry]:
+    def _grant_again(self, group: list[LedgerLine]) -> list[books.BookEntry]:
         """Recompute the grants of a group from the facts in its entries.
 
         Raises:
@@ -309,25 +297,25 @@ class _Recomputation:
             )
             for line in group
         ]
-        terms = GrantTerms(
+        terms = books.GrantTerms(
             system=find_system(first.system),
-            unit=CreditUnit(first.unit),
+            unit=claims.CreditUnit(first.unit),
             max_granted=facts[0].max_granted,
         )
         app_id = self._statistics.adopt(group, facts)
         return self._book.apply(_judged_again(first, facts, terms, app_id, self._book))
 
-    def _message_again(self, line: LedgerLine) -> list[BookEntry]:
+    def _message_again(self, line: LedgerLine) -> list[books.BookEntry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
         told, user_id = facts.message, UserId(line.user_id)
         self._book.messages[result_id] = told.credited_run_time, told.credited
         self._book.owner_messages[user_id] = told.owner_credited
-        event = MessageReceived(
+        event = books.MessageReceived(
             result_id=result_id,
             user_id=user_id,
             facts=told,
             rules=facts.rules,
-            unit=CreditUnit(line.unit),
+            unit=claims.CreditUnit(line.unit),
             now=line.time,
         )
         return self._book.apply(event)
@@ -367,12 +355,16 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
 
 
 def _judged_again(
-    line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
-) -> ResultsJudged:
+    line: LedgerLine,
+    facts: list[books.GrantFacts],
+    terms: books.GrantTerms,
+    app_id: AppId,
+    book: books.CreditBook,
+) -> books.ResultsJudged:
     """Return the event behind a group of entries; the facts hold what its hosts had done before."""
     workunit_id = WorkunitId(line.workunit_id)
     book.canonical_credit = {workunit_id: facts[0].canonical_credit}
-    return ResultsJudged(
+    return books.ResultsJudged(
         terms=terms,
         app_id=app_id,
         workunit_id=workunit_id,

@@ -2,7 +2,7 @@
 
 Cross-project scales on a project's side: what it exports, and published scales that it takes.
 
-``scales.xml`` and ``scales.json`` are open to everybody, as the central service and the curious need no account.  Published
+``scales.xml`` and ``scales.json`` are public, because the central service and the curious need no account.  Published
 scales that were applied are kept in the project's folder: whatever recomputes scales later asks `kept_scales`.
 """
 
@@ -35,12 +35,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics
 from cobblestone.store.credit.credit_statistics import StoredScale
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.wire.project.scales import (
-    parse_published_scales,
-    write_project_scales_json,
-    write_project_scales_xml,
-    write_published_scales_json,
-)
+from cobblestone.wire.project import scales as wire
 
 KEPT_FILE = "published_scales.json"
 _HEADERS = {
@@ -69,8 +64,8 @@ class ScaleExport:
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         return [
-            Route("/scales.xml", self._answer(write_project_scales_xml, "text/xml")),
-            Route("/scales.json", self._answer(write_project_scales_json, "application/json")),
+            Route("/scales.xml", self._answer(wire.write_project_scales_xml, "text/xml")),
+            Route("/scales.json", self._answer(wire.write_project_scales_json, "application/json")),
         ]
 
     def _answer(self, write: Callable[[ProjectScales], bytes], media_type: str) -> Callable[..., object]:
@@ -195,7 +190,7 @@ def keep_scales(folder: ProjectFolder, published: Mapping[str, float]) -> None:
         )
         for name, scale in sorted(published.items())
     ]
-    write_durably(folder.root / KEPT_FILE, write_published_scales_json(scales, time=0.0))
+    write_durably(folder.root / KEPT_FILE, wire.write_published_scales_json(scales, time=0.0))
 
 
 def kept_scales(folder: ProjectFolder) -> dict[str, float]:
@@ -205,7 +200,7 @@ def kept_scales(folder: ProjectFolder) -> dict[str, float]:
     """
     path = folder.root / KEPT_FILE
     try:
-        return parse_published_scales(path.read_bytes())
+        return wire.parse_published_scales(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, RemoteProtocolError, json.JSONDecodeError) as error:

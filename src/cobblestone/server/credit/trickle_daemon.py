@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.domain.work import Result, ServerState
-from cobblestone.policy.credit.book import (
-    OPEN_WINDOW,
-    BookEntry,
-    CreditBook,
-    MessageReceived,
-    TrickleFacts,
-    TrickleRules,
-    owner_allowance,
-)
+from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
@@ -70,13 +62,13 @@ class _Batch:
         self._tx = tx
         self._now = ctx.clock()
         self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
-        self._book = CreditBook()
+        self._book = books.CreditBook()
         self._returned: dict[UserId, float] = {}
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
         self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
         known = ctx.offers.get(tx).catalogue.population
-        self._rules = TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
+        self._rules = books.TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
@@ -85,10 +77,10 @@ class _Batch:
             return
         if result.user_id not in self._returned:
             open_, self._returned[result.user_id] = ledger.open_and_returned(
-                self._tx, result.user_id, after=self._now - OPEN_WINDOW
+                self._tx, result.user_id, after=self._now - books.OPEN_WINDOW
             )
             self._book.owner_messages[result.user_id] = open_
-        event = MessageReceived(
+        event = books.MessageReceived(
             result_id=result.id,
             user_id=result.user_id,
             facts=self._facts(message, result, self._returned[result.user_id]),
@@ -100,15 +92,15 @@ class _Batch:
             self._entry(result, result.host_id, result.user_id, entry) for entry in self._book.apply(event)
         ]
 
-    def _facts(self, message: StoredTrickle, result: Result, returned: float) -> TrickleFacts:
+    def _facts(self, message: StoredTrickle, result: Result, returned: float) -> books.TrickleFacts:
         processors = hosts.processors(self._tx, [message.host_id]).get(message.host_id, hosts.Processors())
-        return TrickleFacts(
+        return books.TrickleFacts(
             run_time=read_run_time(message.text),
             p_fpops=processors.p_fpops,
             in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
             sent_time=result.sent_time or self._now,
             most_credit=self._unit.of_flops(self._workunits[result.workunit_id].limits.rsc_fpops_bound),
-            owner_most_credit=owner_allowance(
+            owner_most_credit=books.owner_allowance(
                 returned=returned,
                 speed=processors.p_fpops,
                 known_since=processors.known_since,
@@ -119,7 +111,7 @@ class _Batch:
         )
 
     def _entry(
-        self, result: Result, host_id: HostId, user_id: UserId, entry: BookEntry
+        self, result: Result, host_id: HostId, user_id: UserId, entry: books.BookEntry
     ) -> ledger.CreditEntry:
         return ledger.CreditEntry(
             result_id=result.id,

@@ -25,14 +25,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.scales import kept_scales, update_scales
 from cobblestone.server.files.exports import last_export
 from cobblestone.store.credit import app_credit, contributions, history
-from cobblestone.store.credit.app_credit import (
-    AVERAGE_TABLES,
-    IDLE_PORTION,
-    Key,
-    Owner,
-    decay_idle,
-    find_idle,
-)
+from cobblestone.store.credit import app_credit as averages
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import ranking
 from cobblestone.store.people import account_changes, consents, credentials, hosts, mails, users
@@ -104,7 +97,7 @@ class BadgeKeeper:
         self._rules = BadgeRules(
             total=section.total, recent=section.recent, rank_percent=section.rank_percent
         )
-        self._waiting: list[Owner] = []
+        self._waiting: list[averages.Owner] = []
         self._after = 0
         self._ids: dict[Badge, int] = {}
         self._cutoffs: dict[float, float] = {}
@@ -113,7 +106,7 @@ class BadgeKeeper:
         """Check some of one kind; return 0 after the last of them."""
         ctx = self._ctx
         if not self._waiting:
-            self._waiting = list(Owner)
+            self._waiting = list(averages.Owner)
             self._ids = await ctx.store.awrite(partial(ranking.badge_ids, badges=self._rules.badges))
         owner = self._waiting[0]
         if not self._after:
@@ -128,11 +121,11 @@ class BadgeKeeper:
             self._waiting.pop(0)
         return len(self._waiting)
 
-    def _read_cutoffs(self, db: Database, *, owner: Owner) -> dict[float, float]:
+    def _read_cutoffs(self, db: Database, *, owner: averages.Owner) -> dict[float, float]:
         found = {percent: ranking.rank_cutoff(db, owner, percent) for percent in self._rules.rank_percent}
         return {percent: cutoff for percent, cutoff in found.items() if cutoff is not None}
 
-    def _look(self, db: Database, *, owner: Owner) -> tuple[Changes, int]:
+    def _look(self, db: Database, *, owner: averages.Owner) -> tuple[Changes, int]:
         """Return the changes for the next ones, and the number of the last of them; 0: there are no more."""
         rows = ranking.credit_after(db, owner, self._after, limit=BADGE_CHUNK)
         present = ranking.badges_of(db, owner, [row[0] for row in rows])
@@ -185,7 +178,7 @@ class StatisticsUpdater:
 
     async def step(self) -> int:
         """Check a page of rows, or change a portion of them; return 0 after the last table."""
-        going_on, self._round = self._round or self._go_round(), None  # after an error a round begins anew
+        going_on, self._round = self._round or self._go_round(), None  # after an error a round starts again
         if not await anext(going_on, False):
             return 0
         self._round = going_on
@@ -193,15 +186,17 @@ class StatisticsUpdater:
 
     async def _go_round(self) -> AsyncIterator[bool]:
         store = self._ctx.store
-        for table in AVERAGE_TABLES:
-            after: Key | None = table.before_all
+        for table in averages.AVERAGE_TABLES:
+            after: averages.Key | None = table.before_all
             while after is not None:
                 now = self._ctx.clock()
-                idle, after = await store.aread(partial(find_idle, table=table, after=after, now=now))
+                idle, after = await store.aread(
+                    partial(averages.find_idle, table=table, after=after, now=now)
+                )
                 yield True
-                for start in range(0, len(idle), IDLE_PORTION):
-                    portion = idle[start : start + IDLE_PORTION]
-                    await store.awrite(partial(decay_idle, table=table, idle=portion, now=now))
+                for start in range(0, len(idle), averages.IDLE_PORTION):
+                    portion = idle[start : start + averages.IDLE_PORTION]
+                    await store.awrite(partial(averages.decay_idle, table=table, idle=portion, now=now))
                     yield True
 
 

@@ -25,15 +25,9 @@ from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import OutputSpec
+from cobblestone.policy.validation import comparison as comparing
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
-from cobblestone.policy.validation.comparison import (
-    DEFAULT_LIMITS,
-    compare,
-    kind_named,
-    missing_output,
-    usable,
-)
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.store.work.uploads import StoredOutput, output_content
 
@@ -63,7 +57,7 @@ class ValidationTask:
     upload_folder: Path
     project_folder: Path
     credit_function: str = ""
-    limits: ReadLimits = DEFAULT_LIMITS
+    limits: ReadLimits = comparing.DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +194,7 @@ class _Comparison:
                     return OutputCheck(
                         result_id=result.result_id,
                         usable=False,
-                        problem=missing_output(spec.open_name),
+                        problem=comparing.missing_output(spec.open_name),
                     )
             files = {
                 task.specs[output.index].open_name: output_content(
@@ -222,7 +216,9 @@ class _Comparison:
             )
         try:
             with _blamed_on(task.rule.kind):
-                problem = usable(task.rule, files, task.specs, limits=task.limits, kinds=comparison_kinds())
+                problem = comparing.usable(
+                    task.rule, files, task.specs, limits=task.limits, kinds=comparison_kinds()
+                )
                 problem = problem and sayable_reason(problem)
         except MalformedOutput as error:
             problem = unreadable(error.why)
@@ -235,10 +231,10 @@ class _Comparison:
         """Return where two results differ, or None."""
         task = self._task
         kinds = comparison_kinds()
-        reference = kind_named(task.rule.kind, kinds).project_function(task.rule.options)
+        reference = comparing.kind_named(task.rule.kind, kinds).project_function(task.rule.options)
         if not reference:
             with _blamed_on(task.rule.kind):
-                agreement = compare(
+                agreement = comparing.compare(
                     task.rule, self._files[one], self._files[other], limits=task.limits, kinds=kinds
                 )
                 return None if agreement.match else sayable_reason(joined(agreement.reasons))

@@ -1,6 +1,6 @@
 """The transitioner: advances workunits, and finishes those at once that need no other daemon.
 
-Jobs that need nobody's program and no file on a disk go all the way in the one write that found them due.
+Jobs that need no function of the project and no file on a disk go all the way in the one write that found them due.
 
 Validated by checksum, credited, handed to their batch, their outputs let go: the same rules as the daemons of each step apply, to
 the workunit as the step before leaves it, and its row is written once.  Whatever else there is to do is left to those daemons.
@@ -137,7 +137,7 @@ class Finisher:
 
 BATCH = 200
 FINISHED_AT_ONCE = 40
-"""Workunits that are taken all the way in one write: some 8 ms, in which nobody else can write on SQLite."""
+"""Workunits that are taken all the way in one write: some 8 ms, in which nothing else can write on SQLite."""
 LONGEST_SLEEP = 60.0
 
 

@@ -18,24 +18,13 @@ from cobblestone.domain.reasons import Reason, phrase, sayable
 from cobblestone.domain.values import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.deadlines import next_attempt
 from cobblestone.policy.lifecycle.states import WorkunitView
+from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.archives import ReadLimits
-from cobblestone.policy.validation.canonical import (
-    OutputCheck,
-    Pair,
-    ValidationReport,
-    pairs_to_compare,
-    results_to_check,
-)
 from cobblestone.policy.validation.comparison import kind_named
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.storage import bring_outputs
-from cobblestone.server.daemons.project_work import (
-    ResultOutputs,
-    ValidationTask,
-    unreadable,
-    validate,
-)
+from cobblestone.server.daemons import project_work
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
 from cobblestone.server.daemons.workers import WorkerFailedError, WorkerKilledError, Workers
@@ -100,7 +89,7 @@ class Validator:
         return slow
 
     def _decide_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
-        reports: list[tuple[WorkunitView, ValidationReport]] = []
+        reports: list[tuple[WorkunitView, canonical.ValidationReport]] = []
         slow: list[WorkunitId] = []
         for app, view, outputs in _load(tx, ids=ids):
             if not view.workunit.need_validate:  # another validator was faster
@@ -137,18 +126,18 @@ class Validator:
             log.exception("validation_failed", workunit=view.workunit.name)
             await self._postpone(id_, f"{type(error).__name__}: {error}")
 
-    async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport:
+    async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> canonical.ValidationReport:
         if not outputs:
-            return ValidationReport(checked=())
+            return canonical.ValidationReport(checked=())
         for of_result in outputs.values():
             await bring_outputs(self._ctx.storage, self._ctx.folder.upload, of_result)
         ids = tuple(outputs)
         by_id = {result.id: result for result in view.results}
-        task = ValidationTask(
+        task = project_work.ValidationTask(
             rule=app.comparison,
             specs=view.workunit.output_specs,
             results=tuple(
-                ResultOutputs(
+                project_work.ResultOutputs(
                     result_id=result.id,
                     outputs=tuple(outputs[result.id]),
                     name=result.name,
@@ -159,13 +148,13 @@ class Validator:
                 for result in (by_id[id_] for id_ in ids)
             ),
             credit_function=app.credit_function,
-            pairs=pairs_to_compare(view, ids),
+            pairs=canonical.pairs_to_compare(view, ids),
             upload_folder=self._ctx.folder.upload,
             project_folder=self._ctx.folder.root,
             limits=ReadLimits(max_memory=int(self._ctx.settings.checks.memory_bytes * READ_SHARE)),
         )
         try:
-            return await self._workers.call(validate, task, app=app.name)
+            return await self._workers.call(project_work.validate, task, app=app.name)
         except WorkerKilledError:
             raise
         except JobError as error:
@@ -174,7 +163,9 @@ class Validator:
                 return await self._without_unreadable(app, task)
             return await self._one_by_one(app, task, error)
 
-    async def _without_unreadable(self, app: App, task: ValidationTask) -> ValidationReport:
+    async def _without_unreadable(
+        self, app: App, task: project_work.ValidationTask
+    ) -> canonical.ValidationReport:
         """Compare once more after time, memory or the process ran out.
 
         Each result is read by itself first: one with which that happens again cannot be read, and while others can, that is its
@@ -183,14 +174,14 @@ class Validator:
         Raises:
             WorkerFailedError: they can all be read, but not compared, or none can be read.
         """
-        bad: list[OutputCheck] = []
+        bad: list[canonical.OutputCheck] = []
         for result in task.results:
             alone = replace(task, results=(result,), pairs=(), credit_function="")
             try:
-                await self._workers.call(validate, alone, app=app.name)
+                await self._workers.call(project_work.validate, alone, app=app.name)
             except WorkerFailedError as error:
-                problem = unreadable(str(error))
-                bad.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
+                problem = project_work.unreadable(str(error))
+                bad.append(canonical.OutputCheck(result_id=result.result_id, usable=False, problem=problem))
                 if len(bad) == len(task.results):
                     raise
         bad_ids = {found.result_id for found in bad}
@@ -199,10 +190,12 @@ class Validator:
             results=tuple(result for result in task.results if result.result_id not in bad_ids),
             pairs=tuple(pair for pair in task.pairs if bad_ids.isdisjoint(pair)),
         )
-        report = await self._workers.call(validate, rest, app=app.name)
+        report = await self._workers.call(project_work.validate, rest, app=app.name)
         return replace(report, checked=(*report.checked, *bad))
 
-    async def _one_by_one(self, app: App, task: ValidationTask, failure: JobError) -> ValidationReport:
+    async def _one_by_one(
+        self, app: App, task: project_work.ValidationTask, failure: JobError
+    ) -> canonical.ValidationReport:
         """Compare each result with itself, then each pair, in separate calls after a comparison has failed.
 
         What fails again stays undecided, which harms no host and lets the others find their quorum.
@@ -210,20 +203,20 @@ class Validator:
         Raises:
             JobError: the failure, if every result fails with itself: the comparison must be mended.
         """
-        checked: list[OutputCheck] = []
+        checked: list[canonical.OutputCheck] = []
         problems: dict[ResultId, Reason] = {}
         for result in task.results:
             id_ = result.result_id
             alone = await self._try(app, replace(task, results=(result,), pairs=((id_, id_),)))
             if isinstance(alone, Reason):
                 problems[id_] = alone
-                checked.append(OutputCheck(result_id=id_, usable=True))
+                checked.append(canonical.OutputCheck(result_id=id_, usable=True))
             else:
                 checked += alone.checked
         if len(problems) == len(task.results):
             raise failure
-        reports: list[ValidationReport] = []
-        undecided: dict[Pair, Reason] = {}
+        reports: list[canonical.ValidationReport] = []
+        undecided: dict[canonical.Pair, Reason] = {}
         for pair in task.pairs:
             found = problems.get(pair[0]) or problems.get(pair[1])
             if found is None:
@@ -234,29 +227,29 @@ class Validator:
             else:
                 reports.append(found)
         log.warning("comparison_undecided", app=app.name, pairs=sorted(undecided), error=str(failure))
-        return ValidationReport(
+        return canonical.ValidationReport(
             checked=tuple(checked),
             matches=frozenset(chain.from_iterable(report.matches for report in reports)),
             differences=dict(chain.from_iterable(report.differences.items() for report in reports)),
             undecided=undecided,
         )
 
-    async def _try(self, app: App, task: ValidationTask) -> ValidationReport | Reason:
+    async def _try(self, app: App, task: project_work.ValidationTask) -> canonical.ValidationReport | Reason:
         """Compare, or return why that fails."""
         try:
-            return await self._workers.call(validate, task, app=app.name)
+            return await self._workers.call(project_work.validate, task, app=app.name)
         except WorkerKilledError:
             raise
         except JobError as error:
             return phrase("the comparison failed: {problem}", problem=sayable(str(error)))
 
-    def _decide(self, tx: Transaction, *, id_: WorkunitId, report: ValidationReport) -> None:
+    def _decide(self, tx: Transaction, *, id_: WorkunitId, report: canonical.ValidationReport) -> None:
         # Read again: a report may have come in, an operator cancelled, or another validator been faster.
         self._apply(
             tx, [(view, report) for view in lifecycle.views(tx, [id_]) if view.workunit.need_validate]
         )
 
-    def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, ValidationReport]]) -> None:
+    def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, canonical.ValidationReport]]) -> None:
         """Decide and grant; the views are those of this write."""
         if not reports:
             return
@@ -284,7 +277,7 @@ class Validator:
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:
     """Return workunits to check, with the outputs of their results."""
-    views = [(view, results_to_check(view)) for view in lifecycle.views(db, ids)]
+    views = [(view, canonical.results_to_check(view)) for view in lifecycle.views(db, ids)]
     wanted = [id_ for _, checked in views for id_ in checked]
     db.ask_ahead(partial(outputs_of_results, result_ids=wanted, with_data=with_data), apps.list_apps)
     outputs = outputs_of_results(db, wanted, with_data=with_data)

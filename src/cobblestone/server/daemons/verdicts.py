@@ -10,13 +10,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.lifecycle.states import WorkunitView
-from cobblestone.policy.validation.canonical import (
-    OutputCheck,
-    ValidationDecision,
-    ValidationReport,
-    judge,
-    pairs_to_compare,
-)
+from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.comparison import kind_named, missing_output
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
@@ -29,10 +23,10 @@ log = structlog.get_logger(__name__)
 Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
 
 
-def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
+def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> canonical.ValidationReport | None:
     """Compare by checksum where all agree, without a worker; return None if a closer look is needed."""
     if not outputs:
-        return ValidationReport(checked=())
+        return canonical.ValidationReport(checked=())
     if app.credit_function:
         return None
     try:
@@ -45,12 +39,14 @@ def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationRe
         return None
 
 
-def _compared_by_checksum(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
+def _compared_by_checksum(
+    app: App, view: WorkunitView, outputs: Outputs
+) -> canonical.ValidationReport | None:
     kind = kind_named(app.comparison.kind, comparison_kinds())
     if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None
     specs = view.workunit.output_specs
-    checked: list[OutputCheck] = []
+    checked: list[canonical.OutputCheck] = []
     sums: dict[ResultId, list[tuple[int, int, str]]] = {}
     for id_, of_result in outputs.items():
         present = {output.index for output in of_result}
@@ -58,29 +54,31 @@ def _compared_by_checksum(app: App, view: WorkunitView, outputs: Outputs) -> Val
             spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
         ]
         problem = missing_output(missing[0]) if missing else None
-        checked.append(OutputCheck(result_id=id_, usable=not missing, problem=problem))
+        checked.append(canonical.OutputCheck(result_id=id_, usable=not missing, problem=problem))
         sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
     usable = {each.result_id for each in checked if each.usable}
-    comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
+    comparable = [
+        pair for pair in canonical.pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)
+    ]
     # Each with itself as well: who does not take even that for granted wants to read the outputs.
     pairs = [*comparable, *((one, one) for one in usable)]
     if not all(kind.agree_by_checksum(sums[one], sums[other]) for one, other in pairs):
         return None  # the worker says where they differ, and looks into packed files
-    return ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
+    return canonical.ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
 
 
 def judge_and_grant(
     ctx: ServerContext,
     tx: Transaction,
-    reports: Sequence[tuple[WorkunitView, ValidationReport]],
+    reports: Sequence[tuple[WorkunitView, canonical.ValidationReport]],
     *,
     now: float,
-) -> tuple[list[tuple[WorkunitView, ValidationDecision]], CreditOfRows]:
+) -> tuple[list[tuple[WorkunitView, canonical.ValidationDecision]], CreditOfRows]:
     """Decide workunits that were read in this write, and grant the credit due.
 
     The decisions are still to be applied, and the credit is to be noted on the rows that they change.
     """
-    decided = [(view, judge(view, report, now=now)) for view, report in reports]
+    decided = [(view, canonical.judge(view, report, now=now)) for view, report in reports]
     assigned = {
         found.result_id: found.assigned_credit
         for _, report in reports

@@ -4,7 +4,7 @@ Each process has its own pipe, so that one that is killed, at whatever moment, t
 another.  What a call leaves behind (threads, processes, files) ends with its process.  As many calls as there are workers run at
 once.  One that takes longer than `QUICK_SECONDS` moves to a place for slow calls, of which there are as many; if they are all
 taken and others wait, it is stopped and begins again once there is one.  Calls of an app whose last ones were all slow let
-those of other apps go first: however many there are, nobody waits long behind them.
+those of other apps go first: however many there are, no other call waits long behind them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DEATH_SECONDS = 0.5
 """How often to look whether a process that is silent has died; what it forked may hold its pipe open."""
 
 GRACE_SECONDS = 10.0
-"""A call that nobody has stopped so long after its time, for the server was killed, is ended by the system."""
+"""A call that was not stopped so long after its time, because the server was killed, is ended by the system."""
 DYING_SECONDS = 5.0
 """How long to wait for a killed process; one that waits for a disk that is away does not die before that answers."""
 MAX_PROBLEM = 10_000
@@ -96,7 +96,7 @@ class Workers:
 
         Raises:
             WorkerFailedError: it took too long or too much memory, or its process died.
-            WorkerKilledError: its process was killed by somebody else.
+            WorkerKilledError: its process was killed from outside.
             JobError: it failed.
             asyncio.CancelledError: the workers are closed.
         """
@@ -240,7 +240,7 @@ class _Process:
 
         Raises:
             WorkerFailedError: the process died, or ran out of memory.
-            WorkerKilledError: somebody else killed it.
+            WorkerKilledError: it was killed from outside.
             JobError: the function failed.
         """
         self._n_calls += 1
@@ -301,7 +301,7 @@ class _Process:
             self._stopped = True
             if self._process is not None and self._process.pid is not None:
                 pid = self._process.pid
-                if self._process.is_alive() or not psutil.pid_exists(pid):  # the number is nobody else's
+                if self._process.is_alive() or not psutil.pid_exists(pid):  # no other process has the number
                     with contextlib.suppress(ProcessLookupError):  # it has no group yet, or left nothing
                         os.killpg(pid, signal.SIGKILL)
                 self._process.kill()

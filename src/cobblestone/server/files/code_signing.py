@@ -11,14 +11,7 @@ from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.catalog.apps import CodeSignKey
-from cobblestone.wire.project.signatures import (
-    decode_private_key,
-    decode_public_key,
-    encode_public_key,
-    same_key,
-    sign_md5,
-    verify_md5,
-)
+from cobblestone.wire.project import signatures as wire
 
 
 def private_key_of(folder: ProjectFolder) -> rsa.RSAPrivateKey | None:
@@ -29,7 +22,7 @@ def private_key_of(folder: ProjectFolder) -> rsa.RSAPrivateKey | None:
         ConfigError: the file cannot be read.
     """
     try:
-        return decode_private_key(folder.code_sign_private.read_text(encoding="ascii", errors="replace"))
+        return wire.decode_private_key(folder.code_sign_private.read_text(encoding="ascii", errors="replace"))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -63,7 +56,7 @@ def sign_version(
     )
     if private_key is None or version.signed:
         return version
-    if not same_key(encode_public_key(private_key.public_key()), current.public_key):
+    if not wire.same_key(wire.encode_public_key(private_key.public_key()), current.public_key):
         raise ConfigError(
             "The private key in the project's folder does not belong to the project's current "
             "public key. Put the right one there, or remove it and import signatures: "
@@ -72,7 +65,7 @@ def sign_version(
     return replace(
         version,
         files=tuple(
-            file if file.signature else replace(file, signature=sign_md5(private_key, file.md5).strip())
+            file if file.signature else replace(file, signature=wire.sign_md5(private_key, file.md5).strip())
             for file in version.files
         ),
     )
@@ -84,9 +77,9 @@ def check_signatures(signatures: Mapping[AppFile, str], public_key: str) -> None
     Raises:
         JobError: one is not of this file and key; the text names the file.
     """
-    key = decode_public_key(public_key)
+    key = wire.decode_public_key(public_key)
     for file, signature in signatures.items():
-        if not verify_md5(key, file.md5, signature):
+        if not wire.verify_md5(key, file.md5, signature):
             raise JobError(
                 f"The signature of {file.name} was not made with the project's current key for this file."
                 " Sign the files of a new manifest with the right key: cobblestone key manifest, key sign"

@@ -1,7 +1,7 @@
 """The upload handler: size queries, uploads with resume, and their checks.
 
 Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
-moved to their place when they are complete and their checksum is right.  Whoever sends slowly takes no place from others: only
+moved to their place when they are complete and their checksum is right.  A slow sender takes no place from others: only
 what follows when the bytes are here is shared fairly among addresses.
 """
 
@@ -29,22 +29,9 @@ from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyStream, answer
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work.uploads import (
-    GZIP_MAGIC,
-    ExpectedUpload,
-    expected_upload,
-    partial_folder,
-    record_upload,
-)
+from cobblestone.store.work import uploads as stored
+from cobblestone.wire.project import upload as wire
 from cobblestone.wire.project.signatures import verify_upload_signature
-from cobblestone.wire.project.upload import (
-    FileSizeQuery,
-    FileUpload,
-    UploadHeaderParser,
-    UploadStatus,
-    legal_file_name,
-    write_upload_reply,
-)
 
 log = structlog.get_logger(__name__)
 
@@ -81,32 +68,34 @@ class UploadHandler:
             body = await self._serve(BodyStream(receive), sender=limit_key(client_address(scope)))
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
-            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
+            body = wire.write_upload_reply(wire.UploadStatus.PERMANENT_ERROR, str(error))
         except (UploadDeferred, StoreError, ServerBehind) as error:
             log.info("upload_put_off", reason=str(error))
-            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, str(error))
+            body = wire.write_upload_reply(wire.UploadStatus.TRANSIENT_ERROR, str(error))
         except RemoteProtocolError as error:
-            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, error.reply_hint)
+            body = wire.write_upload_reply(wire.UploadStatus.PERMANENT_ERROR, error.reply_hint)
         except ClientDisconnect:
             body = b""
         except OSError as error:
             log.error("upload_failed", error=str(error))
-            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
+            body = wire.write_upload_reply(
+                wire.UploadStatus.TRANSIENT_ERROR, "The server could not store the file."
+            )
         await answer(send, body, "text/plain; charset=utf-8")
 
     async def _serve(self, stream: BodyStream, *, sender: str) -> bytes:
-        parser = UploadHeaderParser()
-        message: FileSizeQuery | FileUpload | None = None
+        parser = wire.UploadHeaderParser()
+        message: wire.FileSizeQuery | wire.FileUpload | None = None
         async for chunk in stream:
             message = parser.receive_data(chunk)
             if message is not None:
                 break
         message = message or parser.end_of_body()
-        if not legal_file_name(message.name):
+        if not wire.legal_file_name(message.name):
             raise UploadRefused("The file name is not allowed.")
-        if isinstance(message, FileSizeQuery):
+        if isinstance(message, wire.FileSizeQuery):
             async with self._queue.place(sender, None, promise=False):
-                return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
+                return wire.write_upload_reply(wire.UploadStatus.OK, file_size=await self._size(message.name))
         self._check(message)
         await self._take_over(message.name)
         content = _bytes_from(parser.leftover, stream)
@@ -114,7 +103,7 @@ class UploadHandler:
             await self._store_small(message, content, sender)
         else:
             await self._store_large(message, content, sender)
-        return write_upload_reply(UploadStatus.OK)
+        return wire.write_upload_reply(wire.UploadStatus.OK)
 
     async def _take_over(self, name: str) -> None:
         """End an open upload of this file: its client has come back, so that connection is dead."""
@@ -128,10 +117,10 @@ class UploadHandler:
     async def _size(self, name: str) -> int:
         """Return how many bytes of a file have arrived.
 
-        Nobody signs a question, so it must not touch an upload that is still open; the upload that follows takes it over.
+        Questions are not signed, so it must not touch an upload that is still open; the upload that follows takes it over.
         """
         self._check_disk()
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, name))
         if expected is not None and expected.stored_nbytes is not None:
             return expected.stored_nbytes
         with contextlib.suppress(OSError):
@@ -140,7 +129,7 @@ class UploadHandler:
             return max(0, self._partial(name).stat().st_size - 1)
         return 0
 
-    def _check(self, upload: FileUpload) -> None:
+    def _check(self, upload: wire.FileUpload) -> None:
         """Refuse uploads that are not allowed."""
         ctx = self._ctx
         if not verify_upload_signature(ctx.secret, upload.name, upload.max_nbytes, upload.xml_signature):
@@ -156,7 +145,7 @@ class UploadHandler:
 
     # ------------------------------------------------------------------ bytes
 
-    async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
+    async def _store_small(self, upload: wire.FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         """Store a small file atomically: looked up and recorded in one write, together with other writes."""
         data = bytearray()
         async for chunk in chunks:
@@ -170,9 +159,9 @@ class UploadHandler:
             self._check_sum(upload, md5)
             await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
 
-    async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
+    async def _store_large(self, upload: wire.FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         """Store a large file, or the rest of one."""
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, upload.name))
         if refusal := _refusal(expected, upload):
             raise UploadRefused(refusal)
         if expected is None or expected.stored_nbytes is not None:
@@ -191,7 +180,7 @@ class UploadHandler:
             raise UploadDeferred("The client came back on another connection.")
         receiving.result()
 
-    async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
+    async def _receive(self, upload: wire.FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         path = self._partial(upload.name)
         handle = await asyncio.to_thread(_open_at, path, upload.offset)
         try:
@@ -209,7 +198,7 @@ class UploadHandler:
             await asyncio.to_thread(handle.close)
         await self._record(upload, md5=md5, data=None, head=head)
 
-    async def _finish(self, upload: FileUpload, path: Path, handle: BufferedRandom) -> tuple[str, bytes]:
+    async def _finish(self, upload: wire.FileUpload, path: Path, handle: BufferedRandom) -> tuple[str, bytes]:
         """Check a complete file and move it to its place; return its MD5 and first bytes."""
         md5, head = await asyncio.to_thread(_flush, handle)
         try:
@@ -217,7 +206,7 @@ class UploadHandler:
         except UploadDeferred:
             await asyncio.to_thread(path.unlink, missing_ok=True)  # resuming it would never help
             raise
-        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        expected = await self._ctx.store.aread(lambda db: stored.expected_upload(db, upload.name))
         if expected is not None and expected.stored_nbytes is None:
             place = place_of(self._ctx.folder.upload, upload.name)
             await self._ctx.storage.keep(place, path)
@@ -226,11 +215,11 @@ class UploadHandler:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         return md5, head
 
-    def _check_sum(self, upload: FileUpload, md5: str) -> None:
+    def _check_sum(self, upload: wire.FileUpload, md5: str) -> None:
         if upload.md5_cksum and upload.md5_cksum.lower() != md5:
             raise UploadDeferred("The checksum does not match: the file was damaged on its way.")
 
-    async def _record(self, upload: FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
+    async def _record(self, upload: wire.FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
         """Record a complete file, whose first bytes are ``head``, if that is allowed."""
         refusal = await self._ctx.store.awrite(
             partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock())
@@ -239,10 +228,10 @@ class UploadHandler:
             raise UploadRefused(refusal)
 
     def _partial(self, name: str) -> Path:
-        return partial_folder(self._ctx.folder.upload) / name
+        return stored.partial_folder(self._ctx.folder.upload) / name
 
 
-def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
+def _refusal(expected: stored.ExpectedUpload | None, upload: wire.FileUpload) -> str:
     """Return why a file is refused; empty if it is allowed, or already there."""
     if expected is None:
         return "This task is not known any more."
@@ -253,19 +242,19 @@ def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
 
 
 def _record(
-    tx: Transaction, *, upload: FileUpload, md5: str, data: bytes | None, head: bytes, now: float
+    tx: Transaction, *, upload: wire.FileUpload, md5: str, data: bytes | None, head: bytes, now: float
 ) -> str:
     """Record a complete file once; return why not, if it is refused."""
-    expected = expected_upload(tx, upload.name)
+    expected = stored.expected_upload(tx, upload.name)
     if expected is not None and expected.stored_nbytes is None:
-        record_upload(
+        stored.record_upload(
             tx,
             name=upload.name,
             result_id=expected.result_id,
             nbytes=upload.nbytes,
             md5=md5,
             data=data,
-            gzipped=expected.spec.gzip and head == GZIP_MAGIC,
+            gzipped=expected.spec.gzip and head == stored.GZIP_MAGIC,
             now=now,
         )
     return _refusal(expected, upload)

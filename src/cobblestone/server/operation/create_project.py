@@ -17,12 +17,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.people import credentials
-from cobblestone.wire.project.signatures import (
-    decode_public_key,
-    encode_private_key,
-    encode_public_key,
-    generate_key,
-)
+from cobblestone.wire.project import signatures as wire
 
 ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret
 DEFAULT_PORT = 8080
@@ -97,10 +92,10 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
 def _keys(wish: NewProject) -> tuple[str, str]:
     """Return the texts of the public and the private key; the latter is empty if it is kept elsewhere."""
     if wish.public_key:
-        decode_public_key(wish.public_key)
+        wire.decode_public_key(wish.public_key)
         return wish.public_key, ""
-    key = generate_key()
-    return encode_public_key(key.public_key()), encode_private_key(key)
+    key = wire.generate_key()
+    return wire.encode_public_key(key.public_key()), wire.encode_private_key(key)
 
 
 def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, now: float) -> None:

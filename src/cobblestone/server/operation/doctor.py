@@ -1,7 +1,7 @@
 """``cobblestone doctor``: checks the integrity of a live project, and repairs what is safe.
 
 A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
-volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
+volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nothing refers to.
 """
 
 from __future__ import annotations
@@ -22,14 +22,6 @@ from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service import diagnosis
-from cobblestone.service.diagnosis import (
-    by_name,
-    in_rows,
-    in_write,
-    keep_from_others,
-    missing_steps,
-    readable_by_others,
-)
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.credit import history
@@ -80,7 +72,7 @@ def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    return missing_steps(ctx.folder.location(ctx.settings), PROJECT)
+    return diagnosis.missing_steps(ctx.folder.location(ctx.settings), PROJECT)
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -217,7 +209,7 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     folder = ctx.folder
     if len(ctx.secret) < 16:
         yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
-    yield from readable_by_others(folder.root, _secrets(ctx))
+    yield from diagnosis.readable_by_others(folder.root, _secrets(ctx))
     current = apps.current_key(db)
     if current is None:
         yield Finding("no_key", "code signing key", None, "the project has none")
@@ -245,7 +237,7 @@ def _secrets(ctx: ServerContext) -> list[Path]:
 
 
 def _restrict_keys(ctx: ServerContext) -> int:
-    return keep_from_others(_secrets(ctx))
+    return diagnosis.keep_from_others(_secrets(ctx))
 
 
 def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -310,23 +302,23 @@ def _liars(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         yield Finding("liar_gains", "app", app.name, what_a_liar_gains(app))
 
 
-CHECKS: Mapping[str, Check] = by_name(
+CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="one_host",
         promise="A result is handed to one host at most.",
-        find=in_rows(invariants.handed_to_one_host),
+        find=diagnosis.in_rows(invariants.handed_to_one_host),
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="credited_once",
         promise="A valid result is credited exactly once.",
-        find=in_rows(invariants.credited_once),
+        find=diagnosis.in_rows(invariants.credited_once),
         advice="Look at the result with `cobblestone credit explain`, and correct by `cobblestone credit correct`.",
     ),
     Check(
         name="contributions",
         promise="Storage and network of a volunteer are the sums of their ledger.",
-        find=in_rows(invariants.contributed_as_listed),
+        find=diagnosis.in_rows(invariants.contributed_as_listed),
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
@@ -342,7 +334,7 @@ CHECKS: Mapping[str, Check] = by_name(
         name="history",
         promise="Days of the history add up to the ledger.",
         find=_history,
-        repair=in_write(history.start_again),
+        repair=diagnosis.in_write(history.start_again),
         repair_text="Lets the history be summed from the ledger again, in some minutes.",
         advice="Report it as a bug of cobblestone, with the rows.",
     ),
@@ -355,15 +347,15 @@ CHECKS: Mapping[str, Check] = by_name(
     Check(
         name="next_step",
         promise="A workunit is finished or has a time of its next look; states fit together; one canonical result.",
-        find=in_rows(invariants.workunit_states),
+        find=diagnosis.in_rows(invariants.workunit_states),
         repair=_look_again,
-        repair_text="Lets the transitioner look again at workunits that nobody would have looked at.",
+        repair_text="Lets the transitioner look again at workunits that no daemon would have looked at.",
         advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
     ),
     Check(
         name="assimilated_once",
         promise="As seen by the project, assimilation happens once; a batch counts its jobs right.",
-        find=in_rows(invariants.assimilated_once),
+        find=diagnosis.in_rows(invariants.assimilated_once),
         repair=_recount_batches,
         repair_text="Counts the finished jobs of the batch again.",
         advice="Report it as a bug of cobblestone, with the rows.",
@@ -372,7 +364,7 @@ CHECKS: Mapping[str, Check] = by_name(
         name="input_files",
         promise="Input files live while a result may need them, and are counted right.",
         find=_input_files,
-        repair=in_write(invariants.recount_references),
+        repair=diagnosis.in_write(invariants.recount_references),
         repair_text="Counts again how many workunits and app versions need each file. Missing files do not come back.",
         advice="Bring missing files back from a backup, or upload them again (they keep their names).",
     ),
@@ -400,16 +392,16 @@ CHECKS: Mapping[str, Check] = by_name(
     Check(
         name="finite",
         promise="Averages are finite and not negative.",
-        find=in_rows(invariants.finite_numbers),
-        repair=in_write(invariants.forget_wrong_records),
-        repair_text="Lets a host begin anew with an app version for which its record holds impossible numbers.",
+        find=diagnosis.in_rows(invariants.finite_numbers),
+        repair=diagnosis.in_write(invariants.forget_wrong_records),
+        repair_text="Lets a host start again with an app version for which its record holds impossible numbers.",
         advice="For totals and averages of credit, repair the check totals.",
     ),
     Check(
         name="orphans",
         promise="Every row has its owner.",
-        find=in_rows(invariants.orphans),
-        repair=in_write(invariants.remove_orphans),
+        find=diagnosis.in_rows(invariants.orphans),
+        repair=diagnosis.in_write(invariants.remove_orphans),
         repair_text="Removes texts, outputs and records of results and hosts that are gone.",
         advice="Report it as a bug of cobblestone, with the rows.",
     ),

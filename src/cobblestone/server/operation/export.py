@@ -11,17 +11,8 @@ from typing import Any
 
 import msgspec
 
+from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError, StoreError
-from cobblestone.domain.exports import (
-    Enumeration,
-    ExportedBadge,
-    ExportedTable,
-    ExportedUser,
-    ExportFormat,
-    ExportOrder,
-    ExportSummary,
-    enumerations,
-)
 from cobblestone.ops.files import plain_pieces, unpacked_pieces
 from cobblestone.ops.settings import ExportSection
 from cobblestone.policy.credit.history import KEEP_DELETIONS, BadgeKind
@@ -38,9 +29,9 @@ from cobblestone.wire.project.statistics_export import write_specification, writ
 from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker
 
 _FORMATS = {
-    "gzip": (ExportFormat.GZIP,),
-    "plain": (ExportFormat.PLAIN,),
-    "both": (ExportFormat.GZIP, ExportFormat.PLAIN),
+    "gzip": (domain.ExportFormat.GZIP,),
+    "plain": (domain.ExportFormat.PLAIN,),
+    "both": (domain.ExportFormat.GZIP, domain.ExportFormat.PLAIN),
 }
 
 
@@ -95,12 +86,12 @@ def make_export(
     return made
 
 
-def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
+def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[domain.Enumeration]:
     formats = _FORMATS[settings.formats]
     if parquet or settings.parquet:
-        formats = (*formats, ExportFormat.PARQUET)
-    split = None if settings.split == "no" else ExportOrder(settings.split)
-    return enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
+        formats = (*formats, domain.ExportFormat.PARQUET)
+    split = None if settings.split == "no" else domain.ExportOrder(settings.split)
+    return domain.enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
 
 
 _TITLES = {
@@ -121,50 +112,52 @@ class _Export:
         self._total_credit = 0.0
         self.records: dict[str, int] = {}
 
-    def write(self, one: Enumeration) -> None:
+    def write(self, one: domain.Enumeration) -> None:
         """Write the files of one pass."""
         self._report(one.stem)
         records, form = self._source(one)
         count = write_records(self._folder, one, records, form)
         self.records.setdefault(one.table, count)
 
-    def _source(self, one: Enumeration) -> tuple[Any, Any]:  # records of some type, and the form of that type
+    def _source(
+        self, one: domain.Enumeration
+    ) -> tuple[Any, Any]:  # records of some type, and the form of that type
         db, since = self._db, self._now - KEEP_DELETIONS
         match one.table:
-            case ExportedTable.USER:
+            case domain.ExportedTable.USER:
                 users = exports.users(db, one.order)
                 # Counted once, though they may be written again in parts.
                 return users if one.records_per_file else self._summed(users), export_files.USERS
-            case ExportedTable.HOST:
+            case domain.ExportedTable.HOST:
                 return exports.hosts(db, one.order), export_files.HOSTS
-            case ExportedTable.TEAM:
+            case domain.ExportedTable.TEAM:
                 return exports.teams(db, one.order), export_files.TEAMS
-            case ExportedTable.USER_DELETED:
+            case domain.ExportedTable.USER_DELETED:
                 return consents.deleted_users(db, since=since), export_files.USER_DELETIONS
-            case ExportedTable.HOST_DELETED:
+            case domain.ExportedTable.HOST_DELETED:
                 return consents.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
             case _:
                 return exports.badge_holders(db, one.table), export_files.badge_holders(one.table)
 
-    def _summed(self, users: Iterator[ExportedUser]) -> Iterator[ExportedUser]:
+    def _summed(self, users: Iterator[domain.ExportedUser]) -> Iterator[domain.ExportedUser]:
         for user in users:
             self._total_credit += user.credit.total
             yield user
 
-    def summary(self) -> ExportSummary:
+    def summary(self) -> domain.ExportSummary:
         """Return the content of ``tables.xml``."""
         counts = self.records
-        return ExportSummary(
+        return domain.ExportSummary(
             update_time=self._now,
-            n_users=counts[ExportedTable.USER],
-            n_hosts=counts[ExportedTable.HOST],
-            n_teams=counts[ExportedTable.TEAM],
-            n_users_deleted=counts[ExportedTable.USER_DELETED],
-            n_hosts_deleted=counts[ExportedTable.HOST_DELETED],
+            n_users=counts[domain.ExportedTable.USER],
+            n_hosts=counts[domain.ExportedTable.HOST],
+            n_teams=counts[domain.ExportedTable.TEAM],
+            n_users_deleted=counts[domain.ExportedTable.USER_DELETED],
+            n_hosts_deleted=counts[domain.ExportedTable.HOST_DELETED],
             total_credit=self._total_credit,
             applications=exports.applications(self._db),
             badges=tuple(
-                ExportedBadge(
+                domain.ExportedBadge(
                     id=number,
                     name=badge.name,
                     title=_TITLES[badge.kind].format(level=badge.level),
@@ -197,13 +190,15 @@ def check_export(folder: Path) -> list[CheckedFile]:
     if not tables.is_file():
         raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
     found = {
-        table: checked for table in ExportedTable if (checked := _check_table(folder, table)) is not None
+        table: checked
+        for table in domain.ExportedTable
+        if (checked := _check_table(folder, table)) is not None
     }
     return [_check_totals(tables, found), *found.values()]
 
 
-def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
-    for kind in (ExportFormat.GZIP, ExportFormat.PLAIN):
+def _check_table(folder: Path, table: domain.ExportedTable) -> CheckedFile | None:
+    for kind in (domain.ExportFormat.GZIP, domain.ExportFormat.PLAIN):
         path = folder / kind.file_name(table)
         if path.is_file():
             break
@@ -211,7 +206,7 @@ def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
         return None
     reader, count, problem = ExportReader(table, row_maker(table)), 0, ""
     try:
-        for data in unpacked_pieces(path) if kind is ExportFormat.GZIP else plain_pieces(path):
+        for data in unpacked_pieces(path) if kind is domain.ExportFormat.GZIP else plain_pieces(path):
             count += len(reader.receive(data))
         reader.close()
     except (RemoteProtocolError, OSError) as error:
@@ -221,7 +216,7 @@ def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
 
 
-def _check_totals(path: Path, found: dict[ExportedTable, CheckedFile]) -> CheckedFile:
+def _check_totals(path: Path, found: dict[domain.ExportedTable, CheckedFile]) -> CheckedFile:
     try:
         with path.open("rb") as file:
             totals = parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
@@ -230,9 +225,9 @@ def _check_totals(path: Path, found: dict[ExportedTable, CheckedFile]) -> Checke
     wrong = [
         f"it counts {counted} of {table}, the file has {found[table].records}"
         for table, counted in (
-            (ExportedTable.USER, totals.n_users),
-            (ExportedTable.TEAM, totals.n_teams),
-            (ExportedTable.HOST, totals.n_hosts),
+            (domain.ExportedTable.USER, totals.n_users),
+            (domain.ExportedTable.TEAM, totals.n_teams),
+            (domain.ExportedTable.HOST, totals.n_hosts),
         )
         if table in found and counted != found[table].records
     ]

@@ -14,31 +14,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.exports import (
-    BadgeHolder,
-    Deletion,
-    Enumeration,
-    ExportedHost,
-    ExportedTable,
-    ExportedTeam,
-    ExportedUser,
-    ExportFormat,
-)
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.schema.tables import metadata
 from cobblestone.store.work import archive
-from cobblestone.wire.project.statistics_export import (
-    write_badge_holder,
-    write_head,
-    write_host,
-    write_host_deletion,
-    write_tail,
-    write_team,
-    write_user,
-    write_user_deletion,
-)
+from cobblestone.wire.project import statistics_export as wire
 
 T = TypeVar("T")
 
@@ -76,8 +58,8 @@ def _of_hardware(kind: type, *names: str) -> list[Column]:
     return [(name, kind, attrgetter(f"hardware.{name}")) for name in names]
 
 
-USERS: TableForm[ExportedUser] = TableForm(
-    write_user,
+USERS: TableForm[domain.ExportedUser] = TableForm(
+    wire.write_user,
     (
         *_columns(int, "id"),
         *_columns(str, "name"),
@@ -88,8 +70,8 @@ USERS: TableForm[ExportedUser] = TableForm(
         *_columns(bool, "has_profile"),
     ),
 )
-HOSTS: TableForm[ExportedHost] = TableForm(
-    write_host,
+HOSTS: TableForm[domain.ExportedHost] = TableForm(
+    wire.write_host,
     (
         *_columns(int, "id"),
         ("userid", int, attrgetter("user_id")),
@@ -104,8 +86,8 @@ HOSTS: TableForm[ExportedHost] = TableForm(
         *_columns(str, "host_cpid"),
     ),
 )
-TEAMS: TableForm[ExportedTeam] = TableForm(
-    write_team,
+TEAMS: TableForm[domain.ExportedTeam] = TableForm(
+    wire.write_team,
     (
         *_columns(int, "id"),
         *_columns(str, "name"),
@@ -116,18 +98,18 @@ TEAMS: TableForm[ExportedTeam] = TableForm(
         *_columns(str, "url", "description", "country"),
     ),
 )
-USER_DELETIONS: TableForm[Deletion] = TableForm(
-    write_user_deletion, (*_columns(int, "id"), *_columns(str, "cpid"))
+USER_DELETIONS: TableForm[domain.Deletion] = TableForm(
+    wire.write_user_deletion, (*_columns(int, "id"), *_columns(str, "cpid"))
 )
-HOST_DELETIONS: TableForm[Deletion] = TableForm(
-    write_host_deletion, (*_columns(int, "id"), ("host_cpid", str, attrgetter("cpid")))
+HOST_DELETIONS: TableForm[domain.Deletion] = TableForm(
+    wire.write_host_deletion, (*_columns(int, "id"), ("host_cpid", str, attrgetter("cpid")))
 )
 
 
-def badge_holders(table: ExportedTable) -> TableForm[BadgeHolder]:
+def badge_holders(table: domain.ExportedTable) -> TableForm[domain.BadgeHolder]:
     """Return the form of a table of badges."""
     return TableForm(
-        lambda holder: write_badge_holder(table, holder),
+        lambda holder: wire.write_badge_holder(table, holder),
         (
             (f"{table.removeprefix('badge_')}_id", int, attrgetter("owner_id")),
             *_columns(int, "badge_id"),
@@ -139,20 +121,20 @@ def badge_holders(table: ExportedTable) -> TableForm[BadgeHolder]:
 class _XmlFiles(Generic[T]):
     """One document, in a file for each format."""
 
-    def __init__(self, folder: Path, stem: str, one: Enumeration, form: TableForm[T]) -> None:
+    def __init__(self, folder: Path, stem: str, one: domain.Enumeration, form: TableForm[T]) -> None:
         self._table, self._element = one.table, form.element
         self._stack = ExitStack()
         self._outputs: list[Callable[[bytes], object]] = []
         for kind in one.formats:
-            if kind is ExportFormat.PARQUET:
+            if kind is domain.ExportFormat.PARQUET:
                 continue
             file = self._stack.enter_context((folder / kind.file_name(stem)).open("wb"))
-            if kind is ExportFormat.GZIP:
+            if kind is domain.ExportFormat.GZIP:
                 packed = self._stack.enter_context(gzip.GzipFile(stem, "wb", GZIP_LEVEL, file))
                 self._outputs.append(packed.write)
             else:
                 self._outputs.append(file.write)
-        self._put(write_head(one.table))
+        self._put(wire.write_head(one.table))
 
     def _put(self, text: str) -> None:
         data = text.encode()
@@ -163,7 +145,7 @@ class _XmlFiles(Generic[T]):
         self._put("".join(map(self._element, records)))
 
     def finish(self) -> None:
-        self._put(write_tail(self._table))
+        self._put(wire.write_tail(self._table))
         self.close()
 
     def close(self) -> None:
@@ -217,13 +199,13 @@ def load_arrow() -> tuple[Any, Any]:  # Any: modules of an extra, without exact 
         ) from error
 
 
-def check_formats(formats: Iterable[ExportFormat]) -> None:
+def check_formats(formats: Iterable[domain.ExportFormat]) -> None:
     """Raise ConfigError if a format needs a package that is not installed."""
-    if ExportFormat.PARQUET in formats:
+    if domain.ExportFormat.PARQUET in formats:
         load_arrow()
 
 
-def write_records(folder: Path, one: Enumeration, records: Iterable[T], form: TableForm[T]) -> int:
+def write_records(folder: Path, one: domain.Enumeration, records: Iterable[T], form: TableForm[T]) -> int:
     """Write a table's records to the files of an enumeration; return how many there were."""
     most = one.records_per_file or sys.maxsize
     part = in_part = count = 0
@@ -249,12 +231,12 @@ def write_records(folder: Path, one: Enumeration, records: Iterable[T], form: Ta
 
 
 def _open(
-    folder: Path, one: Enumeration, part: int, form: TableForm[T]
+    folder: Path, one: domain.Enumeration, part: int, form: TableForm[T]
 ) -> list[_XmlFiles[T] | _ParquetFile[T]]:
     stem = one.part_name(part)
     files: list[_XmlFiles[T] | _ParquetFile[T]] = [_XmlFiles(folder, stem, one, form)]
-    if ExportFormat.PARQUET in one.formats:
-        files.append(_ParquetFile(folder / ExportFormat.PARQUET.file_name(stem), form))
+    if domain.ExportFormat.PARQUET in one.formats:
+        files.append(_ParquetFile(folder / domain.ExportFormat.PARQUET.file_name(stem), form))
     return files
 
 

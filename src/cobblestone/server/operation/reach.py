@@ -9,18 +9,11 @@ from collections.abc import Collection, Iterable, Iterator
 from cobblestone.domain.hosts import CPU, Host
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import HostId, UserId
+from cobblestone.policy.dispatch import status as standing
 from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.match import hr_class
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
-from cobblestone.policy.dispatch.status import (
-    AT_HAND_SECONDS,
-    OTHER_TARGET,
-    Shortage,
-    Taker,
-    could_take,
-    shortage,
-)
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
 from cobblestone.store.engine.database import Database
@@ -83,10 +76,10 @@ class Survey:
         self._offer = offer
         self._now = now
 
-    def takers(self) -> Iterator[Taker]:
+    def takers(self) -> Iterator[standing.Taker]:
         """Yield the computers that could take the job, now or later."""
         for host in hosts.recent_hosts(self._db, limit=HOSTS):
-            if host.rpc_time < self._now - AT_HAND_SECONDS:
+            if host.rpc_time < self._now - standing.AT_HAND_SECONDS:
                 return
             if not host.description.platforms:
                 continue
@@ -98,23 +91,23 @@ class Survey:
             self.takers_now += bool(decision.assignments)
             if not decision.assignments:
                 self._note(decision.refusals[0])
-            if could_take(bool(decision.assignments), decision.refusals):
+            if standing.could_take(bool(decision.assignments), decision.refusals):
                 version = decision.assignments[0].version.id if decision.assignments else 0
                 yield self._taker(host, version)
 
     def _decide(self, host: Host) -> DispatchDecision:
         request = request_of(self._db, self._offer, host)
         if self.candidate.targeted and not _is_target(self.candidate, request):
-            return DispatchDecision(refusals=(reason(OTHER_TARGET, "It is meant for others."),))
+            return DispatchDecision(refusals=(reason(standing.OTHER_TARGET, "It is meant for others."),))
         return choose_for(self._db, self._offer, request, [self.candidate], now=self._now)
 
     def _note(self, refusal: Reason) -> None:
         count, first = self.refusals.get(refusal.code, (0, refusal))
         self.refusals[refusal.code] = (count + 1, first)
 
-    def _taker(self, host: Host, version: int = 0) -> Taker:
+    def _taker(self, host: Host, version: int = 0) -> standing.Taker:
         rules = self._offer.catalogue.apps[self.candidate.app_id].dispatch
-        return Taker(
+        return standing.Taker(
             host_id=host.id,
             user_id=host.user_id,
             alike=(
@@ -135,28 +128,28 @@ def _is_target(candidate: Candidate, request: WorkRequest) -> bool:
 
 def batch_shortage(
     db: Database, offer: Offer, batch_id: int, *, now: float
-) -> tuple[Shortage | None, Survey | None]:
+) -> tuple[standing.Shortage | None, Survey | None]:
     """Return whether a batch's first open job cannot reach its quorum with the active computers, and what was asked."""
     found = candidate_of_batch(db, batch_id)
     if found is None:
         return None, None
     candidate, quorum = found
     survey = Survey(db, offer, candidate, now=now)
-    return shortage(survey.takers(), needed=quorum, limits=offer.limits), survey
+    return standing.shortage(survey.takers(), needed=quorum, limits=offer.limits), survey
 
 
-def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict[int, Shortage]:
+def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict[int, standing.Shortage]:
     """Return jobs of a batch that failed somewhere and now wait for people or computers who are not there, by workunit."""
     waiting = job_results.waiting_after_failure(db, batch_id, limit=MAX_STUCK)
     found = candidate_of_batch(db, batch_id) if waiting else None
     if found is None:
         return {}
     takers = list(Survey(db, offer, found[0], now=now).takers())
-    stuck: dict[int, Shortage] = {}
+    stuck: dict[int, standing.Shortage] = {}
     for job in waiting:
         served: Collection[UserId | HostId]
         served = job.users if offer.limits.one_result_per_user_per_wu else job.hosts
-        missing = shortage(takers, needed=job.needed, limits=offer.limits, served=served)
+        missing = standing.shortage(takers, needed=job.needed, limits=offer.limits, served=served)
         if missing is not None:
             stuck[job.workunit_id] = missing
     return stuck

@@ -13,33 +13,25 @@ from cobblestone.policy.dispatch.rollout import RolloutPlan, RolloutState, begin
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.operation import audit
+from cobblestone.store.operation import audit, figures
 from cobblestone.store.operation.audit import SYSTEM, Actor
-from cobblestone.store.operation.figures import (
-    RolloutFigures,
-    give_up_results_of_version,
-    rollout_of,
-    rollouts_running,
-    set_rollout,
-    stage_record,
-)
 
 log = structlog.get_logger(__name__)
 
 
 async def advance_rollouts(ctx: ServerContext) -> None:
     """Advance running roll-outs as their results allow."""
-    running = await ctx.store.aread(rollouts_running)
+    running = await ctx.store.aread(figures.rollouts_running)
     for rollout in running:
         await ctx.store.awrite(lambda tx, rollout=rollout: _advance(tx, rollout.version_id, now=ctx.clock()))
 
 
 def _advance(tx: Transaction, version_id: AppVersionId, *, now: float) -> None:
-    rollout = rollout_of(tx, version_id)  # the operator may have changed it meanwhile
-    step = next_step(rollout.plan, stage_record(tx, rollout), now=now)
+    rollout = figures.rollout_of(tx, version_id)  # the operator may have changed it meanwhile
+    step = next_step(rollout.plan, figures.stage_record(tx, rollout), now=now)
     if step is None:
         return
-    set_rollout(tx, version_id, step.fraction, step.plan)
+    figures.set_rollout(tx, version_id, step.fraction, step.plan)
     audit.record(
         tx,
         SYSTEM,
@@ -60,14 +52,14 @@ def _advance(tx: Transaction, version_id: AppVersionId, *, now: float) -> None:
 
 def start_rollout(
     tx: Transaction, version_id: AppVersionId, plan: RolloutPlan, actor: Actor, *, now: float
-) -> RolloutFigures:
+) -> figures.RolloutFigures:
     """Start a roll-out (again) at its first stage.
 
     Raises:
         NotFound: there is no such version.
         Conflict: it is deprecated, or the stages are not growing parts.
     """
-    before = rollout_of(tx, version_id)
+    before = figures.rollout_of(tx, version_id)
     version = _version(tx, version_id)
     if version.deprecated:
         raise Conflict(f"Version {version_id} is deprecated: no host gets it. Undo that first.")
@@ -75,18 +67,20 @@ def start_rollout(
         step = begin_rollout(plan, now=now)
     except ValueError as error:
         raise Conflict(f"This roll-out is not possible: {error}.") from error
-    set_rollout(tx, version_id, step.fraction, step.plan)
+    figures.set_rollout(tx, version_id, step.fraction, step.plan)
     _note(tx, actor, "start roll-out", before, now=now)
-    return rollout_of(tx, version_id)
+    return figures.rollout_of(tx, version_id)
 
 
-def hold_rollout(tx: Transaction, version_id: AppVersionId, actor: Actor, *, now: float) -> RolloutFigures:
+def hold_rollout(
+    tx: Transaction, version_id: AppVersionId, actor: Actor, *, now: float
+) -> figures.RolloutFigures:
     """Send a version to no more hosts until its roll-out is started again.  Raises NotFound."""
-    before = rollout_of(tx, version_id)
+    before = figures.rollout_of(tx, version_id)
     plan = replace(before.plan, stage_time=now, state=RolloutState.HELD)
-    set_rollout(tx, version_id, 0.0, plan)
+    figures.set_rollout(tx, version_id, 0.0, plan)
     _note(tx, actor, "hold roll-out", before, now=now)
-    return rollout_of(tx, version_id)
+    return figures.rollout_of(tx, version_id)
 
 
 def roll_back(
@@ -104,7 +98,7 @@ def roll_back(
     apps.set_version_deprecated(tx, version_id, True)
     earlier = sorted(apps.earlier_versions(tx, version), key=lambda item: item[1])
     successor = apps.set_version_deprecated(tx, earlier[-1][0], False) if earlier else None
-    n_aborted = give_up_results_of_version(tx, version_id, now=now) if abort_jobs else 0
+    n_aborted = figures.give_up_results_of_version(tx, version_id, now=now) if abort_jobs else 0
     audit.record(
         tx,
         actor,
@@ -121,8 +115,8 @@ def roll_back(
     return successor, n_aborted
 
 
-def _note(tx: Transaction, actor: Actor, action: str, before: RolloutFigures, *, now: float) -> None:
-    after = rollout_of(tx, before.version_id)
+def _note(tx: Transaction, actor: Actor, action: str, before: figures.RolloutFigures, *, now: float) -> None:
+    after = figures.rollout_of(tx, before.version_id)
     audit.record(
         tx,
         actor,

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from cobblestone.api_schema.batches import (
-    BrowserFile,
-    BrowserJob,
-    BrowserJobs,
-    BrowserOutput,
-    BrowserReport,
-    BrowserWork,
-)
+from cobblestone.api_schema import batches as schema
 from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.hosts import Host
@@ -55,8 +48,8 @@ def browser_request(
     host: Host,
     offer: Offer,
     *,
-    work: BrowserWork | None = None,
-    report: BrowserReport | None = None,
+    work: schema.BrowserWork | None = None,
+    report: schema.BrowserReport | None = None,
 ) -> SchedulerRequest:
     """Return what a BOINC client would send: a request for work, or a report, or both."""
     message = SchedulerRequest(
@@ -90,7 +83,7 @@ def browser_request(
     )
 
 
-def _reported(report: BrowserReport) -> ReportedResult:
+def _reported(report: schema.BrowserReport) -> ReportedResult:
     status = ExitStatus.ABORTED_BY_USER if report.given_up else report.exit_status
     state = _ABORTED if report.given_up else _COMPUTE_ERROR if status else _UPLOADED
     return ReportedResult(
@@ -106,11 +99,11 @@ def _reported(report: BrowserReport) -> ReportedResult:
     )
 
 
-def browser_jobs(reply: SchedulerReply) -> BrowserJobs:
+def browser_jobs(reply: SchedulerReply) -> schema.BrowserJobs:
     """Return the content of a reply for a browser."""
     files = {file.name: file for file in reply.files}
     outputs = {file.name: file for file in reply.output_files}
-    return BrowserJobs(
+    return schema.BrowserJobs(
         jobs=[_job(result, reply, files, outputs) for result in reply.results],
         drop=[*reply.result_aborts, *reply.result_aborts_if_not_started],
         wait=reply.request_delay,
@@ -123,7 +116,7 @@ def _job(
     reply: SchedulerReply,
     files: Mapping[str, FileInfo],
     outputs: Mapping[str, OutputFileInfo],
-) -> BrowserJob:
+) -> schema.BrowserJob:
     (workunit,) = [each for each in reply.workunits if each.name == result.wu_name]
     (version,) = [
         each
@@ -134,7 +127,7 @@ def _job(
     (module,) = [each for each in version.file_refs if each.main_program]
     # The module as native hosts get it is not for engines that do not count.
     others = [each for each in version.file_refs if each.copy_file]
-    return BrowserJob(
+    return schema.BrowserJob(
         name=result.name,
         workunit=workunit.name,
         app=workunit.app_name,
@@ -153,13 +146,15 @@ def _job(
     )
 
 
-def _file(ref: FileRef, files: Mapping[str, FileInfo]) -> BrowserFile:
+def _file(ref: FileRef, files: Mapping[str, FileInfo]) -> schema.BrowserFile:
     info = files[ref.file_name]
     # Pages ask their own server only, which is the last of the addresses.
-    return BrowserFile(open_name=ref.open_name or ref.file_name, url=_path(info.urls[-1]), nbytes=info.nbytes)
+    return schema.BrowserFile(
+        open_name=ref.open_name or ref.file_name, url=_path(info.urls[-1]), nbytes=info.nbytes
+    )
 
 
-def _output(ref: FileRef, info: OutputFileInfo) -> BrowserOutput:
+def _output(ref: FileRef, info: OutputFileInfo) -> schema.BrowserOutput:
     header = write_upload_header(
         FileUpload(
             name=info.name,
@@ -170,7 +165,7 @@ def _output(ref: FileRef, info: OutputFileInfo) -> BrowserOutput:
             offset=0,
         )
     )
-    return BrowserOutput(
+    return schema.BrowserOutput(
         open_name=ref.open_name or ref.file_name,
         max_nbytes=info.max_nbytes,
         optional=ref.optional,

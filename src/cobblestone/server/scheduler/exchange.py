@@ -13,24 +13,9 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import AppVersionId, HostId, changed
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
+from cobblestone.policy.dispatch import held_jobs, identity
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
-from cobblestone.policy.dispatch.held_jobs import (
-    Abort,
-    HeldJob,
-    LostResult,
-    find_lost,
-    judge_held_job,
-    resend_lost,
-)
-from cobblestone.policy.dispatch.identity import (
-    Introduction,
-    KeyExchange,
-    SimilarHosts,
-    exchange_key,
-    hashed_cpid,
-    identify_host,
-)
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
@@ -38,23 +23,10 @@ from cobblestone.policy.dispatch.versions import missing_runtime_after_report
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler import reports
+from cobblestone.server.scheduler import reports as reporting
+from cobblestone.server.scheduler import work_request as work_requests
 from cobblestone.server.scheduler.reply import Links, add_jobs, last_jobs
-from cobblestone.server.scheduler.reports import (
-    counted_fpops,
-    counted_intops,
-    extend_deadlines,
-    report_details,
-    tell_owner,
-)
 from cobblestone.server.scheduler.send_work import WorkSender, record_after_report
-from cobblestone.server.scheduler.work_request import (
-    ask_ahead,
-    describe_host,
-    faults_of_the_day,
-    project_preferences,
-    with_capacity,
-    work_request,
-)
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
@@ -104,7 +76,7 @@ class SchedulerExchange:
 
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
-        ask_ahead(self.tx, self.message)
+        work_requests.ask_ahead(self.tx, self.message)
         found = users.user_by_authenticator(self.tx, self.message.authenticator)
         with use_language(chosen(best_of(accepted_languages), found[0].language if found else "")):
             return self._run(found, address)
@@ -130,10 +102,10 @@ class SchedulerExchange:
         self._take_trickles(host)
         in_progress = dispatch.jobs_in_progress(self.tx, host.id)
         self._abort_unwanted(host, in_progress)
-        for fault in faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
+        for fault in work_requests.faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
             self._say(translate_reason(fault), notice=True)
         settings = self.ctx.settings.scheduler
-        extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
+        reporting.extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         if self.ctx.settings.contributions.storage:
             reports.take_kept_files(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
@@ -164,14 +136,16 @@ class SchedulerExchange:
 
     def _identify(self, user: User, address: str) -> tuple[Host, bool]:
         message, tx = self.message, self.tx
-        description = describe_host(message)
+        description = work_requests.describe_host(message)
         cpid = (
-            hashed_cpid(message.host_info.host_cpid, user.email_addr) if message.host_info.host_cpid else ""
+            identity.hashed_cpid(message.host_info.host_cpid, user.email_addr)
+            if message.host_info.host_cpid
+            else ""
         )
         claimed = hosts.host_by_id(tx, HostId(message.hostid)) if message.hostid > 0 else None
         sure = claimed is not None and claimed.user_id == user.id and message.rpc_seqno >= claimed.rpc_seqno
-        decision = identify_host(
-            Introduction(
+        decision = identity.identify_host(
+            identity.Introduction(
                 user_id=user.id,
                 rpc_seqno=message.rpc_seqno,
                 hashed_cpid=cpid,
@@ -179,7 +153,7 @@ class SchedulerExchange:
                 allow_multiple_clients=message.allow_multiple_clients,
                 lists_jobs=bool(message.other_results or message.results),
             ),
-            SimilarHosts(
+            identity.SimilarHosts(
                 claimed=claimed,
                 claimed_number=message.hostid,
                 same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
@@ -191,8 +165,10 @@ class SchedulerExchange:
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
         if decision.detached:
             dispatch.detach_host(tx, host.id, now=self.now)
-        self.preferences = project_preferences(user, host)
-        description = with_capacity(description, message, preferences=self.preferences, limits=self.limits)
+        self.preferences = work_requests.project_preferences(user, host)
+        description = work_requests.with_capacity(
+            description, message, preferences=self.preferences, limits=self.limits
+        )
         hosts.update_host(
             tx,
             host.id,
@@ -260,9 +236,9 @@ class SchedulerExchange:
                     row.result,
                     decision.accepted,
                     stderr=item.stderr,
-                    fpops_counted=counted_fpops(item, decision.accepted.cpu_time),
-                    intops_counted=counted_intops(item, decision.accepted.cpu_time),
-                    report=report_details(self.message, item, decision.reasons),
+                    fpops_counted=reporting.counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=reporting.counted_intops(item, decision.accepted.cpu_time),
+                    report=reporting.report_details(self.message, item, decision.reasons),
                     host_id=host.id,
                     now=self.now,
                 )
@@ -328,18 +304,18 @@ class SchedulerExchange:
         if_not_started: list[str] = []
         for name in listed:
             row = rows.get(name)
-            job = HeldJob(name=name, result=None)
+            job = held_jobs.HeldJob(name=name, result=None)
             if row is not None:
-                job = HeldJob(
+                job = held_jobs.HeldJob(
                     name=name,
                     result=row.result,
                     error_mask=row.error_mask,
                     assimilate_state=row.assimilate_state,
                 )
-            abort = judge_held_job(job, host_id=host.id)
-            if abort is Abort.ALWAYS:
+            abort = held_jobs.judge_held_job(job, host_id=host.id)
+            if abort is held_jobs.Abort.ALWAYS:
                 always.append(name)
-            elif abort is Abort.IF_NOT_STARTED:
+            elif abort is held_jobs.Abort.IF_NOT_STARTED:
                 if_not_started.append(name)
         self.reply.result_aborts = tuple(always)
         self.reply.result_aborts_if_not_started = tuple(if_not_started)
@@ -351,7 +327,7 @@ class SchedulerExchange:
     ) -> None:
         """Exchange keys; send lost results again, or new ones."""
         message = self.message
-        exchange = exchange_key(
+        exchange = identity.exchange_key(
             message.code_sign_key, current=self.offer.code_sign_key, retired=self.offer.retired_keys
         )
         self.reply.code_sign_key = exchange.key
@@ -365,7 +341,7 @@ class SchedulerExchange:
             return
         if not self._may_send(exchange):
             return
-        request = work_request(
+        request = work_requests.work_request(
             message,
             user=user,
             host=host,
@@ -380,7 +356,7 @@ class SchedulerExchange:
         if message.wants_work or always:
             self._send_new(request, user)
 
-    def _may_send(self, exchange: KeyExchange) -> bool:
+    def _may_send(self, exchange: identity.KeyExchange) -> bool:
         if exchange.reason is not None:
             self._say(translate_reason(exchange.reason), notice=True)
         return exchange.may_send_work
@@ -391,14 +367,14 @@ class SchedulerExchange:
         if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
             return False
         listed = {job.name for job in message.other_results} if message.other_results_listed else None
-        lost = find_lost(in_progress, listed, reported={item.name for item in message.results})
+        lost = held_jobs.find_lost(in_progress, listed, reported={item.name for item in message.results})
         if not lost:
             return False
         candidates = candidates_of_results(self.tx, [job.result_id for job in lost])
         workunits = work.workunits(self.tx, [job.workunit_id for job in lost])
         grace = self.ctx.settings.scheduler.grace_period
         facts = [
-            LostResult(
+            held_jobs.LostResult(
                 candidate=candidates[job.result_id],
                 report_deadline=(job.report_deadline or self.now) - grace,
                 error_mask=workunits[job.workunit_id].error_mask,
@@ -406,7 +382,7 @@ class SchedulerExchange:
             )
             for job in lost
         ]
-        decision = resend_lost(
+        decision = held_jobs.resend_lost(
             request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
         )
         dispatch.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
@@ -426,7 +402,7 @@ class SchedulerExchange:
         decision, claimed = sender.send(self._unsaved)
         self._add_jobs(claimed, request.host)
         problems = sender.problems_of_host()
-        tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
+        reporting.tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
             for problem in problems:
                 self._say(translate_reason(problem), notice=True)

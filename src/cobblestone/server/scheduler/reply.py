@@ -17,18 +17,7 @@ from cobblestone.store.catalog.files import fan_out
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.work import batches
 from cobblestone.wire.project.signatures import upload_signature
-from cobblestone.wire.scheduler.reply import (
-    AppBlock,
-    AppVersionBlock,
-    FileInfo,
-    FileRef,
-    GuiUrl,
-    OutputFileInfo,
-    ResultBlock,
-    RssFeed,
-    SchedulerReply,
-    WorkunitBlock,
-)
+from cobblestone.wire.scheduler import reply as wire
 
 NOTICE_INTERVAL = 86400.0
 
@@ -38,15 +27,16 @@ class Links:
 
     def __init__(self, ctx: ServerContext) -> None:
         self.gui_urls = tuple(
-            GuiUrl(name=name, description=name, url=ctx.url(path)) for name, path in ctx.gui_urls().items()
+            wire.GuiUrl(name=name, description=name, url=ctx.url(path))
+            for name, path in ctx.gui_urls().items()
         )
         self._ctx = ctx
-        self._news = RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL)
+        self._news = wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL)
 
-    def rss_feeds(self, user: User) -> tuple[RssFeed, ...]:
+    def rss_feeds(self, user: User) -> tuple[wire.RssFeed, ...]:
         """Return where clients get the project's news and the notices of their owner."""
         own = self._ctx.url(notice_page(self._ctx.secret, user))
-        return self._news, RssFeed(url=own, poll_interval=NOTICE_INTERVAL)
+        return self._news, wire.RssFeed(url=own, poll_interval=NOTICE_INTERVAL)
 
 
 UPLOAD_PATH = "cgi-bin/file_upload_handler"
@@ -77,7 +67,7 @@ def last_jobs(
 
 
 def add_jobs(
-    reply: SchedulerReply,
+    reply: wire.SchedulerReply,
     assignments: Sequence[Assignment],
     ctx: ServerContext,
     catalogue: Catalogue,
@@ -88,18 +78,18 @@ def add_jobs(
 
     ``at_once``: those that it shall report as soon as they are done.
     """
-    files: dict[str, FileInfo] = {}
-    apps: dict[str, AppBlock] = {}
-    versions: dict[tuple[int, str], AppVersionBlock] = {}
-    workunits: list[WorkunitBlock] = []
-    outputs: list[OutputFileInfo] = []
-    results: list[ResultBlock] = []
+    files: dict[str, wire.FileInfo] = {}
+    apps: dict[str, wire.AppBlock] = {}
+    versions: dict[tuple[int, str], wire.AppVersionBlock] = {}
+    workunits: list[wire.WorkunitBlock] = []
+    outputs: list[wire.OutputFileInfo] = []
+    results: list[wire.ResultBlock] = []
     upload_url = ctx.url(UPLOAD_PATH)
     for assignment in assignments:
         candidate, version = assignment.candidate, assignment.version
         app = catalogue.apps[candidate.app_id]
         if app.name not in apps:
-            apps[app.name] = AppBlock(
+            apps[app.name] = wire.AppBlock(
                 name=app.name,
                 user_friendly_name=app.title,
                 non_cpu_intensive=app.dispatch.non_cpu_intensive,
@@ -131,9 +121,9 @@ def _packed_url(urls: Sequence[str], nbytes: int | None) -> str:
     return "" if nbytes is None else f"{urls[0]}.gz"
 
 
-def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
+def _app_file(ctx: ServerContext, file: AppFile) -> wire.FileInfo:
     urls = _download_urls(ctx, file.name)
-    return FileInfo(
+    return wire.FileInfo(
         name=file.name,
         urls=urls,
         nbytes=file.nbytes,
@@ -145,9 +135,9 @@ def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
     )
 
 
-def _input_file(ctx: ServerContext, file: InputFile) -> FileInfo:
+def _input_file(ctx: ServerContext, file: InputFile) -> wire.FileInfo:
     urls = _download_urls(ctx, file.name)
-    return FileInfo(
+    return wire.FileInfo(
         name=file.name,
         urls=urls,
         nbytes=file.nbytes,
@@ -158,9 +148,9 @@ def _input_file(ctx: ServerContext, file: InputFile) -> FileInfo:
     )
 
 
-def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -> AppVersionBlock:
+def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -> wire.AppVersionBlock:
     usage = assignment.usage
-    return AppVersionBlock(
+    return wire.AppVersionBlock(
         app_name=app_name,
         version_num=version.version_num,
         platform=assignment.platform,
@@ -172,7 +162,7 @@ def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -
         coproc_type=usage.gpu_type,
         coproc_count=usage.ngpus,
         file_refs=tuple(
-            FileRef(
+            wire.FileRef(
                 file_name=file.name,
                 open_name=file.open_name,
                 main_program=file.main_program,
@@ -183,10 +173,10 @@ def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -
     )
 
 
-def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
+def _workunit_block(app_name: str, assignment: Assignment) -> wire.WorkunitBlock:
     candidate = assignment.candidate
     factor = assignment.usage.operations_factor
-    return WorkunitBlock(
+    return wire.WorkunitBlock(
         name=candidate.workunit_name,
         app_name=app_name,
         rsc_fpops_est=candidate.limits.rsc_fpops_est * factor,
@@ -195,7 +185,7 @@ def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
         rsc_disk_bound=candidate.limits.rsc_disk_bound,
         command_line=candidate.command_line,
         file_refs=tuple(
-            FileRef(file_name=file.name, open_name=file.open_name, copy_file=file.copy_file)
+            wire.FileRef(file_name=file.name, open_name=file.open_name, copy_file=file.copy_file)
             for file in candidate.input_files
         ),
     )
@@ -203,14 +193,14 @@ def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
 
 def _result_block(
     assignment: Assignment, secret: bytes, upload_url: str, *, at_once: bool
-) -> tuple[list[OutputFileInfo], ResultBlock]:
+) -> tuple[list[wire.OutputFileInfo], wire.ResultBlock]:
     candidate = assignment.candidate
-    infos: list[OutputFileInfo] = []
-    refs: list[FileRef] = []
+    infos: list[wire.OutputFileInfo] = []
+    refs: list[wire.FileRef] = []
     for index, spec in enumerate(candidate.output_specs):
         name = output_file_name(candidate.result_name, index)
         infos.append(
-            OutputFileInfo(
+            wire.OutputFileInfo(
                 name=name,
                 max_nbytes=spec.max_nbytes,
                 upload_url=upload_url,
@@ -219,11 +209,11 @@ def _result_block(
             )
         )
         refs.append(
-            FileRef(
+            wire.FileRef(
                 file_name=name, open_name=spec.open_name, copy_file=spec.copy_file, optional=spec.optional
             )
         )
-    return infos, ResultBlock(
+    return infos, wire.ResultBlock(
         name=candidate.result_name,
         wu_name=candidate.workunit_name,
         platform=assignment.platform,

@@ -11,7 +11,7 @@ from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import AppVersionId, HostId, changed
+from cobblestone.domain.values import AppVersionId, HostId, changed, form_of
 from cobblestone.policy.dispatch.budget import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Catalogue, availability
 from cobblestone.policy.dispatch.deadline_check import BookedJob
@@ -51,47 +51,15 @@ _GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
 def describe_host(message: SchedulerRequest) -> HostDescription:
     """Return the host as this request describes it."""
     info, stats, disk = message.host_info, message.time_stats, message.disk_usage
-    return HostDescription(
-        domain_name=info.domain_name,
-        ip_addr=info.ip_addr,
-        timezone=info.timezone,
-        p_ncpus=info.p_ncpus,
-        p_vendor=info.p_vendor,
-        p_model=info.p_model,
-        p_features=info.p_features,
-        p_fpops=info.p_fpops,
-        p_iops=info.p_iops,
-        p_membw=info.p_membw,
-        m_nbytes=info.m_nbytes,
-        m_cache=info.m_cache,
-        m_swap=info.m_swap,
-        d_total=info.d_total,
-        d_free=info.d_free,
-        d_boinc_used_total=disk.d_boinc_used_total,
-        d_boinc_used_project=disk.d_boinc_used_project,
-        os_name=info.os_name,
-        os_version=info.os_version,
-        product_name=info.product_name,
-        virtualbox_version=info.virtualbox_version,
-        docker_version=info.docker_version,
-        on_frac=stats.on_frac,
-        connected_frac=stats.connected_frac,
-        active_frac=stats.active_frac,
-        gpu_active_frac=stats.gpu_active_frac,
+    return form_of(
+        HostDescription,
+        info,
+        disk,
+        stats,
         n_bwup=message.net_stats.bwup,
         n_bwdown=message.net_stats.bwdown,
         client_version=message.client_version,
-        coprocessors=tuple(
-            Coprocessor(
-                type=gpu.type,
-                count=gpu.count,
-                name=gpu.name,
-                peak_flops=gpu.peak_flops,
-                ram=gpu.ram,
-                driver_version=gpu.driver_version,
-            )
-            for gpu in message.coprocs
-        ),
+        coprocessors=tuple(form_of(Coprocessor, gpu) for gpu in message.coprocs),
     )
 
 
@@ -100,15 +68,11 @@ def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
     if not message.platforms or message.platforms[0] != ANONYMOUS_PLATFORM:
         return ()
     return tuple(
-        OwnVersion(
-            app_name=each.app_name,
-            version_num=each.version_num,
-            platform=each.platform,
-            plan_class=each.plan_class,
-            avg_ncpus=each.avg_ncpus,
+        form_of(
+            OwnVersion,
+            each,
             gpu_type=_GPU_TYPES.get(each.coproc_type, each.coproc_type) if each.coproc_count > 0 else "",
             ngpus=each.coproc_count,
-            flops=each.flops,
         )
         for each in message.app_versions
         if each.app_name

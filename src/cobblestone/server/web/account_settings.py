@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
@@ -14,13 +13,8 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import (
-    address_problem,
-    name_problem,
-    password_problem,
-    too_many,
-    wrong_password,
-)
+from cobblestone.service.pages import fields
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
@@ -54,32 +48,22 @@ def done_text(visit: ProjectVisit) -> str:
     return _(text) if text else ""
 
 
-class AccountSettingsPages:
+class AccountSettingsPages(Pages[ProjectSite]):
     """Settings of an account."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._security = security
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/account.php", own(self.profile), methods=both),
-            Route("/security.php", own(self.security), methods=both),
-            Route("/tokens.php", own(self.tokens), methods=both),
-            Route("/delete_account.php", own(self.delete), methods=both),
-        ]
 
     # -- profile ------------------------------------------------------------------------------------
 
+    @shows("/account.php", methods=BOTH, own=True)
     async def profile(self, visit: ProjectVisit, user: User) -> Response:
         """Show name, country, web page, language, and what others see."""
         if visit.request.method != "POST":
             return await self._show_profile(visit, user, typed={}, problems={})
         form = await visit.form()
-        problems = _profile_problems(form)
-        if problems:
+        if problems := _profile_problems(form):
             return await self._show_profile(visit, user, typed=form, problems=problems, status=422)
         language, now = form.get("language", ""), visit.ctx.clock()
 
@@ -97,7 +81,7 @@ class AccountSettingsPages:
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account.php", now=now)
 
-        await visit.ctx.store.awrite(change)
+        await visit.write(change)
         response = visit.go("account.php?done=saved")
         self._site.remember_language(response, language)
         return response
@@ -111,7 +95,7 @@ class AccountSettingsPages:
         problems: Mapping[str, str],
         status: int = 200,
     ) -> Response:
-        said = await visit.ctx.store.aread(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
+        said = await visit.read(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
         return visit.show(
             "account.html",
             http_status=status,
@@ -124,19 +108,21 @@ class AccountSettingsPages:
 
     # -- security -----------------------------------------------------------------------------------
 
+    @shows("/security.php", methods=BOTH, own=True)
     async def security(self, visit: ProjectVisit, user: User) -> Response:
         """Show password, address, second factor, sessions, keys."""
         if visit.request.method != "POST":
             return await self._show_security(visit, user, problems={})
         form = await visit.form()
-        problems = await self._security_problems(visit, user, form)
-        if problems:
+        if problems := await self._security_problems(visit, user, form):
             return await self._show_security(visit, user, problems=problems, status=422)
         try:
             return await self._do(visit, user, form)
         except TooManyAttempts as error:
             field = "confirm" if form.get("action") == "confirm" else "email_addr"
-            return await self._show_security(visit, user, problems={field: too_many(error)}, status=422)
+            return await self._show_security(
+                visit, user, problems={field: fields.too_many(error)}, status=422
+            )
 
     async def _do(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         """Carry out the request of a form on the page.  Raises TooManyAttempts."""
@@ -181,24 +167,22 @@ class AccountSettingsPages:
         problems: dict[str, str] = {}
         action = form.get("action", "")
         if action == "password":
-            problem = password_problem(
+            problem = fields.password_problem(
                 form.get("new_passwd", ""), visit.ctx.settings.accounts.min_password_length
             )
             if problem:
                 problems["new_passwd"] = problem
-        elif action == "email":
-            problem = address_problem(form.get("email_addr", ""))
-            if problem:
-                problems["email_addr"] = problem
+        elif action == "email" and (problem := fields.address_problem(form.get("email_addr", ""))):
+            problems["email_addr"] = problem
         if problems or action in ("sessions", "confirm"):
             return problems
         try:
             if not await self._security.password_is_right(
                 user, form.get("passwd", ""), address=visit.address
             ):
-                problems[f"passwd_{action}"] = wrong_password()
+                problems[f"passwd_{action}"] = fields.wrong_password()
         except TooManyAttempts as error:
-            problems[f"passwd_{action}"] = too_many(error)
+            problems[f"passwd_{action}"] = fields.too_many(error)
         return problems
 
     async def _show_security(
@@ -222,6 +206,7 @@ class AccountSettingsPages:
 
     # -- tokens -------------------------------------------------------------------------------------
 
+    @shows("/tokens.php", methods=BOTH, own=True)
     async def tokens(self, visit: ProjectVisit, user: User) -> Response:
         """Show tokens with which programs may read the account's own data."""
         if visit.request.method != "POST":
@@ -245,7 +230,7 @@ class AccountSettingsPages:
             }
             return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
         secret = tokens.new_secret()
-        await visit.ctx.store.awrite(
+        await visit.write(
             lambda tx: tokens.create_token(
                 tx,
                 secret,
@@ -262,7 +247,7 @@ class AccountSettingsPages:
         number = form.get("id", "")
         token_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
         try:
-            await visit.ctx.store.awrite(
+            await visit.write(
                 lambda tx: tokens.revoke_token(tx, token_id, now=visit.ctx.clock(), user_id=user.id)
             )
         except NotFound:
@@ -271,7 +256,7 @@ class AccountSettingsPages:
 
     async def _tokens_of(self, visit: ProjectVisit, user: User) -> list[ApiToken]:
         now = visit.ctx.clock()
-        found = await visit.ctx.store.aread(lambda db: tokens.list_tokens(db, user_id=user.id))
+        found = await visit.read(lambda db: tokens.list_tokens(db, user_id=user.id))
         return [token for token in found if token.usable(now)]
 
     async def _show_tokens(
@@ -298,6 +283,7 @@ class AccountSettingsPages:
 
     # -- the end ------------------------------------------------------------------------------------
 
+    @shows("/delete_account.php", methods=BOTH, own=True)
     async def delete(self, visit: ProjectVisit, user: User) -> Response:
         """Request the deletion of the account, or cancel it."""
         problems: dict[str, str] = {}
@@ -314,9 +300,9 @@ class AccountSettingsPages:
                         user, form.get("passwd", ""), address=visit.address
                     )
                     if not right:
-                        problems["passwd"] = wrong_password()
+                        problems["passwd"] = fields.wrong_password()
                 except TooManyAttempts as error:
-                    problems["passwd"] = too_many(error)
+                    problems["passwd"] = fields.too_many(error)
             if not problems:
                 await self._security.ask_to_erase(user)
                 response = visit.go("login.php?done=erase")
@@ -334,8 +320,7 @@ class AccountSettingsPages:
 
 def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    problem = name_problem(form.get("user_name", "").strip())
-    if problem:
+    if problem := fields.name_problem(form.get("user_name", "").strip()):
         problems["user_name"] = problem
     for name in ("country", "url"):
         if len(form.get(name, "").strip()) > 200:

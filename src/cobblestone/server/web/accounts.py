@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.people import ConsentKind, User
@@ -30,6 +29,7 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, 
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
@@ -37,37 +37,20 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import account_changes, consents, hosts, users
-from cobblestone.wire.project.account import (
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-    external_cpid,
-    passwd_hash,
-)
+from cobblestone.wire.project import account as wire
 
 
-class AccountPages:
+class AccountPages(Pages[ProjectSite]):
     """Pages for joining, logging in and the user's own account."""
 
     def __init__(self, site: ProjectSite, accounts: Accounts, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._accounts = accounts
         self._security = security
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/join.php", page(self.join), methods=both),
-            Route("/login.php", page(self.log_in), methods=both),
-            Route("/login_code.php", page(self.log_in_code), methods=both),
-            Route("/logout.php", page(self.log_out), methods=["POST"]),
-            Route("/email_new.php", self._site.own_page(self.new_address), methods=both),
-            Route("/home.php", self._site.own_page(self.home)),
-        ]
-
     # -- joining, logging in and out -----------------------------------------------------------------
 
+    @shows("/join.php", methods=BOTH)
     async def join(self, visit: ProjectVisit) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
@@ -80,9 +63,9 @@ class AccountPages:
         if not problems:
             try:
                 user = await self._accounts.create(
-                    AccountCreation(
+                    wire.AccountCreation(
                         email_addr=form["email_addr"].strip().lower(),
-                        passwd_hash=passwd_hash(form["passwd"], form["email_addr"].strip()),
+                        passwd_hash=wire.passwd_hash(form["passwd"], form["email_addr"].strip()),
                         user_name=form["user_name"].strip(),
                         invite_code=form.get("invite_code", "").strip(),
                         consent_flag=form.get("consent") == "1" or None,
@@ -93,12 +76,13 @@ class AccountPages:
                     ),
                     address=visit.address,
                 )
-            except WebRpcFailure as failure:
+            except wire.WebRpcFailure as failure:
                 problems = _problem_of(failure)
             else:
                 return self._site.let_in(visit, user, "home.php")
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
+    @shows("/login.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
@@ -111,11 +95,11 @@ class AccountPages:
         email = form.get("email_addr", "").strip()
         try:
             user = await self._accounts.look_up(
-                email.lower(), passwd_hash(form.get("passwd", ""), email), address=visit.address
+                email.lower(), wire.passwd_hash(form.get("passwd", ""), email), address=visit.address
             )
         except TooManyAttempts as error:
             problem = too_many(error)
-        except WebRpcFailure:
+        except wire.WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
             problem = _(
                 "There is no account with this e-mail address and password. Check both, and the Caps "
@@ -125,6 +109,7 @@ class AccountPages:
             return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
+    @shows("/login_code.php", methods=BOTH)
     async def log_in_code(self, visit: ProjectVisit) -> Response:
         """Show the form for the second factor."""
         user, wanted = visit.session.pending, visit.fields.get("next", "")
@@ -149,17 +134,19 @@ class AccountPages:
         self._site.sessions.start(response, user)
         return response
 
+    @shows("/logout.php", methods=POST)
     async def log_out(self, visit: ProjectVisit) -> Response:
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.ctx.store.awrite(lambda tx: users.end_session(tx, key, expire_time=end))
+        await visit.write(lambda tx: users.end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response
 
     # -- new addresses --------------------------------------------------------------------------------
 
+    @shows("/email_new.php", methods=BOTH, own=True)
     async def new_address(self, visit: ProjectVisit, user: User) -> Response:
         """Confirm a new e-mail address with the link that was sent to it."""
         code = visit.fields.get("code", "")
@@ -182,6 +169,7 @@ class AccountPages:
 
     # -- one's own page -------------------------------------------------------------------------------
 
+    @shows("/home.php", own=True)
     async def home(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own account: credit, keys, computers, recent tasks."""
         owner = TaskOwner(user_id=UserId(user.id))
@@ -197,8 +185,8 @@ class AccountPages:
                 "asked": consents.latest(db, user.id, ConsentKind.STATISTICS) is not None,
             }
 
-        found = await visit.ctx.store.aread(read)
-        cpid = external_cpid(user.cross_project_id, user.email_addr)
+        found = await visit.read(read)
+        cpid = wire.external_cpid(user.cross_project_id, user.email_addr)
         standing = await self._site.standing(CreditOwner("user", user.id), created=user.create_time)
         return visit.show(
             "home.html",
@@ -225,18 +213,18 @@ class AccountPages:
         return {name: problem for name, problem in found.items() if problem}
 
 
-def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
+def _problem_of(failure: wire.WebRpcFailure) -> dict[str, str]:
     """Return the error of a refused account, assigned to the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     match failure.error:
-        case WebRpcError.NOT_UNIQUE:
+        case wire.WebRpcError.NOT_UNIQUE:
             return {
                 "email_addr": _(
                     "There is already an account with this address. Log in with it, or use another address."
                 )
             }
-        case WebRpcError.GENERIC:
+        case wire.WebRpcError.GENERIC:
             return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
         case _:
             raise StoreError(str(failure))
@@ -246,16 +234,10 @@ NEW_SECONDS = 86400.0
 MAX_COUNTRY = 200
 
 
-class AccountFinishPages:
+class AccountFinishPages(Pages[ProjectSite]):
     """Pages that complete an account made by a client."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/account_finish.php", self._site.page(self.finish), methods=["GET", "POST"])]
-
+    @shows("/account_finish.php", methods=BOTH)
     async def finish(self, visit: ProjectVisit) -> Response:
         """Ask for name and country; then log in, and continue with the preferences."""
         posted = visit.request.method == "POST"
@@ -267,8 +249,7 @@ class AccountFinishPages:
         problems: dict[str, str] = {}
         if posted:
             name, country = form.get("user_name", "").strip(), form.get("country", "").strip()
-            problem = name_problem(name)
-            if problem:
+            if problem := name_problem(name):
                 problems["user_name"] = problem
             if len(country) > MAX_COUNTRY:
                 problems["country"] = _("This is too long.")
@@ -292,7 +273,7 @@ class AccountFinishPages:
         except TooManyAttempts as error:
             raise PageError(429, _("Not now"), too_many(error)) from None
         limits.lookups.take(address, now=now)
-        found = await visit.ctx.store.aread(lambda db: users.user_by_authenticator(db, key))
+        found = await visit.read(lambda db: users.user_by_authenticator(db, key))
         if found is None:
             return None
         user, weak = found
@@ -316,24 +297,17 @@ class AccountFinishPages:
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account_finish.php", now=now)
 
-        await visit.ctx.store.awrite(change)
+        await visit.write(change)
 
 
-class MailLinkPages:
+class MailLinkPages(Pages[ProjectSite]):
     """Pages that send such links, and pages that they lead to."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._security = security
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/login_mail.php", page(self.ask), methods=both),
-            Route("/login_link.php", page(self.log_in), methods=both),
-        ]
-
+    @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:
         """Send a log-in link."""
         if visit.request.method != "POST":
@@ -351,6 +325,7 @@ class MailLinkPages:
             "login_mail.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
         )
 
+    @shows("/login_link.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:
         """Log in with a link; a second factor is asked for next."""
         code = visit.fields.get("code", "")

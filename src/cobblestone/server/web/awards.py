@@ -1,8 +1,8 @@
 """Printable certificates, and pictures of badges.
 
-Certificates: what somebody has contributed, to be printed, with a code that shows that it comes from here.
+Certificates: what a volunteer has contributed, to be printed, with a code that shows that it comes from here.
 
-The code is a signed text that holds what the certificate says: whoever opens its address reads it in the project's own words.  It
+The code is a signed text that holds what the certificate says: its page shows it in the project's own words.  It
 is not a secret and opens nothing.
 """
 
@@ -24,6 +24,7 @@ from cobblestone.policy.credit.history import Badge, BadgeKind, BadgeRules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -53,20 +54,14 @@ class Certificate:
         return self.credit / self.per_gflops_day * FLOP_PER_GFLOPS_DAY
 
 
-class CertificatePages:
+class CertificatePages(Pages[ProjectSite]):
     """Certificates, and the page that checks them."""
 
     def __init__(self, site: ProjectSite) -> None:
-        self._site = site
+        super().__init__(site)
         self._signer = URLSafeSerializer(site.ctx.secret, salt="certificate")
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/certificate.php", self._site.own_page(self.certificate)),
-            Route("/certificate_check.php", self._site.page(self.check)),
-        ]
-
+    @shows("/certificate.php", own=True)
     async def certificate(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own certificate, for all apps or for one (``appid``)."""
         app_id = visit.number("appid")
@@ -74,7 +69,7 @@ class CertificatePages:
         def read(db: Database) -> tuple[list[AppCredit], dict[int, str]]:
             return credit_by_app(db, Owner.USER, user.id), {app.id: app.title for app in apps.list_apps(db)}
 
-        shares, titles = await visit.ctx.store.aread(read)
+        shares, titles = await visit.read(read)
         share = next((item for item in shares if item.app_id == app_id), None)
         if app_id is not None and share is None:
             raise not_found(_("credit of yours from app %(id)d") % {"id": app_id})
@@ -97,12 +92,13 @@ class CertificatePages:
             app_id=app_id,
         )
 
+    @shows("/certificate_check.php")
     async def check(self, visit: ProjectVisit) -> Response:
         """Show the content of a code, if this project issued it."""
         made = self._read(visit.fields.get("code", ""))
         if made is None:
             return visit.show("certificate_check.html", http_status=404, made=None)
-        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, UserId(made.user_id)))
+        user = await visit.read(lambda db: users.user_by_id(db, UserId(made.user_id)))
         if user is None or user.erased:
             raise PageError(
                 410,

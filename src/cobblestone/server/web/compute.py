@@ -12,6 +12,7 @@ from cobblestone.domain.apps import BROWSER_PLATFORM, App
 from cobblestone.server.accounts.service import account_ticket
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -33,20 +34,14 @@ _PYODIDE_HEADERS = {
 }
 
 
-class ComputePages:
+class ComputePages(Pages[ProjectSite]):
     """The page with the start button."""
-
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        return [
-            Route("/compute", self._site.page(self.compute)),
-            Route("/compute_frame", self._site.page(self.frame)),
-            Route("/pyodide/{version}/{name}", self.pyodide),
-        ]
+        return [*super().routes(), Route("/pyodide/{version}/{name}", self.pyodide)]
 
+    @shows("/compute")
     async def compute(self, visit: ProjectVisit) -> Response:
         """Show the button.
 
@@ -56,6 +51,7 @@ class ComputePages:
         response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
         return response
 
+    @shows("/compute_frame")
     async def frame(self, visit: ProjectVisit) -> Response:
         """Show only the button, for sites that the operator allows."""
         origins = visit.ctx.settings.browsers.origins
@@ -80,7 +76,7 @@ class ComputePages:
         viewer = visit.viewer
         return visit.show(
             "compute.html",
-            apps=await visit.ctx.store.aread(apps_of_browsers),
+            apps=await visit.read(apps_of_browsers),
             visitors=visit.ctx.settings.browsers.visitors,
             framed=framed,
             ticket="" if viewer is None else account_ticket(visit.ctx, viewer),

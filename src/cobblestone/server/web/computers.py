@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
@@ -24,6 +23,7 @@ from cobblestone.server.web.presentation.site import (
 )
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner, credit_by_app
 from cobblestone.store.credit.history import CreditOwner
@@ -38,21 +38,10 @@ MAX_LABEL = 60
 MAX_SIMILAR = 50
 
 
-class HostPages:
+class HostPages(Pages[ProjectSite]):
     """Pages of computers."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, own = self._site.page, self._site.own_page
-        return [
-            Route("/hosts_user.php", page(self.computers)),
-            Route("/show_host_detail.php", page(self.computer)),
-            Route("/host_edit.php", own(self.edit), methods=["GET", "POST"]),
-        ]
-
+    @shows("/hosts_user.php")
     async def computers(self, visit: ProjectVisit) -> Response:
         """Show a user's computers."""
         user_id = visit.number("userid")
@@ -61,14 +50,14 @@ class HostPages:
                 return visit.user_to_log_in()
             user_id = int(visit.viewer.id)
         page = visit.page_number()
-        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, UserId(user_id)))
+        user = await visit.read(lambda db: users.user_by_id(db, UserId(user_id)))
         if user is None:
             raise not_found(_("volunteer %(id)d") % {"id": user_id})
         if not sees_computers(visit.viewer, user):
             raise private()
         own = is_owner(visit.viewer, user)
         start = page * page_queries.PAGE_SIZE
-        found = await visit.ctx.store.aread(
+        found = await visit.read(
             lambda db: hosts.hosts_of_user(db, user.id, limit=start + page_queries.PAGE_SIZE + 1)
         )
         shown = [host for host in found[start : start + page_queries.PAGE_SIZE] if own or not host.hidden]
@@ -83,6 +72,7 @@ class HostPages:
             done=done_text(visit),
         )
 
+    @shows("/show_host_detail.php")
     async def computer(self, visit: ProjectVisit) -> Response:
         """Show one computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
@@ -100,7 +90,7 @@ class HostPages:
                 "by_app": credit_by_app(db, Owner.HOST, host.id),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("computer %(id)d") % {"id": host_id})
         host: Host = found["host"]
@@ -131,10 +121,11 @@ class HostPages:
 
     # -- what its owner may do ----------------------------------------------------------------------
 
+    @shows("/host_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the form for name, venue and visibility; merge with a newer record; remove."""
         host_id = HostId(visit.needed_number("hostid"))
-        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        host = await visit.read(lambda db: hosts.host_by_id(db, host_id))
         if host is None or host.user_id != user.id:
             raise not_found(_("computer %(id)d of yours") % {"id": host_id})
         if visit.request.method != "POST":
@@ -149,14 +140,12 @@ class HostPages:
                         if target.isascii() and target.isdecimal() and len(target) < 16
                         else HostId(0)
                     )
-                    await visit.ctx.store.awrite(
+                    await visit.write(
                         lambda tx: merge_computers(tx, user.id, host.id, new, now=visit.ctx.clock())
                     )
                     return visit.go(f"show_host_detail.php?hostid={new}&done=saved")
                 case "remove":
-                    await visit.ctx.store.awrite(
-                        lambda tx: hosts.remove_computer(tx, host.id, now=visit.ctx.clock())
-                    )
+                    await visit.write(lambda tx: hosts.remove_computer(tx, host.id, now=visit.ctx.clock()))
                     return visit.go("hosts_user.php?done=saved")
                 case _:
                     return await self._save(visit, user, host, form)
@@ -172,14 +161,14 @@ class HostPages:
         if len(label) > MAX_LABEL or venue not in VENUE_NAMES:
             problem = _("The name may have at most %(most)d characters.") % {"most": MAX_LABEL}
             return await self._form(visit, user, host, problem=problem)
-        await visit.ctx.store.awrite(
+        await visit.write(
             lambda tx: hosts.set_computer(tx, host.id, label=label, venue=venue, hidden="hidden" in form)
         )
         return visit.go(f"show_host_detail.php?hostid={host.id}&done=saved")
 
     async def _form(self, visit: ProjectVisit, user: User, host: Host, *, problem: str = "") -> Response:
-        others = await visit.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user.id, limit=MAX_SIMILAR))
-        busy = await visit.ctx.store.aread(lambda db: hosts.has_work(db, host.id))
+        others = await visit.read(lambda db: hosts.hosts_of_user(db, user.id, limit=MAX_SIMILAR))
+        busy = await visit.read(lambda db: hosts.has_work(db, host.id))
         if host.id not in {item.id for item in others} and len(others) < MAX_SIMILAR:
             raise PageError(
                 404, _("Not found"), _("This computer was removed. It comes back at its next contact.")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
@@ -22,6 +21,7 @@ from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, private, sees_computer
 from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, write_csv
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import history as credit_days
@@ -46,22 +46,10 @@ PAGES = {
 """The page of an owner, up to its number."""
 
 
-class CreditPages:
+class CreditPages(Pages[ProjectSite]):
     """Credit over time for people, programs and spreadsheets."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/credit.csv", page(self.csv)),
-            Route("/credit_history.php", page(self.history)),
-            Route("/credit_history.json", page(self.history_json)),
-            Route("/app_history.json", page(self.app_json)),
-        ]
-
+    @shows("/credit.csv")
     async def csv(self, visit: ProjectVisit) -> Response:
         """Return credit, tasks and recent average by day of a user, computer or team; ``days``: how many, with today."""
         owner, found = await credit_owner(visit)
@@ -75,10 +63,11 @@ class CreditPages:
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
 
+    @shows("/credit_history.php")
     async def history(self, visit: ProjectVisit) -> Response:
         """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
-        rows, reached = await visit.ctx.store.aread(
+        rows, reached = await visit.read(
             lambda db: (
                 credit_days.credit_periods(db, owner),
                 credit_days.milestones_of(db, Owner(owner.kind), owner.id),
@@ -104,17 +93,19 @@ class CreditPages:
             ),
         )
 
+    @shows("/credit_history.json")
     async def history_json(self, visit: ProjectVisit) -> Response:
         """Return the same for programs: a list of spans of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
-        rows = await visit.ctx.store.aread(lambda db: credit_days.credit_periods(db, owner))
+        rows = await visit.read(lambda db: credit_days.credit_periods(db, owner))
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
+    @shows("/app_history.json")
     async def app_json(self, visit: ProjectVisit) -> Response:
         """Return what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
-        days = await visit.ctx.store.aread(lambda db: job_results.app_days(db, app_id))
+        days = await visit.read(lambda db: job_results.app_days(db, app_id))
         if not days:
             raise not_found(_("history of app %(id)d") % {"id": app_id})
         return _json([_app_day(day) for day in days], f"app-{app_id}-history.json")
@@ -132,7 +123,7 @@ async def credit_owner(visit: ProjectVisit) -> tuple[CreditOwner, User | Host | 
         host = hosts.host_by_id(db, HostId(owner.id))
         return host, None if host is None else users.user_by_id(db, host.user_id)
 
-    found, host_owner = await visit.ctx.store.aread(read)
+    found, host_owner = await visit.read(read)
     if found is None:
         raise not_found(_NAMES[owner.kind]() % {"id": owner.id})
     if isinstance(found, Host) and not sees_computer(visit.viewer, host_owner, found):
@@ -212,22 +203,10 @@ class Wish:
         return f"by={self.order}" + (f"&appid={self.app_id}" if self.app_id else "")
 
 
-class ProjectRankings:
+class ProjectRankings(Pages[ProjectSite]):
     """Top lists."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/top_users.php", page(self.users)),
-            Route("/top_hosts.php", page(self.hosts)),
-            Route("/top_teams.php", page(self.teams)),
-            Route("/rank.php", page(self.place)),
-        ]
-
+    @shows("/top_users.php")
     async def users(self, visit: ProjectVisit) -> Response:
         """Show volunteers."""
 
@@ -236,6 +215,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_users.html", Owner.USER, details)
 
+    @shows("/top_hosts.php")
     async def hosts(self, visit: ProjectVisit) -> Response:
         """Show computers; for those hidden by their owners, only the credit appears."""
 
@@ -245,6 +225,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_hosts.html", Owner.HOST, details)
 
+    @shows("/top_teams.php")
     async def teams(self, visit: ProjectVisit) -> Response:
         """Show teams."""
 
@@ -253,6 +234,7 @@ class ProjectRankings:
 
         return await self._list(visit, "top_teams.html", Owner.TEAM, details)
 
+    @shows("/rank.php")
     async def place(self, visit: ProjectVisit) -> Response:
         """Show the rank of a volunteer, computer or team, and its neighbours."""
         owner, found = await credit_owner(visit)
@@ -274,7 +256,7 @@ class ProjectRankings:
             owner=owner,
             found=found,
             page=PAGES[owner.kind],
-            places=await visit.ctx.store.aread(read),
+            places=await visit.read(read),
             list_page=f"top_{owner.kind}s.php",
         )
 
@@ -301,7 +283,7 @@ class ProjectRankings:
                 **details(db, shown),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
         return visit.show(
             template,

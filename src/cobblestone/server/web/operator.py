@@ -2,7 +2,7 @@
 
 Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
 
-Whoever is not logged in is sent to the log-in form; whoever is no operator gets 403.  Every change is a posted form with a
+Visitors who are not logged in are sent to the log-in form; other users get 403.  Every change is a posted form with a
 token, carried out by the functions behind the API (``server/operation/interventions.py``), and noted in the audit log.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
@@ -27,6 +27,7 @@ from cobblestone.server.operation.alerts import StateReader, current_warnings
 from cobblestone.server.web.presentation.plots import drawings
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import POST, Handler, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.supervision import is_alive
 from cobblestone.store.catalog import apps
@@ -115,39 +116,36 @@ QUEUES = ("unsent", "in_progress", "validation", "assimilation", "deletion", "ba
 RATES = ("n_created", "n_sent", "n_reported", "n_credited", "n_requests", "n_failed_requests")
 MAX_REASON = 200
 
-Page = Callable[[ProjectVisit], Awaitable[Response]]
 Action = Callable[[ProjectVisit, int, Mapping[str, str], Actor], Awaitable[str]]
 
 
-class ProjectOperatorPages:
+class ForOperators(Pages[ProjectSite]):
+    """Pages that only operators of the project see."""
+
+    def endpoint(self, handler: Handler, *, own: bool) -> Callable[[Request], Awaitable[Response]]:
+        """Return what answers an operator with a page, sends visitors to the log-in form, and refuses others."""
+
+        async def guarded(visit: ProjectVisit) -> Response:
+            if visit.viewer is None:
+                return visit.user_to_log_in()
+            if not visit.viewer.is_operator:
+                raise PageError(403, _("For operators"), _("This page is only for operators of the project."))
+            return await handler(visit)
+
+        return self._site.page(guarded)
+
+
+class ProjectOperatorPages(ForOperators):
     """Pages for operators of the project."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        self._site = site
+        super().__init__(site)
         self._actions: Mapping[str, Action] = {**_ACTIONS, "send_reset": _send_reset(security)}
         self._state = StateReader(site.ctx)
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        named: dict[str, Page] = {
-            "ops.php": self.overview,
-            "ops_search.php": self.search,
-            "ops_batch.php": self.batch,
-            "ops_workunit.php": self.workunit,
-            "ops_host.php": self.host,
-            "ops_user.php": self.user,
-            "ops_versions.php": self.versions,
-            "ops_errors.php": self.errors,
-            "ops_audit.php": self.audit,
-        }
-        page = self._site.page
-        return [
-            *(Route(f"/{name}", page(for_operators(handler))) for name, handler in named.items()),
-            Route("/ops_do.php", page(for_operators(self.act)), methods=["POST"]),
-        ]
-
     # ------------------------------------------------------------------ looking
 
+    @shows("/ops.php")
     async def overview(self, visit: ProjectVisit) -> Response:
         """Show queues, rates, ages, error rates, daemons, warnings."""
         ctx, now = visit.ctx, visit.ctx.clock()
@@ -180,21 +178,24 @@ class ProjectOperatorPages:
         ]
         return visit.show("ops.html", queues=QUEUES, rates=RATES, beats=beats, **values, **found)
 
+    @shows("/ops_search.php")
     async def search(self, visit: ProjectVisit) -> Response:
         """Find users, hosts, batches, workunits and results by id or name."""
         text = visit.fields.get("q", "").strip()[:200]
-        found = await visit.ctx.store.aread(lambda db: interventions.search(db, text))
+        found = await visit.read(lambda db: interventions.search(db, text))
         if len(found) == 1:
             return visit.go(_address(found[0].kind, found[0].id))
         return visit.show(
             "ops_search.html", text=text, found=[(item, _address(item.kind, item.id)) for item in found]
         )
 
+    @shows("/ops_batch.php")
     async def batch(self, visit: ProjectVisit) -> Response:
         """Show a batch, its jobs, and the possible actions."""
         number = visit.needed_number("id")
         return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
 
+    @shows("/ops_workunit.php")
     async def workunit(self, visit: ProjectVisit) -> Response:
         """Show a workunit and its results."""
         number = visit.needed_number("id")
@@ -202,12 +203,14 @@ class ProjectOperatorPages:
             visit, "workunit", number, "ops_workunit.html", lambda db: _workunit(db, number)
         )
 
+    @shows("/ops_host.php")
     async def host(self, visit: ProjectVisit) -> Response:
         """Show a host, the outcomes of its results, and the possible actions."""
         number = visit.needed_number("id")
         since = visit.ctx.clock() - SAMPLES_SECONDS
         return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
 
+    @shows("/ops_user.php")
     async def user(self, visit: ProjectVisit) -> Response:
         """Show a user, the hosts, and the possible actions."""
         number = visit.needed_number("id")
@@ -228,12 +231,13 @@ class ProjectOperatorPages:
             return {**read(db), "history": audit.entries(db, limit=HISTORY, target=target)}
 
         try:
-            found = await visit.ctx.store.aread(load)
+            found = await visit.read(load)
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
         done = visit.fields.get("done") == "reset"
         return visit.show(template, number=number, mailed=done, **found)
 
+    @shows("/ops_versions.php")
     async def versions(self, visit: ProjectVisit) -> Response:
         """Show app versions: success, roll-out, roll-back."""
         since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
@@ -254,8 +258,9 @@ class ProjectOperatorPages:
             ]
             return {"versions": listed}
 
-        return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
+        return visit.show("ops_versions.html", **await visit.read(read))
 
+    @shows("/ops_errors.php")
     async def errors(self, visit: ProjectVisit) -> Response:
         """Show why results of an app version failed."""
         number = visit.needed_number("version")
@@ -269,13 +274,14 @@ class ProjectOperatorPages:
                 "n_looked_at": figures.RATE_WINDOW,
             }
 
-        return visit.show("ops_errors.html", **await visit.ctx.store.aread(read))
+        return visit.show("ops_errors.html", **await visit.read(read))
 
+    @shows("/ops_audit.php")
     async def audit(self, visit: ProjectVisit) -> Response:
         """Show the audit log."""
         before = visit.number("before")
         target = visit.fields.get("target", "")[:200]
-        found = await visit.ctx.store.aread(
+        found = await visit.read(
             lambda db: audit.entries(db, limit=AUDIT_PAGE + 1, before=before, target=target)
         )
         return visit.show(
@@ -284,6 +290,7 @@ class ProjectOperatorPages:
 
     # ------------------------------------------------------------------ doing
 
+    @shows("/ops_do.php", methods=POST)
     async def act(self, visit: ProjectVisit) -> Response:
         """Carry out the action of a form, and return to the page of the object."""
         form = await visit.form()
@@ -305,19 +312,6 @@ def actor_of(visit: ProjectVisit) -> Actor:
     return Actor(
         name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody", origin=f"web {visit.address}".strip()
     )
-
-
-def for_operators(handler: Page) -> Page:
-    """Return the handler of a page for operators only."""
-
-    async def guarded(visit: ProjectVisit) -> Response:
-        if visit.viewer is None:
-            return visit.user_to_log_in()
-        if not visit.viewer.is_operator:
-            raise PageError(403, _("For operators"), _("This page is only for operators of the project."))
-        return await handler(visit)
-
-    return guarded
 
 
 def _address(kind: str, number: int) -> str:
@@ -394,7 +388,7 @@ async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, 
 
 
 async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    new = await visit.ctx.store.awrite(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
+    new = await visit.write(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
@@ -493,7 +487,7 @@ _ACTIONS: Mapping[str, Action] = {
 
 
 async def _write(visit: ProjectVisit, operation_: Callable[[Transaction], object]) -> None:
-    await visit.ctx.store.awrite(operation_)
+    await visit.write(operation_)
 
 
 def _reason(form: Mapping[str, str]) -> str:

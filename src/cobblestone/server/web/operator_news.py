@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.server.operation import interventions
-from cobblestone.server.web.operator import actor_of, for_operators
-from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
+from cobblestone.server.web.operator import ForOperators, actor_of
+from cobblestone.server.web.presentation.site import ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import page_queries
@@ -24,18 +24,10 @@ MAX_FORM_BYTES = 12 * (MAX_TEXT + MAX_TITLE) + 1000  # a letter of four bytes ta
 LISTED = 50
 
 
-class NewsDesk:
+class NewsDesk(ForOperators):
     """The page where news are written, edited and withdrawn."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/ops_news.php", self._site.page(for_operators(self.news)), methods=["GET", "HEAD", "POST"])
-        ]
-
+    @shows("/ops_news.php", methods=["GET", "HEAD", "POST"])
     async def news(self, visit: ProjectVisit) -> Response:
         """Show the list of news with a form for a new item, or one item in a form."""
         number = visit.number("id")
@@ -48,7 +40,7 @@ class NewsDesk:
     ) -> Response:
         status = 422 if problems else 200
         if number is None:
-            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=LISTED))
+            items = await visit.read(lambda db: users.list_news(db, limit=LISTED))
             return visit.show(
                 "ops_news.html",
                 http_status=status,
@@ -58,7 +50,7 @@ class NewsDesk:
                 typed=typed,
                 problems=problems,
             )
-        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, number))
+        item = await visit.read(lambda db: page_queries.news_item(db, number))
         if item is None:
             raise not_found(_("news item of this number"))
         typed = typed or {"title": item.title, "text": item.text}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
@@ -17,23 +16,12 @@ from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import number_problem, parse_number, plain_number
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, users
-from cobblestone.wire.project.preferences import (
-    DEFAULT_COMPUTING,
-    MAX_APPS,
-    MAX_LIMIT,
-    MAX_SHARE,
-    VENUES,
-    ComputingSet,
-    ProjectSet,
-    read_computing,
-    read_project,
-    write_computing,
-    write_project,
-)
+from cobblestone.wire.project import preferences as wire
 
 T = TypeVar("T")
 
@@ -43,7 +31,7 @@ VENUE_NAMES: Mapping[str, str] = {
     "work": N_("Work"),
     "school": N_("School"),
 }
-MAX_FIELDS = 60 + MAX_APPS
+MAX_FIELDS = 60 + wire.MAX_APPS
 
 TYPES: Mapping[str, str] = {
     "no_cpu": N_("Processor (CPU)"),
@@ -105,37 +93,29 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
 _FIELDS = {item.name: item for item in PREFERENCES}
 
 
-class PreferencePages:
+class PreferencePages(Pages[ProjectSite]):
     """Preferences of a volunteer."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own, both = self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/prefs_computing.php", own(self.computing), methods=both),
-            Route("/prefs_project.php", own(self.project), methods=both),
-        ]
-
+    @shows("/prefs_computing.php", methods=BOTH, own=True)
     async def computing(self, visit: ProjectVisit, user: User) -> Response:
         """Show when and how much the volunteer's computers compute, for all projects."""
         venue = _venue(visit)
-        sets = read_computing(user.global_prefs)
+        sets = wire.read_computing(user.global_prefs)
         typed, problems = _as_typed(sets.get(venue, sets[""])), dict[str, str]()
         if visit.request.method == "POST":
             form = await visit.form(max_fields=MAX_FIELDS)
             if "reset" in form:
-                await self._store_computing(visit, user, lambda now: _without(now, venue, DEFAULT_COMPUTING))
+                await self._store_computing(
+                    visit, user, lambda now: _without(now, venue, wire.DEFAULT_COMPUTING)
+                )
                 return visit.go_on("prefs_computing.php", venue=venue, done="saved")
             typed, problems = form, _computing_problems(form)
             if not problems:
                 values = {item.name: _value(item, form) for item in PREFERENCES}
 
-                def change(now: dict[str, ComputingSet]) -> dict[str, ComputingSet]:
-                    old = now.get(venue, ComputingSet({}))
-                    return {**now, venue: ComputingSet(values, old.kept)}
+                def change(now: dict[str, wire.ComputingSet]) -> dict[str, wire.ComputingSet]:
+                    old = now.get(venue, wire.ComputingSet({}))
+                    return {**now, venue: wire.ComputingSet(values, old.kept)}
 
                 await self._store_computing(visit, user, change)
                 return visit.go_on("prefs_computing.php", venue=venue, done="saved")
@@ -156,7 +136,7 @@ class PreferencePages:
         self,
         visit: ProjectVisit,
         user: User,
-        change: Callable[[dict[str, ComputingSet]], dict[str, ComputingSet]],
+        change: Callable[[dict[str, wire.ComputingSet]], dict[str, wire.ComputingSet]],
     ) -> None:
         now, url = visit.ctx.clock(), visit.ctx.master_url
 
@@ -164,23 +144,24 @@ class PreferencePages:
             fresh = users.user_by_id(tx, user.id)  # a client may have brought newer ones meanwhile
             # Clients take the newer one: never give a text of an earlier second than the one that they may have.
             mod_time = max(now, users.global_preferences_time(tx, user.id) + 1)
-            sets = change(read_computing(fresh.global_prefs if fresh else ""))
-            text = write_computing(sets, source_project=url, mod_time=mod_time)
+            sets = change(wire.read_computing(fresh.global_prefs if fresh else ""))
+            text = wire.write_computing(sets, source_project=url, mod_time=mod_time)
             users.set_global_preferences(tx, user.id, text, mod_time)
 
-        await visit.ctx.store.awrite(store)
+        await visit.write(store)
 
+    @shows("/prefs_project.php", methods=BOTH, own=True)
     async def project(self, visit: ProjectVisit, user: User) -> Response:
         """Show what this project may use and send."""
         venue = _venue(visit)
-        sets = read_project(user.project_prefs)
-        found = await visit.ctx.store.aread(lambda db: apps.apps_in_use(db)[:MAX_APPS])
+        sets = wire.read_project(user.project_prefs)
+        found = await visit.read(lambda db: apps.apps_in_use(db)[: wire.MAX_APPS])
         shown, problems = sets.get(venue, sets[""]), dict[str, str]()
         typed = _project_typed(shown)
         if visit.request.method == "POST":
             form = await visit.form(max_fields=MAX_FIELDS)
             if "reset" in form:
-                await self._store_project(visit, user, lambda now: _without(now, venue, ProjectSet()))
+                await self._store_project(visit, user, lambda now: _without(now, venue, wire.ProjectSet()))
                 return visit.go_on("prefs_project.php", venue=venue, done="saved")
             typed = form
             problems = _project_problems(form, found)
@@ -207,19 +188,19 @@ class PreferencePages:
         self,
         visit: ProjectVisit,
         user: User,
-        change: Callable[[dict[str, ProjectSet]], dict[str, ProjectSet]],
+        change: Callable[[dict[str, wire.ProjectSet]], dict[str, wire.ProjectSet]],
     ) -> None:
         def store(tx: Transaction) -> None:
             fresh = users.user_by_id(tx, user.id)
-            sets = change(read_project(fresh.project_prefs if fresh else ""))
-            account_changes.set_project_preferences(tx, user.id, write_project(sets))
+            sets = change(wire.read_project(fresh.project_prefs if fresh else ""))
+            account_changes.set_project_preferences(tx, user.id, wire.write_project(sets))
 
-        await visit.ctx.store.awrite(store)
+        await visit.write(store)
 
 
 def _venue(visit: ProjectVisit) -> str:
     venue = visit.fields.get("venue", "")
-    if venue not in ("", *VENUES):
+    if venue not in ("", *wire.VENUES):
         raise not_found(_("venue %(name)s") % {"name": repr(venue[:20])})
     return venue
 
@@ -233,7 +214,7 @@ def _without(sets: dict[str, T], venue: str, default: T) -> dict[str, T]:
 # -- computing ----------------------------------------------------------------------------------------
 
 
-def _as_typed(item: ComputingSet) -> dict[str, str]:
+def _as_typed(item: wire.ComputingSet) -> dict[str, str]:
     typed: dict[str, str] = {}
     for name, value in item.values.items():
         if _FIELDS[name].is_switch:
@@ -253,10 +234,8 @@ def _value(item: Preference, form: Mapping[str, str]) -> Number:
 def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
     for item in PREFERENCES:
-        if not item.is_switch:
-            problem = number_problem(form.get(item.name, ""), item.low, item.high)
-            if problem:
-                problems[item.name] = problem
+        if not item.is_switch and (problem := number_problem(form.get(item.name, ""), item.low, item.high)):
+            problems[item.name] = problem
     if problems:
         return problems
 
@@ -279,7 +258,7 @@ def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
 # -- project --------------------------------------------------------------------------------------------
 
 
-def _project_typed(item: ProjectSet) -> dict[str, str]:
+def _project_typed(item: wire.ProjectSet) -> dict[str, str]:
     return {
         "resource_share": plain_number(item.resource_share),
         "max_jobs": str(item.max_jobs),
@@ -288,7 +267,7 @@ def _project_typed(item: ProjectSet) -> dict[str, str]:
 
 
 def _project_problems(form: Mapping[str, str], found: list[App]) -> dict[str, str]:
-    bounds = {"resource_share": MAX_SHARE, "max_jobs": MAX_LIMIT, "max_cpus": MAX_LIMIT}
+    bounds = {"resource_share": wire.MAX_SHARE, "max_jobs": wire.MAX_LIMIT, "max_cpus": wire.MAX_LIMIT}
     problems = {
         name: problem
         for name, high in bounds.items()
@@ -301,10 +280,10 @@ def _project_problems(form: Mapping[str, str], found: list[App]) -> dict[str, st
     return problems
 
 
-def _project_set(form: Mapping[str, str], found: list[App], kept: Mapping[str, str]) -> ProjectSet:
+def _project_set(form: Mapping[str, str], found: list[App], kept: Mapping[str, str]) -> wire.ProjectSet:
     chosen = frozenset(int(app.id) for app in found if f"app_{app.id}" in form)
     everything = len(chosen) == len(found)  # all, and those to come: the family writes no list then
-    return ProjectSet(
+    return wire.ProjectSet(
         resource_share=parse_number(form.get("resource_share", "")) or 0.0,
         app_ids=frozenset() if everything else chosen,
         allow_non_preferred_apps="others" in form,

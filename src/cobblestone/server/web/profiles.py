@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.people import User
 from cobblestone.domain.values import UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.pictures import MAX_BYTES, MEDIA_TYPE, BadPicture, small_picture
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
@@ -24,25 +24,17 @@ from cobblestone.wire.text.writer import printable
 MAX_TEXT = 2000
 
 
-class ProfilePages:
+class ProfilePages(Pages[ProjectSite]):
     """Profiles."""
 
     def __init__(self, site: ProjectSite) -> None:
-        self._site = site
+        super().__init__(site)
         self._one_at_a_time = asyncio.Semaphore(1)  # an unpacked picture may take 100 MB
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        own = self._site.own_page
-        return [
-            Route("/profile_edit.php", own(self.edit), methods=["GET", "POST"]),
-            Route("/profile_remove.php", own(self.remove), methods=["POST"]),
-            Route("/user_picture.php", self._site.page(self.picture)),
-        ]
-
+    @shows("/profile_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the user's own profile in a form."""
-        present = await visit.ctx.store.aread(lambda db: users.profile_of(db, user.id)) or Profile()
+        present = await visit.read(lambda db: users.profile_of(db, user.id)) or Profile()
         if visit.request.method != "POST":
             return self._form(visit, present)
         form, sent = await visit.form_with_file("picture", max_file_bytes=MAX_BYTES)
@@ -66,7 +58,7 @@ class ProfilePages:
             if picture is not None or "no_picture" in form:
                 users.set_picture(tx, user.id, picture)
 
-        await visit.ctx.store.awrite(transact)
+        await visit.write(transact)
         return visit.go(f"show_user.php?userid={user.id}")
 
     def _form(
@@ -86,6 +78,7 @@ class ProfilePages:
             problems=problems or {},
         )
 
+    @shows("/profile_remove.php", methods=POST, own=True)
     async def remove(self, visit: ProjectVisit, user: User) -> Response:
         """Remove the user's own profile, or, as an operator, that of another user."""
         await visit.form()
@@ -107,13 +100,14 @@ class ProfilePages:
                     now=visit.ctx.clock(),
                 )
 
-        await visit.ctx.store.awrite(transact)
+        await visit.write(transact)
         return visit.go(f"show_user.php?userid={user_id}")
 
+    @shows("/user_picture.php")
     async def picture(self, visit: ProjectVisit) -> Response:
         """Return the picture of a user."""
         user_id = visit.needed_number("userid")
-        found = await visit.ctx.store.aread(lambda db: users.picture_of(db, user_id))
+        found = await visit.read(lambda db: users.picture_of(db, user_id))
         if found is None:
             return PlainTextResponse("Not Found", 404)
         headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=3600"}

@@ -8,13 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
-from cobblestone.domain.values import AppId, UserId
+from cobblestone.domain.values import AppId, UserId, form_of
 from cobblestone.policy.credit import history
 from cobblestone.server.core.project import TEXT_NAMES
 from cobblestone.server.web.compute import apps_of_browsers
@@ -29,6 +28,7 @@ from cobblestone.server.web.presentation.site import (
 from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
 from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -43,41 +43,23 @@ from cobblestone.store.people import hosts, users
 from cobblestone.store.people.users import profile_of
 from cobblestone.store.work import job_results
 from cobblestone.store.work.job_results import AppDay
-from cobblestone.wire.project.account import (
-    PublicHost,
-    PublicUser,
-    WebRpcError,
-    external_cpid,
-    write_user_xml,
-    write_web_rpc_error,
-)
+from cobblestone.wire.project import account as wire
 
 NEWS_ON_HOME = 3
 
 
-class PublicPages:
+class PublicPages(Pages[ProjectSite]):
     """Pages that need no account."""
 
     def __init__(self, site: ProjectSite, status: StatusPage) -> None:
-        self._site = site
+        super().__init__(site)
         self._status = status
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/", page(self.home)),
-            Route("/index.php", page(self.home)),
-            Route("/server_status.php", page(self.server_status)),
-            Route("/show_user.php", page(self.user)),
-            Route("/news.php", page(self.news)),
-            Route("/language.php", page(self.language)),
-        ]
-
+    @shows("/", "/index.php")
     async def home(self, visit: ProjectVisit) -> Response:
         """Show what this project is, its state, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
-        found_apps, for_browsers, news = await visit.ctx.store.aread(
+        found_apps, for_browsers, news = await visit.read(
             lambda db: (apps.apps_in_use(db), apps_of_browsers(db), users.list_news(db, limit=NEWS_ON_HOME))
         )
         by_app = {app.app_id: app for app in counts.apps}
@@ -90,6 +72,7 @@ class PublicPages:
             news=news,
         )
 
+    @shows("/server_status.php")
     async def server_status(self, visit: ProjectVisit) -> Response:
         """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
         if visit.fields.get("xml"):
@@ -110,12 +93,13 @@ class PublicPages:
             **values,
         )
 
+    @shows("/show_user.php")
     async def user(self, visit: ProjectVisit) -> Response:
         """Show a volunteer, for people or as XML."""
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
         user_id = UserId(visit.needed_number("userid"))
-        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, user_id))
+        user = await visit.read(lambda db: users.user_by_id(db, user_id))
         if user is None:
             raise not_found(_("volunteer %(id)d") % {"id": user_id})
         is_open = sees_computers(visit.viewer, user)
@@ -133,13 +117,13 @@ class PublicPages:
                 ),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         return visit.show(
             "user.html",
             user=user,
             open=is_open,
             own=is_owner(visit.viewer, user),
-            cpid=external_cpid(user.cross_project_id, user.email_addr),
+            cpid=wire.external_cpid(user.cross_project_id, user.email_addr),
             standing=await self._site.standing(CreditOwner("user", user.id), created=user.create_time),
             **found,
         )
@@ -164,63 +148,53 @@ class PublicPages:
             user, own_hosts = read(db)
             return user, own_hosts, user is not None and profile_of(db, user.id) is not None
 
-        user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
+        user, own_hosts, has_profile = await visit.read(read_all)
         if user is None:
-            return _xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
-        public = PublicUser(
-            id=user.id,
-            cpid=external_cpid(user.cross_project_id, user.email_addr),
-            create_time=user.create_time,
-            name=user.name,
-            country=user.country,
+            return _xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
+        public = form_of(
+            wire.PublicUser,
+            user,
+            cpid=wire.external_cpid(user.cross_project_id, user.email_addr),
             total_credit=user.credit.total,
             expavg_credit=user.credit.recent.value,
             expavg_time=user.credit.recent.time,
             teamid=user.team_id or 0,
-            url=user.url,
             has_profile=has_profile,
-            venue=user.venue,
         )
         return _xml(
-            write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
+            wire.write_user_xml(
+                public, None if own_hosts is None else [_public_host(host) for host in own_hosts]
+            )
         )
 
+    @shows("/news.php")
     async def news(self, visit: ProjectVisit) -> Response:
         """Show all news, or one item."""
         news_id = visit.number("id")
         if news_id is None:
-            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=50))
+            items = await visit.read(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
-        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, news_id))
+        item = await visit.read(lambda db: page_queries.news_item(db, news_id))
         if item is None:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
 
+    @shows("/language.php")
     async def language(self, visit: ProjectVisit) -> Response:
         """Set the language of the pages, and return to the previous page."""
         page = own_page(visit.fields.get("next", ""), otherwise="")
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
-def _public_host(host: Host) -> PublicHost:
+def _public_host(host: Host) -> wire.PublicHost:
     description = host.description
-    return PublicHost(
-        id=host.id,
-        create_time=host.create_time,
-        rpc_seqno=host.rpc_seqno,
-        host_cpid=host.host_cpid,
+    return form_of(
+        wire.PublicHost,
+        host,
+        description,
         total_credit=host.credit.total,
         expavg_credit=host.credit.recent.value,
         expavg_time=host.credit.recent.time,
-        domain_name=description.domain_name,
-        p_ncpus=description.p_ncpus,
-        p_vendor=description.p_vendor,
-        p_model=description.p_model,
-        p_fpops=description.p_fpops,
-        p_iops=description.p_iops,
-        os_name=description.os_name,
-        os_version=description.os_version,
-        venue=host.venue,
     )
 
 
@@ -236,21 +210,15 @@ BEST = 5
 MAX_REMEMBERED = 100
 
 
-class AppPages:
+class AppPages(Pages[ProjectSite]):
     """Apps and their versions."""
 
     def __init__(self, site: ProjectSite, status: StatusPage) -> None:
-        self._site = site
+        super().__init__(site)
         self._status = status
         self._outcomes: OrderedDict[AppId, CachedRead[dict[int, Outcomes]]] = OrderedDict()
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/apps.php", self._site.page(self.apps)),
-            Route("/app.php", self._site.page(self.app)),
-        ]
-
+    @shows("/apps.php")
     async def apps(self, visit: ProjectVisit) -> Response:
         """Show all apps and their versions."""
         counts = await self._status.counts()
@@ -263,7 +231,7 @@ class AppPages:
                 {app.id: job_results.app_days(db, app.id) for app in found},
             )
 
-        found, versions, days = await visit.ctx.store.aread(read)
+        found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
@@ -279,6 +247,7 @@ class AppPages:
             ],
         )
 
+    @shows("/app.php")
     async def app(self, visit: ProjectVisit) -> Response:
         """Show one app: its versions with the outcomes of recent tasks, its rules, the most active volunteers."""
         app_id = AppId(visit.needed_number("appid"))
@@ -295,7 +264,7 @@ class AppPages:
             }
 
         try:
-            found = await visit.ctx.store.aread(read)
+            found = await visit.read(read)
         except NotFound:
             raise not_found(_("app %(id)d") % {"id": app_id}) from None
         counts = await self._status.counts()
@@ -325,16 +294,10 @@ TEXT_TITLES: Mapping[str, str] = {
 }
 
 
-class ProjectTextPages:
+class ProjectTextPages(Pages[ProjectSite]):
     """A page for each of the project's texts."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(f"/{name}.php", self._site.page(self.show)) for name in TEXT_NAMES]
-
+    @shows(*(f"/{name}.php" for name in TEXT_NAMES))
     async def show(self, visit: ProjectVisit) -> Response:
         """Show one of the texts."""
         name = visit.request.url.path.rpartition("/")[2].removesuffix(".php")
@@ -344,16 +307,10 @@ class ProjectTextPages:
         return visit.show("project_text.html", title=_(TEXT_TITLES[name]), text=text)
 
 
-class ForumPages:
+class ForumPages(Pages[ProjectSite]):
     """The page that embeds a forum of another server."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/forum.php", self._site.page(self.forum))]
-
+    @shows("/forum.php")
     async def forum(self, visit: ProjectVisit) -> Response:
         """Show the forum in a frame: only this page may contain one, and only of that server."""
         project = visit.ctx.settings.project

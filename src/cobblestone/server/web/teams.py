@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import Team, User
@@ -14,6 +13,7 @@ from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import name_problem
+from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.wording import moment
 from cobblestone.store.credit.app_credit import Owner
@@ -30,24 +30,10 @@ MAX_FORM_BYTES = 12 * MAX_DESCRIPTION + 2000  # a letter of four bytes takes twe
 MAX_WORDS = 100
 
 
-class TeamPages:
+class TeamPages(Pages[ProjectSite]):
     """Teams."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, own, both = self._site.page, self._site.own_page, ["GET", "POST"]
-        return [
-            Route("/teams.php", page(self.search)),
-            Route("/team_display.php", page(self.team)),
-            Route("/team_create.php", own(self.create), methods=both),
-            Route("/team_edit.php", own(self.edit), methods=both),
-            Route("/team_join.php", own(self.join), methods=["POST"]),
-            Route("/team_leave.php", own(self.leave), methods=["POST"]),
-        ]
-
+    @shows("/teams.php")
     async def search(self, visit: ProjectVisit) -> Response:
         """Show teams by name; without a search text, the best ones."""
         words = visit.fields.get("words", "").strip()[:MAX_WORDS]
@@ -58,8 +44,9 @@ class TeamPages:
             best = ranking.top(db, Owner.TEAM, Order.RECENT, page=0)
             return teams.rows_of(db, [item.id for item in best[: page_queries.PAGE_SIZE]])
 
-        return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
+        return visit.show("teams.html", words=words, teams=await visit.read(read))
 
+    @shows("/team_display.php")
     async def team(self, visit: ProjectVisit) -> Response:
         """Show a team and its members."""
         team_id = TeamId(visit.needed_number("teamid"))
@@ -78,7 +65,7 @@ class TeamPages:
                 "more": len(members) > page_queries.PAGE_SIZE,
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise _no_team(team_id)
         standing = await self._site.standing(CreditOwner("team", team_id), created=found["team"].create_time)
@@ -92,6 +79,7 @@ class TeamPages:
             **found,
         )
 
+    @shows("/team_create.php", methods=BOTH, own=True)
     async def create(self, visit: ProjectVisit, user: User) -> Response:
         """Show the form for a new team."""
         visit.need_confirmed_address(user)
@@ -101,7 +89,7 @@ class TeamPages:
         problems = _problems(form)
         if not problems:
             try:
-                team = await visit.ctx.store.awrite(
+                team = await visit.write(
                     lambda tx: teams.found_team(
                         tx, user.id, name=form["name"].strip(), now=visit.ctx.clock(), **_texts(form)
                     )
@@ -111,6 +99,7 @@ class TeamPages:
                 problems = {"name": _("There is already a team of this name.")}
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
 
+    @shows("/team_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
         """Show the founder's form: texts, whether the team is open, and the change of founder."""
         team = await self._own_team(visit, user)
@@ -123,7 +112,7 @@ class TeamPages:
             problems = _problems(form)
             if not problems:
                 try:
-                    await visit.ctx.store.awrite(
+                    await visit.write(
                         lambda tx: teams.update_team(
                             tx,
                             team.id,
@@ -144,7 +133,7 @@ class TeamPages:
         text = form.get("heir", "").strip()
         heir = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
         try:
-            await visit.ctx.store.awrite(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
+            await visit.write(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
         except NotFound:
             return {
                 "heir": _(
@@ -157,40 +146,41 @@ class TeamPages:
 
     async def _own_team(self, visit: ProjectVisit, user: User) -> Team:
         team_id = TeamId(visit.needed_number("teamid"))
-        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
+        team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise _no_team(team_id)
         if team.founder_id != user.id:
             raise _not_founder()
         return team
 
+    @shows("/team_join.php", methods=POST, own=True)
     async def join(self, visit: ProjectVisit, user: User) -> Response:
         """Join a team."""
         await visit.form()
         visit.need_confirmed_address(user)
         team_id = TeamId(visit.needed_number("teamid"))
         try:
-            await visit.ctx.store.awrite(lambda tx: teams.join(tx, user.id, team_id))
+            await visit.write(lambda tx: teams.join(tx, user.id, team_id))
         except NotFound:
             raise _no_team(team_id) from None
         except Conflict:
             raise PageError(409, _("Closed"), _("This team does not accept new members.")) from None
         return visit.go(f"team_display.php?teamid={team_id}")
 
+    @shows("/team_leave.php", methods=POST, own=True)
     async def leave(self, visit: ProjectVisit, user: User) -> Response:
         """Leave the team."""
         await visit.form()
         team_id = user.team_id
         if team_id is None:
             return visit.go("home.php")
-        await visit.ctx.store.awrite(lambda tx: account_changes.leave_team(tx, user.id, team_id))
+        await visit.write(lambda tx: account_changes.leave_team(tx, user.id, team_id))
         return visit.go(f"team_display.php?teamid={team_id}")
 
 
 def _problems(form: Mapping[str, str]) -> dict[str, str]:
     problems: dict[str, str] = {}
-    problem = name_problem(form.get("name", "").strip())
-    if problem:
+    if problem := name_problem(form.get("name", "").strip()):
         problems["name"] = problem
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):
@@ -221,20 +211,14 @@ MAX_MESSAGE_FORM_BYTES = (
 MESSAGES_SHOWN = 20
 
 
-class TeamMessagePages:
+class TeamMessagePages(Pages[ProjectSite]):
     """Messages to members."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/team_messages.php", self._site.own_page(self.messages), methods=["GET", "POST"])]
-
+    @shows("/team_messages.php", methods=BOTH, own=True)
     async def messages(self, visit: ProjectVisit, user: User) -> Response:
         """Show the messages of the user's team; its founder writes, operators may withdraw."""
         team_id = TeamId(visit.needed_number("teamid"))
-        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
+        team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise not_found(_("team %(id)d") % {"id": team_id})
         if user.team_id != team.id and team.founder_id != user.id and not user.is_operator:
@@ -248,9 +232,7 @@ class TeamMessagePages:
             case "withdraw":
                 return await self._withdraw(visit, user, team, form.get("id", ""))
             case "wish":
-                await visit.ctx.store.awrite(
-                    lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form)
-                )
+                await visit.write(lambda tx: teams.set_wants_messages(tx, user.id, "team_messages" in form))
             case _:
                 raise PageError(400, _("Invalid request"), _("The form asks for an unknown action."))
         return visit.go(f"team_messages.php?teamid={team.id}")
@@ -264,7 +246,7 @@ class TeamMessagePages:
         typed: dict[str, str] | None = None,
         problems: dict[str, str] | None = None,
     ) -> Response:
-        found, next_time, wanted = await visit.ctx.store.aread(
+        found, next_time, wanted = await visit.read(
             lambda db: (
                 teams.messages_of(db, team.id, limit=MESSAGES_SHOWN),
                 teams.next_message_time(db, team.id),
@@ -294,7 +276,7 @@ class TeamMessagePages:
         if not problems:
             now = visit.ctx.clock()
             try:
-                sent = await visit.ctx.store.awrite(
+                sent = await visit.write(
                     lambda tx: teams.send_message(tx, team.id, user.id, title=title, text=text, now=now)
                 )
             except Conflict:
@@ -303,7 +285,7 @@ class TeamMessagePages:
                 ) from None
             if sent:
                 return visit.go(f"team_messages.php?teamid={team.id}")
-            next_time = await visit.ctx.store.aread(lambda db: teams.next_message_time(db, team.id))
+            next_time = await visit.read(lambda db: teams.next_message_time(db, team.id))
             problems["text"] = _(
                 "A team may send one message a day; the next one is possible from %(when)s."
             ) % {"when": moment(next_time)}
@@ -329,7 +311,7 @@ class TeamMessagePages:
                 )
 
         try:
-            await visit.ctx.store.awrite(transact)
+            await visit.write(transact)
         except NotFound:
             raise not_found(_("message %(id)s") % {"id": message_id}) from None
         return visit.go(f"team_messages.php?teamid={team.id}")

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
@@ -25,6 +24,7 @@ from cobblestone.server.web.presentation.site import (
 from cobblestone.server.web.presentation.wording import checks_are_secret
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -49,21 +49,10 @@ TASK_STATES = {
 }
 
 
-class WorkPages:
+class WorkPages(Pages[ProjectSite]):
     """Tasks and workunits."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/results.php", page(self.tasks)),
-            Route("/result.php", page(self.task)),
-            Route("/workunit.php", page(self.workunit)),
-        ]
-
+    @shows("/results.php")
     async def tasks(self, visit: ProjectVisit) -> Response:
         """Show tasks of a user or a computer, filtered by state and app."""
         host_id, user_id = visit.number("hostid"), visit.number("userid")
@@ -84,7 +73,7 @@ class WorkPages:
             owner_id = host.user_id if host else UserId(user_id or 0)
             return host, users.user_by_id(db, owner_id)
 
-        host, user = await visit.ctx.store.aread(whose)
+        host, user = await visit.read(whose)
         if user is None:
             raise not_found(_("computer") if host_id is not None else _("volunteer"))
         if not (sees_computer(visit.viewer, user, host) if host else sees_computers(visit.viewer, user)):
@@ -110,7 +99,7 @@ class WorkPages:
                 "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         archived = await asyncio.to_thread(
             count_archived,
             visit.ctx.archive.path,
@@ -132,6 +121,7 @@ class WorkPages:
             **found,
         )
 
+    @shows("/result.php")
     async def task(self, visit: ProjectVisit) -> Response:
         """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
@@ -159,7 +149,7 @@ class WorkPages:
                 "outputs": uploads.outputs_of_results(db, [result.id], with_data=False)[result.id],
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("task %(id)d") % {"id": result_id})
         host: Host | None = found["host"]
@@ -170,6 +160,7 @@ class WorkPages:
             **found,
         )
 
+    @shows("/workunit.php")
     async def workunit(self, visit: ProjectVisit) -> Response:
         """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
@@ -186,7 +177,7 @@ class WorkPages:
                 "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("workunit %(id)d") % {"id": workunit_id})
         return visit.show("workunit.html", **found)
@@ -201,20 +192,10 @@ def _state(text: str) -> TaskState | None:
         raise not_found(_("kind of task %(kind)s") % {"kind": repr(text[:40])}) from None
 
 
-class FoundPages:
+class FoundPages(Pages[ProjectSite]):
     """Answers found by the user's own computers, and the archive."""
 
-    def __init__(self, site: ProjectSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/found.php", self._site.own_page(self.found)),
-            Route("/found_file.php", self._site.own_page(self.file)),
-            Route("/archived_tasks.php", self._site.page(self.archived)),
-        ]
-
+    @shows("/found.php", own=True)
     async def found(self, visit: ProjectVisit, user: User) -> Response:
         """List results of the user's computers that became answers; where the app allows it, with their files."""
         before = visit.number("before")
@@ -232,10 +213,11 @@ class FoundPages:
                 "open_apps": open_apps,
             }
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         old = await asyncio.to_thread(listings.count_archived, path, ArchiveOwner(user_id=user.id))
         return visit.show("found.html", user=user, before=before, in_archive=sum(old.values()), **found)
 
+    @shows("/found_file.php", own=True)
     async def file(self, visit: ProjectVisit, user: User) -> Response:
         """Return an output of a canonical result of the user, where the app allows it."""
         result_id, index = ResultId(visit.needed_number("resultid")), visit.number("file") or 1
@@ -249,7 +231,7 @@ class FoundPages:
             outputs = uploads.outputs_of_results(db, [result_id])[result_id]
             return next(((row.result.name, each) for each in outputs if each.index == index - 1), None)
 
-        found = await visit.ctx.store.aread(read)
+        found = await visit.read(read)
         if found is None:
             raise not_found(_("output of yours that the project shows"))
         name, output = found
@@ -270,6 +252,7 @@ class FoundPages:
             raise not_found(_("output of yours that the project shows"))
         return FileResponse(path, media_type=media_type, headers=headers)
 
+    @shows("/archived_tasks.php")
     async def archived(self, visit: ProjectVisit) -> Response:
         """List tasks of a volunteer or a computer whose jobs are in the archive."""
         owner, found = await credit_owner(visit)
@@ -282,7 +265,7 @@ class FoundPages:
             host_ids = page_queries.records_of_computer(db, owner.id) if owner.kind == "host" else []
             return user, host_ids, {app.id: app.title for app in apps.list_apps(db)}
 
-        user, host_ids, titles = await visit.ctx.store.aread(read)
+        user, host_ids, titles = await visit.read(read)
         if not sees_computers(visit.viewer, user):
             raise private()
         whose = ArchiveOwner(user_id=0 if host_ids else owner.id, host_ids=host_ids)

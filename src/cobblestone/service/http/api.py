@@ -13,31 +13,14 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from cobblestone.api_schema.values import (
-    Body,
-    ErrorReply,
-    Problem,
-    Query,
-    Reply,
-    find_fault,
-    find_json_fault,
-)
-from cobblestone.domain.errors import (
-    Busy,
-    CobblestoneError,
-    ConfigError,
-    Conflict,
-    JobError,
-    NotFound,
-    ProtocolError,
-    StoreError,
-)
+from cobblestone.api_schema import values as schema
+from cobblestone.domain import errors
 from cobblestone.service.http.rate_limits import AttemptBucket, minutes
 from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.store.people.credentials import IssuedToken
 
 
-class ApiProblem(CobblestoneError):
+class ApiProblem(errors.CobblestoneError):
     """A request that is refused."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "", *, member: str = "") -> None:
@@ -63,14 +46,14 @@ def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
 
 
 # The first class that fits decides.
-_STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
-    (NotFound, 404, "not_found"),
-    (Conflict, 409, "conflict"),
-    (Busy, 503, "busy"),
-    (StoreError, 503, "store_failed"),
-    (ConfigError, 422, "bad_setting"),
-    (JobError, 422, "bad_job"),
-    (ProtocolError, 422, "bad_format"),
+_STATUSES: tuple[tuple[type[errors.CobblestoneError], int, str], ...] = (
+    (errors.NotFound, 404, "not_found"),
+    (errors.Conflict, 409, "conflict"),
+    (errors.Busy, 503, "busy"),
+    (errors.StoreError, 503, "store_failed"),
+    (errors.ConfigError, 422, "bad_setting"),
+    (errors.JobError, 422, "bad_job"),
+    (errors.ProtocolError, 422, "bad_format"),
 )
 
 
@@ -84,20 +67,20 @@ def response_for(error: Exception) -> Response:
     headers: dict[str, str] = {}
     if isinstance(error, ApiProblem):
         status, headers = error.status, error.headers
-        problem = Problem(code=error.code, message=str(error), hint=error.hint, member=error.member)
+        problem = schema.Problem(code=error.code, message=str(error), hint=error.hint, member=error.member)
     elif known := [(status, code) for kind, status, code in _STATUSES if isinstance(error, kind)]:
         status, code = known[0]
-        problem = Problem(code=code, message=str(error))
+        problem = schema.Problem(code=code, message=str(error))
     elif has_no_room(error):
         status = 503
-        problem = Problem(
+        problem = schema.Problem(
             code="disk_full",
             message="The server's disk is full. Nothing was stored.",
             hint="Try again later; the operator must free some space.",
         )
     else:
         status = 500
-        problem = Problem(
+        problem = schema.Problem(
             code="internal_error",
             message="The server failed to process this request. Nothing was changed.",
             hint="The server's log shows why (event api_failed).",
@@ -105,7 +88,7 @@ def response_for(error: Exception) -> Response:
     if status == 503:
         headers["Retry-After"] = "2"
     return Response(
-        msgspec.json.encode(ErrorReply(error=problem)),
+        msgspec.json.encode(schema.ErrorReply(error=problem)),
         status_code=status,
         headers=headers,
         media_type="application/json",
@@ -116,8 +99,8 @@ SMALL_BODY = 100_000
 
 log = structlog.get_logger(__name__)
 
-B = TypeVar("B", bound=Body)
-Q = TypeVar("Q", bound=Query)
+B = TypeVar("B", bound=schema.Body)
+Q = TypeVar("Q", bound=schema.Query)
 T = TypeVar("T", bound=IssuedToken)
 
 
@@ -202,7 +185,7 @@ def read_query(request: Request, kind: type[Q]) -> Q:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        fault = find_fault(error, given, kind)
+        fault = schema.find_fault(error, given, kind)
         raise ApiProblem(
             422, "bad_parameter", f"In the query: {fault.message}", member=fault.member
         ) from error
@@ -222,13 +205,13 @@ def read_json(raw: bytes, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        fault = find_json_fault(error, raw, kind)
+        fault = schema.find_json_fault(error, raw, kind)
         raise ApiProblem(422, "bad_body", fault.message, member=fault.member) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ApiProblem(400, "not_json", f"The body is not valid JSON: {error}.") from error
 
 
-def json_response(reply: Reply, status: int = 200) -> Response:
+def json_response(reply: schema.Reply, status: int = 200) -> Response:
     """Return a reply as a response."""
     return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
 
@@ -238,8 +221,8 @@ async def answered(request: Request, call: Callable[[], Awaitable[Response]]) ->
     try:
         return await call()
     except ClientDisconnect:
-        return Response(status_code=499)  # nobody reads it
-    except CobblestoneError as error:
+        return Response(status_code=499)  # it is not read
+    except errors.CobblestoneError as error:
         return response_for(error)
     except Exception as error:  # the border: a bug must not show its insides to the caller
         if has_no_room(error):

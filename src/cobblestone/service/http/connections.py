@@ -2,12 +2,12 @@
 
 What a connection may cost: the size of a request's head, the time that its sender may be silent, how many there are.
 
-The HTTP library reads whatever comes for as long as it comes.  On the open internet somebody opens a thousand connections
+The HTTP library reads whatever comes for as long as it comes.  On the open internet one client opens a thousand connections
 and says nothing, or sends a head that never ends; such connections are closed, and the others do not notice.
 
 The end of a server without a failed request: it finishes what it has begun, and hands its socket on.
 
-When it stops or restarts, nothing new is accepted (connections wait in the listening socket, if somebody holds it), every
+When it stops or restarts, nothing new is accepted (connections wait in the listening socket, if another process holds it), every
 answer closes its connection, and requests that run have some seconds to finish.
 """
 
@@ -203,8 +203,7 @@ class DrainingServer(uvicorn.Server):
             self._ending = asyncio.create_task(self._try_restart())
 
     async def _try_restart(self) -> None:
-        problem = await _check_start(self._check)
-        if problem:
+        if problem := await _check_start(self._check):
             log.error("restart_refused", problem=problem)
             self._ending = None
         elif not self._ctx.health.draining:

@@ -1,6 +1,6 @@
 """The order in which busy requests are processed: a fair share for every sender, promises first, and a bounded queue.
 
-A sender is whoever sends from one address (an IPv6 network of one customer counts as one).  A place that becomes free goes to
+A sender is all that comes from one address (an IPv6 network of one customer counts as one).  A place that becomes free goes to
 the sender who has fewest, among equals to whom the longest time ago; then those come first who keep a promise (a finished job
 is reported), then who waits longest.  One computer has one place: a client of the family never asks twice at once.  Places are
 few, since requests that share a commit also share its time: who fills them would take the others' time as well as their places.

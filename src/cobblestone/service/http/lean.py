@@ -23,7 +23,7 @@ from cobblestone.service.http.connections import MAX_HEAD_BYTES, TOO_LARGE, Guar
 log = structlog.get_logger(__name__)
 
 HIGH_WATER_BYTES = 65_536
-"""Of a body that nobody has taken yet; with more the sender must wait."""
+"""Of a body that was not taken yet; with more the sender must wait."""
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -166,7 +166,7 @@ class _Request:
     def __init__(self, connection: LeanConnection) -> None:
         self.in_head = True
         self.complete = False  #: the request is here
-        self.paused = False  #: we do not read, since nobody takes what came
+        self.paused = False  #: we do not read, since what came is not taken
         self.keep_alive = True
         self._connection = connection
         self._transport = connection.transport
@@ -174,7 +174,7 @@ class _Request:
         self._path = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
-        self._nbytes = 0  # of the head, then of the body that nobody took yet
+        self._nbytes = 0  # of the head, then of the body that was not taken yet
         self._expects_continue = False
         self._disconnected = False
         self._waiter: asyncio.Future[None] | None = None

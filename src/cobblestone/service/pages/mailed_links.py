@@ -5,63 +5,33 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from cobblestone.service.account_links import AccountLinks
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.pages.fields import address_problem, password_problem, too_many
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import Site, Visit
 
 A = Any  # the account of a service, and its visits; these pages do not look into them
 
 
-class MailedLinks(Protocol):
-    """A service's functions for such links."""
-
-    async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
-        """Send a link for a new password if the account exists.  Raises TooManyAttempts."""
-        ...
-
-    async def reset_is_good(self, code: str) -> bool:
-        """Return whether a link for a new password is still valid."""
-        ...
-
-    async def reset_password(self, code: str, password: str) -> object | None:
-        """Use a link for a new password; return None if it is no longer valid."""
-        ...
-
-    async def confirmation_is_good(self, code: str) -> bool:
-        """Return whether a link that confirms an address is still valid."""
-        ...
-
-    async def confirm_address(self, code: str) -> bool:
-        """Use a link that confirms the address it was sent to; return False if it is no longer valid."""
-        ...
-
-
-class MailedLinkPages:
+class MailedLinkPages(Pages[Site[A, A]]):
     """Pages that send such links, and pages that they lead to."""
 
-    def __init__(self, site: Site[A, A], links: MailedLinks, *, min_password_length: int, again: str) -> None:
+    def __init__(
+        self, site: Site[A, A], links: AccountLinks[A], *, min_password_length: int, again: str
+    ) -> None:
         """``again``: the account page that sends a link for confirming the address."""
-        self._site = site
+        super().__init__(site)
         self._links = links
         self._min_password_length = min_password_length
         self._again = again
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page, both = self._site.page, ["GET", "POST"]
-        return [
-            Route("/password_reset.php", page(self.ask_for_reset), methods=both),
-            # Where the family's Manager sends people.
-            Route("/get_passwd.php", page(self.ask_for_reset), methods=both),
-            Route("/password_new.php", page(self.reset), methods=both),
-            Route("/email_confirm.php", page(self.confirm), methods=both),
-        ]
-
+    # The family's Manager sends people to get_passwd.php.
+    @shows("/password_reset.php", "/get_passwd.php", methods=BOTH)
     async def ask_for_reset(self, visit: Visit[A]) -> Response:
         """Send a link for a new password."""
         if visit.request.method != "POST":
@@ -79,6 +49,7 @@ class MailedLinkPages:
             "password_reset.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
         )
 
+    @shows("/password_new.php", methods=BOTH)
     async def reset(self, visit: Visit[A]) -> Response:
         """Set a new password with a link from a mail."""
         code = visit.fields.get("code", "")
@@ -86,8 +57,7 @@ class MailedLinkPages:
         if visit.request.method == "POST":
             form = await visit.form()
             code = form.get("code", "")
-            problem = password_problem(form.get("new_passwd", ""), self._min_password_length)
-            if problem:
+            if problem := password_problem(form.get("new_passwd", ""), self._min_password_length):
                 problems["new_passwd"] = problem
             elif await self._links.reset_password(code, form["new_passwd"]) is not None:
                 response = visit.go("login.php?done=password")
@@ -104,6 +74,7 @@ class MailedLinkPages:
             min_password_length=self._min_password_length,
         )
 
+    @shows("/email_confirm.php", methods=BOTH)
     async def confirm(self, visit: Visit[A]) -> Response:
         """Confirm an address; the link is enough, so no log-in is needed."""
         code, confirmed = visit.fields.get("code", ""), False

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.service import languages
-from cobblestone.service.context import ProcessContext
+from cobblestone.service.context import ProcessContext, ServiceContext
 from cobblestone.service.http.rate_limits import client_address
 from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
@@ -34,6 +34,7 @@ from cobblestone.service.pages import wording
 from cobblestone.service.pages.sessions import Account, Session, Sessions
 from cobblestone.service.pages.static_files import HTTPS_ONLY, SECURITY_HEADERS, StaticFiles
 from cobblestone.service.pages.texts import excerpt, markdown
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure, parse_web_query
 
 QUIET_ZONE = 4
@@ -59,6 +60,7 @@ MAX_FORM_FIELDS = 60
 MAX_ID = 2**53
 LANGUAGE_SECONDS = 365 * 86400
 
+T = TypeVar("T")
 A = TypeVar("A", bound=Account)
 V = TypeVar("V", bound="Visit[Any]")  # Any: a site fixes it
 
@@ -416,3 +418,20 @@ class Visit(Generic[A]):
 
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
+
+
+class VisitOfRows(Visit[A], ABC):
+    """One request for a page of a service with a database of rows."""
+
+    @property
+    @abstractmethod
+    def ctx(self) -> ServiceContext:
+        """Return the service."""
+
+    async def read(self, operation: Callable[[Database], T]) -> T:
+        """Read from the database."""
+        return await self.ctx.store.aread(operation)
+
+    async def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Write to the database."""
+        return await self.ctx.store.awrite(operation)

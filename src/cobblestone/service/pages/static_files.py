@@ -36,7 +36,7 @@ WORKER_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'",
     "Cross-Origin-Embedder-Policy": "require-corp",
 }
-"""Such a script has a policy of its own: it may compile WebAssembly, which no page may, and ask nobody, not even the project."""
+"""Such a script has a policy of its own: it may compile WebAssembly, which no page may, but send no requests."""
 
 
 @cache

@@ -31,7 +31,7 @@ from cobblestone.simulator.paper.cells import (
     slack_cell,
     variance_cell,
 )
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 
 #: The paper's four figures of merit; all are best at 0.
@@ -259,8 +259,7 @@ def draw_frontier(differences: Sequence[MetricDifference], path: Path, *, policy
     _draw_changes(changes, rows)
     seeds = differences[0].change.count
     fig.suptitle(f"From {base} to {policy}, {seeds} seeds", fontsize=11)
-    fig.savefig(path, dpi=110)
-    plt.close(fig)
+    save_picture(plt, fig, path, 110)
 
 
 def _moved(found: Mapping[str, MetricDifference]) -> float:

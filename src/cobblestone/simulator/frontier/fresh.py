@@ -2,11 +2,11 @@
 
 Random scenarios: hosts, mixes and apps as they may occur, drawn from a seed.
 
-Nobody has tuned a policy on a seed that is drawn after the policy is finished, so these scenarios say what it is worth.
+No one has tuned a policy on a seed that is drawn after the policy is finished, so these scenarios say what it is worth.
 The ranges are wide on purpose: some jobs cannot be in time on their host, some apps say nothing true of their progress,
 some hosts are on in the evening only.  All jobs take one processor, since the published policies know no other.
 
-A policy against others on random scenarios of a seed that nobody has tuned on, and what is to be said of each demand.
+A policy against others on random scenarios of a seed that no one has tuned on, and what is to be said of each demand.
 
 All policies meet the same worlds, so differences are taken run by run; the interval of a scenario is that of its
 seeds, the interval of a mean that of the scenarios.
@@ -29,7 +29,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
 from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.host.run import simulate
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 from cobblestone.simulator.world.distributions import (
     DAY,
@@ -460,5 +460,4 @@ def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
             )
             axes.grid(linewidth=0.3)
     fig.suptitle("Each point: one scenario; blue: better or equal, red: worse", fontsize=11)
-    fig.savefig(path, dpi=100)
-    plt.close(fig)
+    save_picture(plt, fig, path, 100)

@@ -16,71 +16,39 @@ from cobblestone.domain.values import float_sum, value
 from cobblestone.simulator.world.scenario import AppModel, Scenario
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class SimTask:
     """One job on the simulated host.  Times are in seconds, sizes in seconds on the job's own devices."""
 
-    __slots__ = (
-        "app",
-        "completed_at",
-        "cpus",
-        "done",
-        "edf",
-        "failed",
-        "given_up",
-        "gpu",
-        "gpus",
-        "id",
-        "limit",
-        "lost",
-        "number",
-        "peak",
-        "project",
-        "rate",
-        "raw",
-        "received",
-        "report_deadline",
-        "run_start",
-        "running",
-        "saved",
-        "size",
-        "slot",
-    )
+    project: int
+    app: AppModel
+    number: int
+    raw: float  #: the project's estimate, uncorrected
+    size: float  #: what it really needs
+    received: float
+    peak: float  #: FLOP/s of the devices that it occupies
+    id: str = ""  #: on the host that has it
+    limit: float = field(init=False)  #: where it ends: its size, or earlier if it fails
+    failed: bool = False
+    given_up: bool = False  #: by the client, because it would have been late
+    report_deadline: float = field(init=False)
+    cpus: float = field(init=False)
+    gpu: str = field(init=False)
+    gpus: float = field(init=False)
+    done: float = 0.0
+    saved: float = 0.0  #: of ``done``, what the last checkpoint holds
+    lost: float = 0.0  #: done and lost again
+    running: bool = False
+    run_start: float = field(init=False)
+    rate: float = 1.0
+    edf: bool = False
+    completed_at: float = 0.0
+    slot: int = 0
 
-    def __init__(
-        self,
-        *,
-        project: int,
-        app: AppModel,
-        number: int,
-        raw: float,
-        size: float,
-        received: float,
-        peak: float,
-    ) -> None:
-        self.project = project
-        self.app = app
-        self.number = number
-        self.id = ""  #: on the host that has it
-        self.raw = raw  #: the project's estimate, uncorrected
-        self.size = size  #: what it really needs
-        self.limit = size  #: where it ends: its size, or earlier if it fails
-        self.failed = False
-        self.given_up = False  #: by the client, because it would have been late
-        self.received = received
-        self.report_deadline = received + app.latency_bound
-        self.peak = peak  #: FLOP/s of the devices that it occupies
-        self.cpus = app.cpus
-        self.gpu = app.gpu
-        self.gpus = app.gpus
-        self.done = 0.0
-        self.saved = 0.0  #: of ``done``, what the last checkpoint holds
-        self.lost = 0.0  #: done and lost again
-        self.running = False
-        self.run_start = received
-        self.rate = 1.0
-        self.edf = False
-        self.completed_at = 0.0
-        self.slot = 0
+    def __post_init__(self) -> None:
+        self.limit, self.run_start = self.size, self.received
+        self.report_deadline = self.received + self.app.latency_bound
+        self.cpus, self.gpu, self.gpus = self.app.cpus, self.app.gpu, self.app.gpus
 
     @property
     def fraction_done(self) -> float | None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import (
@@ -58,9 +58,6 @@ from cobblestone.simulator.host.engine import NEVER, HostRun, Recorder, make_ava
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import ProjectModel, Scenario
 
-if TYPE_CHECKING:
-    from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
-
 
 class Server(Protocol):
     """A project's side of a contact, as one host sees it."""
@@ -69,24 +66,9 @@ class Server(Protocol):
     def model(self) -> ProjectModel: ...
     def contacted(self, now: float) -> None: ...
     def answer(
-        self,
-        seconds: float,
-        *,
-        now: float,
-        dcf: float,
-        workload: Iterable[QueuedWork] | None,
-        buffer_min: float,
-        faults: Faults2007,
+        self, contact: ContactProject, now: float, buffer_min: float, faults: Faults2007
     ) -> tuple[list[SimTask], bool]: ...
-    def answer_devices(
-        self,
-        requests: Mapping[str, FetchRequest],
-        *,
-        now: float,
-        dcf: float,
-        fraction: float,
-        workload: Iterable[QueuedWork] | None,
-    ) -> list[SimTask]: ...
+    def answer_devices(self, contact: ContactProject, now: float) -> list[SimTask]: ...
     def reported(self, task: SimTask, now: float) -> None: ...
 
 
@@ -323,21 +305,9 @@ class SimulatedClient:
         server = self.network.servers[i]
         alike = all(not app.gpu and app.cpus == 1.0 for app in server.model.apps)
         if not self.choice.knows_devices or (self.choice.cpu_scheduling != 4 and alike):
-            return server.answer(
-                contact.requests[""].seconds,
-                now=self.host.now,
-                dcf=contact.correction,
-                workload=contact.workload,
-                buffer_min=self.core.state.preferences.buffer_min,
-                faults=self.host.scenario.compatibility.faults,
-            )
-        return server.answer_devices(
-            contact.requests,
-            now=self.host.now,
-            dcf=contact.correction,
-            fraction=contact.available,
-            workload=contact.workload,
-        ), False
+            buffer_min = self.core.state.preferences.buffer_min
+            return server.answer(contact, self.host.now, buffer_min, self.host.scenario.compatibility.faults)
+        return server.answer_devices(contact, self.host.now), False
 
     def _receive(self, task: SimTask, project: str) -> JobDescription:
         task.id = f"{project} job {task.number}"

@@ -10,18 +10,19 @@ comes first decides whether a candidate is refused.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.host.books import SimTask
 from cobblestone.simulator.world.distributions import normal_by_inversion
 from cobblestone.simulator.world.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 
 if TYPE_CHECKING:
-    from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
+    from cobblestone.policy.client.core.events import ContactProject
 
 
 #: Runs up to this length are sorted by insertion, which is stable.
@@ -160,19 +161,13 @@ class ProjectServer:
         return task
 
     def answer(
-        self,
-        seconds: float,
-        *,
-        now: float,
-        dcf: float,
-        workload: Iterable[QueuedWork] | None,
-        buffer_min: float,
-        faults: Faults2007,
+        self, contact: ContactProject, now: float, buffer_min: float, faults: Faults2007
     ) -> tuple[list[SimTask], bool]:
-        """Return the jobs sent for a request of ``seconds``, and whether a candidate was refused.
+        """Return the jobs sent for a request of one kind of processor, and whether a candidate was refused.
 
-        ``workload`` is the host's list of jobs in progress (WS2) or None (WS1).
+        The workload is the host's list of jobs in progress (WS2) or None (WS1).
         """
+        seconds, dcf, workload = contact.requests[CPU].seconds, contact.correction, contact.workload
         sent: list[SimTask] = []
         refused = 0
         origin = 0.0 if faults.absolute_admission_deadlines else now
@@ -206,20 +201,13 @@ class ProjectServer:
         self.sent += len(sent)
         return sent, refused > self.model.max_infeasible
 
-    def answer_devices(
-        self,
-        requests: Mapping[str, FetchRequest],
-        *,
-        now: float,
-        dcf: float,
-        fraction: float,
-        workload: Iterable[QueuedWork] | None,
-    ) -> list[SimTask]:
+    def answer_devices(self, contact: ContactProject, now: float) -> list[SimTask]:
         """Return the jobs sent for a request of today's clients.
 
-        A job is sent if the device's delay and its own run time (stretched by the available ``fraction`` of
-        time) fit into the latency bound, and with a ``workload`` (WS2) if the deadline check admits it.
+        A job is sent if the device's delay and its own run time (stretched by the available fraction of
+        time) fit into the latency bound, and with a workload (WS2) if the deadline check admits it.
         """
+        dcf, fraction, workload = contact.correction, contact.available, contact.workload
         known: Workload | None = None
         if workload is not None:
             booked = [
@@ -227,7 +215,7 @@ class ProjectServer:
             ]
             known = Workload(booked, ncpus=self.host.ncpus)
         sent: list[SimTask] = []
-        for kind, wanted in requests.items():
+        for kind, wanted in contact.requests.items():
             if not any(a.gpu == kind and a.weight > 0 for a in self.model.apps):
                 continue
             seconds, instances, delay = wanted

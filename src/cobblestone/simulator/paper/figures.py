@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cobblestone.domain.values import float_sum
 from cobblestone.simulator.paper.cells import BASE, Cell, PaperFigure
-from cobblestone.simulator.report.picture import load_matplotlib
+from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 
 Results = Mapping[str, list[dict[str, float]]]
@@ -72,8 +72,7 @@ def draw_figure(figure: PaperFigure, results: Results, path: Path, *, subtitle: 
     for axes, metric in zip(grid.flat, figure.metrics, strict=False):
         _panel(axes, figure, results, metric)
     fig.suptitle(f"Figure {figure.number}. {figure.title} ({subtitle})", fontsize=11)
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    save_picture(plt, fig, path, 130)
 
 
 def _panel(axes: Any, figure: PaperFigure, results: Results, metric: str) -> None:

@@ -7,7 +7,7 @@ by operation; property tests compare the runs.
 
 Many hosts of the published policies in compiled form, on one clock with shared projects.
 
-Between two contacts a host meets nobody, so it goes on by itself from one to the next; what it reports and what it gets is
+Between two contacts a host meets no one, so it goes on by itself from one to the next; what it reports and what it gets is
 settled by the projects' own code.  The runs are those of `cobblestone.simulator.population.crowd`, to the last digit
 (a test compares them).
 
@@ -28,7 +28,8 @@ from struct import Struct
 from typing import Any
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.values import QueuedWork
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.policy.client.core.values import CPU, FetchRequest, QueuedWork
 from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.host.books import Books, FiguresOfMerit, ProjectBook, SimTask, compute_metrics
 from cobblestone.simulator.host.client_2007 import MIN_BUFFER
@@ -71,7 +72,7 @@ def knows(scenario: Scenario, policy: PolicyChoice) -> bool:
         ours
         and simple_host
         and all(p.downtime == OnOff() and all(map(_simple, p.apps)) for p in scenario.projects)
-        and all(float(p.share).is_integer() for p in scenario.projects)  # sums of which nobody rounds
+        and all(float(p.share).is_integer() for p in scenario.projects)  # sums of which no one rounds
     )
 
 
@@ -248,22 +249,21 @@ class CompiledLife:
             task.done = self._jobs[place * len(JOB.names) + _DONE]
             door.reported(task, now)
         if whole[_ASKED]:
-            sent, refused = door.answer(
-                floats[_PLAN_SECONDS],
-                now=now,
-                dcf=self._projects[project * len(PROJECT.names) + _DCF],
+            asked = ContactProject(
+                project="",
+                requests={CPU: FetchRequest(floats[_PLAN_SECONDS])},
                 workload=self._workload() if choice.work_send == 2 else None,
-                buffer_min=floats[_BUFFER_MIN],
-                faults=self.scenario.compatibility.faults,
+                correction=self._projects[project * len(PROJECT.names) + _DCF],
             )
+            sent, refused = door.answer(asked, now, floats[_BUFFER_MIN], self.scenario.compatibility.faults)
             whole[_REFUSED] = refused
             for task in sent:
                 self._receive(task, project)
 
-    def _workload(self) -> list[QueuedWork]:
+    def _workload(self) -> tuple[QueuedWork, ...]:
         lists, floats, width = self._lists, self._jobs, len(JOB.names)
         rows = [width * lists[JOBS, k] for k in range(self._whole[_JOBS])]
-        return [QueuedWork("", floats[row + _DEADLINE], floats[row + _REMAINING]) for row in rows]
+        return tuple([QueuedWork("", floats[row + _DEADLINE], floats[row + _REMAINING]) for row in rows])
 
     def _receive(self, task: SimTask, project: int) -> None:
         whole = self._whole

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import reduce
@@ -30,7 +30,8 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.values import HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
-from cobblestone.policy.client.core.values import FetchRequest, QueuedWork
+from cobblestone.policy.client.core.events import ContactProject
+from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.host.books import Books, SimTask
@@ -77,16 +78,10 @@ class HostDoor:
         self._served = self.shared.contact(now)
 
     def answer(
-        self,
-        seconds: float,
-        *,
-        now: float,
-        dcf: float,
-        workload: Iterable[QueuedWork] | None,
-        buffer_min: float,
-        faults: Faults2007,
+        self, contact: ContactProject, now: float, buffer_min: float, faults: Faults2007
     ) -> tuple[list[SimTask], bool]:
-        """Return the jobs sent for a request of ``seconds``, and whether the deadline check refused one."""
+        """Return the jobs sent for a request, and whether the deadline check refused one."""
+        seconds, dcf, workload = contact.requests[CPU].seconds, contact.correction, contact.workload
         known: Workload | None = None
         if workload is not None:
             jobs = [
@@ -97,19 +92,12 @@ class HostDoor:
             known = Workload(jobs, ncpus=self._host.ncpus)
         return self._give(FetchRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
 
-    def answer_devices(
-        self,
-        requests: Mapping[str, FetchRequest],
-        *,
-        now: float,
-        dcf: float,
-        fraction: float,
-        workload: Iterable[QueuedWork] | None,
-    ) -> list[SimTask]:
+    def answer_devices(self, contact: ContactProject, now: float) -> list[SimTask]:
         """Return the jobs sent for a request of today's clients."""
-        request = requests.get("")
+        request = contact.requests.get(CPU)
         if request is None:
             return []
+        dcf, fraction, workload = contact.correction, contact.available, contact.workload
         known: Workload | None = None
         if workload is not None:
             jobs = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload]

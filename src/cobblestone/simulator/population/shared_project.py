@@ -92,7 +92,7 @@ class ProjectTally:
     late: int = 0  #: reported after the deadline
     timed_out: int = 0  #: deadlines that passed without a report
     due: int = 0  #: results sent whose deadline is before the end of the run
-    abandoned: int = 0  #: results of finished workunits reported when nobody wanted them any more
+    abandoned: int = 0  #: results of finished workunits reported when no one wanted them any more
     workunits: int = 0
     done: int = 0  #: with a canonical result
     failed: int = 0  #: given up

@@ -24,7 +24,7 @@ from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.server import job_speed
 from cobblestone.simulator.population.run import PopulationRun, Shard, require_population, run_shard
-from cobblestone.simulator.report.picture import literal, load_matplotlib
+from cobblestone.simulator.report.picture import literal, load_matplotlib, save_picture
 from cobblestone.simulator.report.population import hosts_view, view_of
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
 from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Preferences, ProjectModel, Scenario
@@ -517,5 +517,4 @@ def draw_advice(steps: Sequence[VariedSetting], path: Path, *, title: str) -> No
         axes.set_title(f"{step.name}: {step.choice.label}{rivals}", fontsize=9)
         axes.grid(alpha=0.25)
     fig.suptitle(literal(title), fontsize=11)
-    fig.savefig(path, dpi=120)
-    plt.close(fig)
+    save_picture(plt, fig, path, 120)

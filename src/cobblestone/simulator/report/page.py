@@ -59,7 +59,7 @@ class Diary(RunRecording):
         """Store a decision if it differs from the last of its kind."""
         super(Diary, self).note(
             now, kind, text
-        )  # a slots dataclass is made anew, so super() has lost its class
+        )  # a slots dataclass is made again, so super() has lost its class
         if not self.start <= now <= self.end:
             return
         at, texts, before = self._last.get(kind, (-1.0, [], []))

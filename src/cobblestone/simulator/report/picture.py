@@ -136,6 +136,16 @@ def load_matplotlib() -> Any:
     return plt
 
 
+def save_picture(plt: Any, fig: Any, path: Path, dpi: int) -> None:
+    """Write a figure and let go of it; the same figures make the same SVG file."""
+    try:
+        fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=dpi)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        plt.close(fig)
+
+
 def require_picture(path: Path) -> None:
     """Raise :class:`ConfigError`, before the work, if no picture can be written to this path."""
     if path.suffix not in (".svg", ".png", ".pdf"):
@@ -187,8 +197,7 @@ def draw_timeline(timeline: RunRecording, scenario: Scenario, path: Path, *, tit
         " dotted line: deadline; grey: host off",
         fontsize=9,
     )
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    save_picture(plt, fig, path, 130)
 
 
 def _device(gpu: str, slot: int) -> str:

@@ -15,7 +15,7 @@ from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.host.books import compute_metrics
 from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard, worth_compiling
 from cobblestone.simulator.population.shared_project import ProjectTally
-from cobblestone.simulator.report.picture import colour, literal, load_matplotlib
+from cobblestone.simulator.report.picture import colour, literal, load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
 from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Scenario
 from cobblestone.sweep.backends import Backend
@@ -310,8 +310,7 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     fate.invert_yaxis()
     first = next(iter(results.values()))[0]
     fig.suptitle(f"{literal(scenario.name)}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
-    fig.savefig(path, dpi=120)
-    plt.close(fig)
+    save_picture(plt, fig, path, 120)
 
 
 def run_side_by_side(

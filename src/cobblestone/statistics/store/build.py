@@ -83,7 +83,7 @@ def build(
     temporary.replace(target)
     sync_folder(folder.published)
     for old in sorted(folder.published.glob("[0-9]*.duckdb"))[:-1]:
-        os.unlink(old)  # noqa: PTH108  # whoever has it open reads on
+        os.unlink(old)  # noqa: PTH108  # a process that has it open reads on
     return target
 
 

@@ -167,7 +167,7 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bo
     if kind != "team":
         condition += f" AND id NOT IN (SELECT id FROM {raw}_deleted)"
     columns = "*"
-    if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
+    if kind == "host":  # its owner is hidden: nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
         columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
     n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {raw}")

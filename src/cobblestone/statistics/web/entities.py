@@ -10,16 +10,11 @@ from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
-from cobblestone.policy.credit.history import (
-    Reached,
-    days_until_overtaken,
-    milestones_between,
-    next_milestone,
-)
+from cobblestone.policy.credit import history
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.statistics.store.build import JOINED
@@ -61,12 +56,12 @@ class View:
     step: float  #: of the histories, in days
 
     @property
-    def milestones(self) -> list[Reached]:
+    def milestones(self) -> list[history.Reached]:
         """Return round amounts that were passed since the site knows it, newest first."""
         found = [
-            Reached(credit=amount, time=after.day * DAY_SECONDS)
+            history.Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
-            for amount in milestones_between(before.total, after.total)
+            for amount in history.milestones_between(before.total, after.total)
         ]
         return found[::-1]
 
@@ -98,7 +93,7 @@ def view(published: PublishedFile, entity: Entity) -> View:
             titles.get(member.project, entity.name): published.history(member)
             for member in members[:MOST_HISTORIES]
         },
-        milestone=next_milestone(entity.total, entity.recent),
+        milestone=history.next_milestone(entity.total, entity.recent),
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
         until=published.until,
@@ -129,55 +124,13 @@ def _moment(day: float) -> str:
 def _days_between(entity: Entity, other: Entity) -> float | None:
     """Return the days until the one behind overtakes the one ahead; None: never."""
     ahead, behind = (other, entity) if other.rank_total < entity.rank_total else (entity, other)
-    return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
+    return history.days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
 
 
-class EntityPages:
+class EntityPages(Pages[StatisticsSite]):
     """Pages of single entities."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/compare/{kind}", page(self.compare)),
-            Route("/milestones/{kind}/{key}.rss", page(self.feed)),
-            Route("/{kind}/{key}", page(self.entity)),
-        ]
-
-    async def entity(self, visit: StatisticsVisit) -> Response:
-        """Show everything about one entity."""
-        key = visit.request.path_params["key"]
-        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
-        if visit.format != "html" and visit.fields.get("of") == "children":
-            return visit.data(
-                f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
-            )
-        if visit.format != "html" and visit.fields.get("of") == "badges":
-            rows = [
-                (seen.titles[badge.project], badge.title, badge.image, wording.iso(badge.since))
-                for badge in seen.badges
-            ]
-            return visit.data(f"{visit.kind}-{key}-badges", ("project", "title", "image", "since"), rows)
-        if visit.format != "html":
-            columns = ("day", "project", "total_credit", "recent_credit")
-            rows = [
-                (_moment(day.day), title, day.total, day.recent)
-                for title, days in seen.histories.items()
-                for day in days
-            ]
-            return visit.data(f"{visit.kind}-{key}", columns, rows)
-        return visit.show(
-            "entity.html",
-            seen=seen,
-            entity=seen.entity,
-            plot=seen.plot(),
-            kind=visit.kind,
-            where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
-        )
-
+    @shows("/compare/{kind}")
     async def compare(self, visit: StatisticsVisit) -> Response:
         """Show several entities of one kind side by side."""
         keys = [key for key in visit.fields.get("keys", "").split(",") if key]
@@ -218,6 +171,39 @@ class EntityPages:
             query=visit.request.url.query,
         )
 
+    @shows("/{kind}/{key}")
+    async def entity(self, visit: StatisticsVisit) -> Response:
+        """Show everything about one entity."""
+        key = visit.request.path_params["key"]
+        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        if visit.format != "html" and visit.fields.get("of") == "children":
+            return visit.data(
+                f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
+            )
+        if visit.format != "html" and visit.fields.get("of") == "badges":
+            rows = [
+                (seen.titles[badge.project], badge.title, badge.image, wording.iso(badge.since))
+                for badge in seen.badges
+            ]
+            return visit.data(f"{visit.kind}-{key}-badges", ("project", "title", "image", "since"), rows)
+        if visit.format != "html":
+            columns = ("day", "project", "total_credit", "recent_credit")
+            rows = [
+                (_moment(day.day), title, day.total, day.recent)
+                for title, days in seen.histories.items()
+                for day in days
+            ]
+            return visit.data(f"{visit.kind}-{key}", columns, rows)
+        return visit.show(
+            "entity.html",
+            seen=seen,
+            entity=seen.entity,
+            plot=seen.plot(),
+            kind=visit.kind,
+            where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
+        )
+
+    @shows("/milestones/{kind}/{key}.rss")
     async def feed(self, visit: StatisticsVisit) -> Response:
         """Return milestones as RSS."""
         key = visit.request.path_params["key"]
@@ -250,16 +236,10 @@ _LINES = ((16, 28, 18, _INK), (16, 52, 14, _PALE), (16, 76, 14, _PALE))
 MOST_LETTERS = 42
 
 
-class SignaturePages:
+class SignaturePages(Pages[StatisticsSite]):
     """Serves signature pictures."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/signature/{kind}/{key}.{ending}", self._site.page(self.picture))]
-
+    @shows("/signature/{kind}/{key}.{ending}")
     async def picture(self, visit: StatisticsVisit) -> Response:
         """Return the picture of one user, team or computer."""
         key, ending = visit.request.path_params["key"], visit.request.path_params["ending"]

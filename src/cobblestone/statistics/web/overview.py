@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import not_found
 from cobblestone.statistics.folder import CollectedProject
 from cobblestone.statistics.store.queries import PAGE_SIZE, Entity, PublishedFile
@@ -29,16 +29,10 @@ COLUMNS = (
 MAX_SEARCH = 100
 
 
-class RankingPages:
+class RankingPages(Pages[StatisticsSite]):
     """Pages of rankings."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route("/ranking/{kind}", self._site.page(self.ranking))]
-
+    @shows("/ranking/{kind}")
     async def ranking(self, visit: StatisticsVisit) -> Response:
         """Show one page of a ranking, or entities found by name."""
         kind, page, wish = visit.kind, visit.page_number(), visit.fields.get("q", "").strip()[:MAX_SEARCH]
@@ -93,21 +87,10 @@ def as_row(visit: StatisticsVisit, entity: Entity) -> tuple[object, ...]:
     )
 
 
-class OverviewPages:
+class OverviewPages(Pages[StatisticsSite]):
     """Pages about the whole site."""
 
-    def __init__(self, site: StatisticsSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        page = self._site.page
-        return [
-            Route("/", page(self.home)),
-            Route("/collection", page(self.collection)),
-            Route("/language.php", page(self.language)),
-        ]
-
+    @shows("/")
     async def home(self, visit: StatisticsVisit) -> Response:
         """Show projects with their computing power and its history."""
         if visit.ctx.published is None:
@@ -148,6 +131,7 @@ class OverviewPages:
             return visit.data("projects", columns, rows)
         return visit.show("home.html", ready=True, **found)
 
+    @shows("/collection")
     async def collection(self, visit: StatisticsVisit) -> Response:
         """Show the collection status of each project: for the operator, and for visitors who wonder about old figures."""
         current = visit.ctx.published
@@ -175,6 +159,7 @@ class OverviewPages:
             return visit.data("collection", columns, rows)
         return visit.show("collection.html", states=states)
 
+    @shows("/language.php")
     async def language(self, visit: StatisticsVisit) -> Response:
         """Set the language of the pages, and return to the previous page."""
         wish = visit.fields.get("to", "")

@@ -19,7 +19,7 @@ from cobblestone.store.engine.mapping import RowMapper
 T = TypeVar("T")
 
 CATALOGUE_CHANGED = "catalogue"
-"""Woken when apps or versions change: whoever keeps a copy reads it again."""
+"""Woken when apps or versions change: processes that keep a copy read it again."""
 
 _APPS = RowMapper(App)
 _STORED_APP = _APPS.writer(without=("id", "create_time"))
@@ -248,7 +248,7 @@ class CodeSignKey:
     public_key: str  #: text in the family's form, without white space at its ends
     create_time: float  #: Unix seconds
     is_current: bool
-    successor_signature: str  #: the current key, signed with this older one; empty: clients must attach anew
+    successor_signature: str  #: the current key, signed with this older one; empty: clients must attach again
 
 
 _KEYS = RowMapper(CodeSignKey)

@@ -4,7 +4,7 @@ A physical name never changes its content: clients and proxies keep files by nam
 hash of the content: ``jf_<sha256>`` for inputs, ``<name>_<part of the sha256>.<suffix>`` for others.
 
 A file reaches its final place before its row is committed, and its row is condemned (``refs = -1``) before
-the file is removed; whoever adds the same file meanwhile sees that and tries again.  So a row that may be
+the file is removed; a write that adds the same file meanwhile sees that and tries again.  So a row that may be
 referred to always has its file, whatever crashes when; at worst a file without a row is left over.
 """
 
@@ -36,7 +36,7 @@ CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed variant
 GZIP_GAIN = 0.9  #: keep the variant if it is smaller than this part of the file
 LARGE_NBYTES = 8_000_000
-"""Whoever sends a larger file should not wait long for its variant: it is packed quickly, and only if parts of it shrink."""
+"""The sender of a larger file should not wait long for its variant: it is packed quickly, and only if parts of it shrink."""
 GZIP_SAMPLES, GZIP_SAMPLE_NBYTES = 16, 65_536
 
 _DELETING = -1
@@ -201,9 +201,7 @@ def _place_all(root: Path, staged: Mapping[str, StagedFile], *, compress: bool) 
             files.append(FileRow(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped))
         for folder in [root, *folders]:
             sync_folder(folder)
-    except (
-        OSError
-    ):  # the disk is full; whoever placed the same file meanwhile sees that it has gone, and places it again
+    except OSError:  # the disk is full; a write that placed the same file meanwhile sees that it has gone, and places it again
         for target in placed:
             target.unlink(missing_ok=True)
             gzip_variant(target).unlink(missing_ok=True)

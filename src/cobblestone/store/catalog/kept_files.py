@@ -40,7 +40,7 @@ def ask(tx: Transaction, host_id: int, files: Iterable[tuple[str, int]]) -> None
 def listed(tx: Transaction, host_id: int, names: AbstractSet[str], *, user_id: int, network: str) -> Listed:
     """Record which files a computer lists, of those that it was asked to keep.
 
-    What it listed before and does not list now is gone.  After it has moved to another network everything is decided anew.
+    What it listed before and does not list now is gone.  After it has moved to another network everything is decided again.
     """
     rows = tx.query(
         "SELECT k.file_name, k.nbytes, k.listed, k.counted, k.user_id, k.network, f.name FROM kept_file k"

@@ -2,17 +2,17 @@
 
 Reading on in the ledger: for sums that follow it a piece at a time.
 
-Whoever follows keeps the place that it has reached in the database and moves it in the transaction that keeps the sums: no entry
+A follower keeps the place that it has reached in the database and moves it in the transaction that keeps the sums: no entry
 is counted twice or left out, whatever is killed.
 
 Credit by app of users, hosts and teams, for top lists: summed from the ledger, a piece at a time.
 
-The sums follow the ledger; they are not kept by whoever grants, so granting costs nothing more.  The place that was reached
+The sums follow the ledger; they are not part of a grant, so granting costs nothing more.  The place that was reached
 stands in the database and moves in the same transaction: no entry is counted twice or left out, whatever is killed.
 
-Averages that nobody touched for a day: found by readers, a page at a time, and brought up to date in small writes.
+Averages that were not touched for a day: found by readers, a page at a time, and brought up to date in small writes.
 
-A write waits for nobody and nobody for it: whoever credits a row in between has moved its time, and so the row is left alone.
+No write waits for another: a grant to a row in between has moved its time, and so the row is left alone.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
 
 
 PORTION = 500
-"""Entries in one write: some 15 ms, in which nobody else can write on SQLite."""
+"""Entries in one write: some 15 ms, in which nothing else can write on SQLite."""
 _MARK = "app_credit_entry"
 
 
@@ -224,7 +224,7 @@ def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
 IDLE_PAGE = 2000
 """Rows that one read looks at: a few milliseconds."""
 IDLE_PORTION = 200
-"""Rows that one write changes: a few milliseconds, in which nobody else can write on SQLite."""
+"""Rows that one write changes: a few milliseconds, in which nothing else can write on SQLite."""
 
 Key = tuple[object, ...]
 

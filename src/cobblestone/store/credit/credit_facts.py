@@ -21,16 +21,8 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import restored
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId, ResultId
+from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.book import GrantFacts, MessageFacts, TrickleFacts, TrickleRules
-from cobblestone.policy.credit.claims import (
-    AppIncrement,
-    AppStatistics,
-    ClaimInput,
-    HostVersionStatistics,
-    PlatformKind,
-    VersionStatistics,
-    WorkunitFacts,
-)
 from cobblestone.store.engine.engine import Row
 
 ENTRY_COLUMNS = (
@@ -213,14 +205,14 @@ def named_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _host(written: Sequence[Any]) -> HostVersionStatistics:
+def _host(written: Sequence[Any]) -> claims.HostVersionStatistics:
     means = dict(zip(HOST_MEANS, (RunningAverage(*mean) for mean in written[len(HOST) :]), strict=False))
-    return HostVersionStatistics(**_named(HOST, written), **means)
+    return claims.HostVersionStatistics(**_named(HOST, written), **means)
 
 
-def _app(written: Sequence[Any]) -> AppStatistics:
-    counted = AppIncrement(**_named(COUNTED, written[len(APP)])) if len(written) > len(APP) else None
-    return AppStatistics(**_named(APP, written), counted=counted)
+def _app(written: Sequence[Any]) -> claims.AppStatistics:
+    counted = claims.AppIncrement(**_named(COUNTED, written[len(APP)])) if len(written) > len(APP) else None
+    return claims.AppStatistics(**_named(APP, written), counted=counted)
 
 
 def read_facts(
@@ -228,19 +220,19 @@ def read_facts(
 ) -> GrantFacts:
     """Return the facts of a grant; the ids are columns of the ledger."""
     result = _named(RESULT, facts["result"])
-    result["platform"] = PlatformKind(result["platform"])
+    result["platform"] = claims.PlatformKind(result["platform"])
     scale, mean = facts["version"]
     return GrantFacts(
-        result=ClaimInput(
+        result=claims.ClaimInput(
             result_id=ResultId(result_id),
             host_id=HostId(host_id),
             app_version_id=AppVersionId(app_version_id or 0),
             host_version=None if facts["host"] is None else _host(facts["host"]),
             **result,
         ),
-        workunit=WorkunitFacts(**_named(WORKUNIT, facts["workunit"])),
+        workunit=claims.WorkunitFacts(**_named(WORKUNIT, facts["workunit"])),
         app=_app(facts["app"]),
-        version=VersionStatistics(pfc=RunningAverage(*mean), pfc_scale=scale),
+        version=claims.VersionStatistics(pfc=RunningAverage(*mean), pfc_scale=scale),
         max_granted=facts["max_granted"],
         straggler=facts.get("straggler", False),
         canonical_credit=facts.get("canonical_credit", 0.0),

@@ -69,7 +69,7 @@ def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[Ledg
 
 
 PORTION = 200
-"""Entries or rows in one write: some 15 ms, in which nobody else can write on SQLite."""
+"""Entries or rows in one write: some 15 ms, in which nothing else can write on SQLite."""
 _MARK = "credit_day_entry"
 _CREATED = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 _HAS_MILESTONES = (Owner.USER, Owner.TEAM)

@@ -427,7 +427,7 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
     """Yield the whole ledger, oldest first; entries that cannot be read go to ``on_damage`` instead.
 
     Raises:
-        DamagedEntry: an entry cannot be read, and nobody wants to hear of it.
+        DamagedEntry: an entry cannot be read, and the caller gave no function to tell.
     """
     last = 0
     while rows := db.query(

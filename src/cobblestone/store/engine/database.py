@@ -60,8 +60,8 @@ Locks = Mapping[RowsOf, Collection[object]]
 class Transaction(Database):
     """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
-    Where several processes write, whoever reads a row in order to change it locks it first.  Everybody takes locks in the same
-    order, which prevents deadlocks: tables in the order that the schema states, within a table by id.  Where that cannot be
+    Where several processes write, a transaction locks a row before it reads it in order to change it.  All take locks in the
+    same order, which prevents deadlocks: tables in the order that the schema states, within a table by id.  Where that cannot be
     kept, the loser is tried again (see `Writer`).
     """
 
@@ -278,7 +278,7 @@ class WriterThread:
             while batch:
                 try:
                     n_done = self._commit(batch)
-                except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: nobody else writes
+                except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: no other writes
                     self._give_up(error, batch)
                     n_done = len(batch)
                 self._answer(batch[:n_done])
@@ -344,7 +344,7 @@ class WriterThread:
         """Tell the callers why their writes were undone; return False if they must be retried."""
         if not isinstance(
             error, Exception
-        ):  # sys.exit or the like, which would end whoever waits for the answer
+        ):  # sys.exit or the like, which would end the caller that waits for the answer
             error = StoreError(f"The write was stopped by {type(error).__name__}. Nothing was changed.")
         fault = self._fault(error)
         if fault is DatabaseFault.TRANSACTION:
@@ -395,7 +395,7 @@ class WriterThread:
             else:
                 by_loop.setdefault(job.loop, []).append(job)
         for loop, jobs in by_loop.items():
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop was closed: no caller waits
                 loop.call_soon_threadsafe(_settle_all, jobs)
 
 

@@ -22,7 +22,7 @@ class DatabaseFault(Enum):
     JOB = auto()  #: only the write that caused it fails
     TRANSACTION = auto()  #: nothing of the transaction can be kept
     COLLISION = auto()  #: another process was in the way: the transaction may be tried again
-    BLOCKED = auto()  #: somebody held a row for long: whoever needs it comes again later, the others go on
+    BLOCKED = auto()  #: a row was held for long: writes that need it come again later, the others go on
 
 
 class Cursor(Protocol):

@@ -13,9 +13,9 @@ from cobblestone.store.engine.postgres_connection import adapt
 
 OLDEST_VERSION = 14
 CONNECT_SECONDS = 3
-"""Nobody waits longer for a server that does not answer: whoever waits meanwhile waits as long once more."""
+"""The longest wait for a server that does not answer; callers that come meanwhile wait as long once more."""
 
-# Statements are prepared once and run many thousand times: planning them anew, or compiling them, would cost more than it saves.
+# Statements are prepared once and run many thousand times: planning them again, or compiling them, would cost more than it saves.
 _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"

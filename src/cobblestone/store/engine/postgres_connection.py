@@ -152,7 +152,9 @@ class PostgresConnection:
         self._waiting: list[_Bound] = []
         self._expected: dict[int, _Expectation] = {}  # by place among what waits
         self._asked: dict[_Question, int] = {}  # places of questions that wait
-        self._answers: dict[_Question, pq.abc.PGresult] = {}  # to questions that nobody has asked for yet
+        self._answers: dict[
+            _Question, pq.abc.PGresult
+        ] = {}  # to questions whose answers were not fetched yet
         self._unheard = False  # whether the answer to a ROLLBACK is under way
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
@@ -365,7 +367,7 @@ class PostgresConnection:
             self._pg.pipeline_sync()
             results = self._receive()
             self._pg.exit_pipeline_mode()
-        except psycopg.Error:  # nobody knows which answers would come next
+        except psycopg.Error:  # it is unknown which answers would come next
             self._connection.close()
             raise
         for place, name in told.items():

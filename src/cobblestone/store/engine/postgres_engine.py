@@ -18,7 +18,7 @@ WRITE_ANSWER_SECONDS = 6.0
 READ_ANSWER_SECONDS = 9.0
 """A server that is silent for so long counts as gone.  The server itself gives a statement up a second earlier and says so."""
 LOCK_SECONDS = 1.0
-"""Processes of ours hold the locks of rows for some milliseconds.  Who waits longer waits for somebody else, and lets the
+"""Processes of ours hold the locks of rows for some milliseconds.  A longer wait is for a program that is not ours, and lets the
 other writes of its transaction go on without it."""
 TRIPS = 20
 """Round trips to the database that a write of ours takes at most while it holds locks: so much longer do others wait for it."""

@@ -7,7 +7,7 @@ program that comes back (it hung, it was cut off) sees that the database has gon
 
 The process group on PostgreSQL: leases are rows with a time, LISTEN and NOTIFY carry the notifications.
 
-A process says every other second that it is there; whoever says nothing for `LEASE_SECONDS` (it hangs, it is cut off, its machine
+A process says every other second that it is there; one that is silent for `LEASE_SECONDS` (it hangs, it is cut off, its machine
 lost its power) loses its shards to the others.  Times are those of the database's clock; this process stops on its own some
 seconds earlier, by its own.  A connection that breaks costs nothing: the next one goes on with the same leases.
 """

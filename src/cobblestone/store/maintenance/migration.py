@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alembic import context, op
@@ -35,6 +36,15 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         "BLOB": "BYTEA",
     },
 }
+
+
+def run_files(step: str) -> None:
+    """Run the ``.sql`` file beside a step's module and, on PostgreSQL, the one that ends with ``_postgresql.sql``."""
+    module = Path(step)
+    run(module.with_suffix(".sql").read_text(encoding="utf-8"))
+    more = module.with_name(f"{module.stem}_postgresql.sql")
+    if op.get_context().dialect.name == "postgresql" and more.exists():
+        run(more.read_text(encoding="utf-8"))
 
 
 def run(text: str) -> None:

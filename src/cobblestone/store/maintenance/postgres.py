@@ -21,16 +21,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.ops.files import sync_file, sync_folder
+from cobblestone.store.engine import postgres_process_group as process_group
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect, first_line, shown
-from cobblestone.store.engine.postgres_process_group import (
-    LEASE_SECONDS,
-    NOTE_OLDEST,
-    living_programs,
-    make_tables,
-    note_program,
-    oldest_borne,
-)
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
@@ -162,7 +155,7 @@ def _without_password(address: str) -> Generator[str]:
         yield make_conninfo("", **parts)
 
 
-UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
+UPGRADE_LOCK = 7_204_001  #: any number that is not used otherwise in this database
 TABLE_SECONDS = 0.3
 """So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second."""
 TABLE_ATTEMPTS = 60
@@ -193,8 +186,8 @@ def upgrade_postgres(
                     backup = _dump_before(address, keep, current, now)
                 _take(address, schema, current, plan)
         if program is not None:
-            make_tables(connection)
-            note_program(connection, program, seconds=LEASE_SECONDS)
+            process_group.make_tables(connection)
+            process_group.note_program(connection, program, seconds=process_group.LEASE_SECONDS)
         return backup
 
 
@@ -205,7 +198,7 @@ def plan_of_postgres(
     connection = connect(address)
     try:
         current = postgres_revision(connection)
-        programs = list(living_programs(connection)) if current is not None else []
+        programs = list(process_group.living_programs(connection)) if current is not None else []
         if is_ahead(connection, current, shown(address), schema):
             return UpgradePlan(steps=()), programs
         staying = [program for program in programs if (program.host, program.pid) != replaces]
@@ -222,7 +215,7 @@ def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str
     """
     if current is None or current in schema.known():
         return False
-    oldest = oldest_borne(connection)
+    oldest = process_group.oldest_borne(connection)
     if current < schema.head or oldest is None or oldest > schema.head:
         raise schema.unknown(name, current)
     return True
@@ -238,7 +231,7 @@ def postgres_revision(connection: psycopg.Connection[Row]) -> str | None:
 
 
 def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Schema) -> UpgradePlan:
-    return schema.plan(current, living_programs(connection) if current is not None else ())
+    return schema.plan(current, process_group.living_programs(connection) if current is not None else ())
 
 
 @contextmanager
@@ -255,7 +248,7 @@ def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
 
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:
-    """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
+    """Take steps in one transaction, which waits for the tables that others use without holding all others up."""
     import sqlalchemy as sa
 
     importlib.import_module("alembic.command")  # it takes a second, in which the transaction would be idle
@@ -283,12 +276,12 @@ def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) 
 def _note_oldest(connection: sa.Connection, schema: Schema, plan: UpgradePlan) -> None:
     known = connection.exec_driver_sql("SELECT to_regclass('schema_bears') IS NOT NULL").scalar()
     if not known:
-        return  # nobody has worked here who could read it
+        return  # no program has worked here that could read it
     first = schema.steps()[0].revision
     if plan.bears is not None:
-        connection.exec_driver_sql(NOTE_OLDEST.format(plan.bears))
+        connection.exec_driver_sql(process_group.NOTE_OLDEST.format(plan.bears))
     elif connection.exec_driver_sql("SELECT count(*) FROM schema_bears").scalar() == 0:
-        connection.exec_driver_sql(NOTE_OLDEST.format(first))
+        connection.exec_driver_sql(process_group.NOTE_OLDEST.format(first))
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -303,7 +296,7 @@ def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     try:
         for left in folder.glob(".project-before-upgrade-*.dump"):  # of an upgrade that was killed
             left.unlink(missing_ok=True)
-        # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
+        # Only its owner may read it, also while it is written: it holds addresses and the hashes of passwords.
         working.touch(0o600)
         dump(address, working)
         sync_file(working)

@@ -30,7 +30,7 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
         try:
             writer = open_plain(target)
             try:
-                # An open read holds the snapshot: writes of others do not make the copy begin anew.
+                # An open read holds the snapshot: writes of others do not make the copy start again.
                 reader.execute("BEGIN")
                 reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
                 with writer.backup("main", reader, "main") as backup:

@@ -72,8 +72,8 @@ class Schema:
         """Return all steps, in order.
 
         Read from the steps' files: Alembic and SQLAlchemy, which take 26 MB, are loaded when there are steps to take.  What
-        kind of step it is stands at the end of the file's name, ``_expand`` or ``_contract``; without either nobody who is
-        older can work afterwards.
+        kind of step it is stands at the end of the file's name, ``_expand`` or ``_contract``; without either no older
+        program can work afterwards.
 
         Raises:
             StoreError: they are missing, or do not follow each other.

@@ -138,8 +138,7 @@ def upgrade(
             _check_room(path)
             copy_database(path, working)
         _migrate(working, schema)
-        problems = database_problems(working)
-        if problems:
+        if problems := database_problems(working):
             raise StoreError(f"the upgraded copy is damaged: {problems[0]}")
         sync_file(working)
         backup = _swap(path, working, current, now)
@@ -198,7 +197,7 @@ def _fold_log(path: Path) -> None:
     """Write the log into the database and remove it: it would be taken for the new database's log.
 
     Raises:
-        Busy: somebody has the database open.
+        Busy: another process has the database open.
     """
     connection = open_plain(path)
     try:

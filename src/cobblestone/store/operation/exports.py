@@ -11,16 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.exports import (
-    BadgeHolder,
-    ExportedHardware,
-    ExportedHost,
-    ExportedTable,
-    ExportedTeam,
-    ExportedUser,
-    ExportOrder,
-)
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.policy.credit.history import Badge, BadgeKind, web_address
@@ -38,17 +30,17 @@ _HOSTS = (
     "host h CROSS JOIN user_account u WHERE u.id = h.user_id AND h.total_credit > 0 AND h.merged_into IS NULL"
     f" AND h.removed_time IS NULL AND h.hidden = 0 AND u.show_hosts = 1 AND {EXPORTED}"
 )
-_HOLDERS: Mapping[ExportedTable, tuple[str, str]] = {
-    ExportedTable.BADGE_USER: ("user", f"SELECT u.id FROM {_USERS}"),
-    ExportedTable.BADGE_TEAM: ("team", "SELECT t.id FROM team t WHERE t.total_credit > 0"),
-    ExportedTable.BADGE_HOST: ("host", f"SELECT h.id FROM {_HOSTS}"),
+_HOLDERS: Mapping[domain.ExportedTable, tuple[str, str]] = {
+    domain.ExportedTable.BADGE_USER: ("user", f"SELECT u.id FROM {_USERS}"),
+    domain.ExportedTable.BADGE_TEAM: ("team", "SELECT t.id FROM team t WHERE t.total_credit > 0"),
+    domain.ExportedTable.BADGE_HOST: ("host", f"SELECT h.id FROM {_HOSTS}"),
 }
 """By table: who may have a badge there, and the query for those that are exported."""
 
-_BEFORE_ALL: Mapping[ExportOrder, tuple[object, ...]] = {
-    ExportOrder.ID: (0,),
-    ExportOrder.TOTAL: (1e300, 0),
-    ExportOrder.RECENT: (1e300, 0),
+_BEFORE_ALL: Mapping[domain.ExportOrder, tuple[object, ...]] = {
+    domain.ExportOrder.ID: (0,),
+    domain.ExportOrder.TOTAL: (1e300, 0),
+    domain.ExportOrder.RECENT: (1e300, 0),
 }
 
 
@@ -73,20 +65,20 @@ def snapshot(location: Path | str) -> Generator[Database]:
         connection.close()
 
 
-def _pages(db: Database, query: str, alias: str, order: ExportOrder) -> Iterator[list[Row]]:
+def _pages(db: Database, query: str, alias: str, order: domain.ExportOrder) -> Iterator[list[Row]]:
     """Yield pages of a query that ends with a condition; its first columns are id, total, average and time of it."""
-    if order is ExportOrder.ID:
+    if order is domain.ExportOrder.ID:
         keys, after, direction = f"{alias}.id", "> (?)", "ASC"
     else:
         keys, after, direction = f"{alias}.{order}, {alias}.id", "< (?, ?)", "DESC"
     sorted_by = ", ".join(f"{key} {direction}" for key in keys.split(", "))
     text = f"{query} AND ({keys}) {after} ORDER BY {sorted_by} LIMIT {PAGE}"
-    place = {ExportOrder.TOTAL: 1, ExportOrder.RECENT: 2}.get(order, 0)
+    place = {domain.ExportOrder.TOTAL: 1, domain.ExportOrder.RECENT: 2}.get(order, 0)
     last = _BEFORE_ALL[order]
     while rows := db.query(text, last):
         yield rows
         row = rows[-1]
-        last = (row[0],) if order is ExportOrder.ID else (row[place], row[0])
+        last = (row[0],) if order is domain.ExportOrder.ID else (row[place], row[0])
         if len(rows) < PAGE:
             return
 
@@ -95,7 +87,7 @@ def _credit(row: Row) -> CreditStatement:
     return CreditStatement(row[1], RecentAverage(row[2], row[3]))
 
 
-def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
+def users(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedUser]:
     """Yield users with credit who agreed to the export."""
     query = (
         "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
@@ -104,7 +96,7 @@ def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
     )
     for rows in _pages(db, query, "u", order):
         for row in rows:
-            yield ExportedUser(
+            yield domain.ExportedUser(
                 id=UserId(row[0]),
                 credit=_credit(row),
                 name=row[4],
@@ -117,10 +109,10 @@ def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
             )
 
 
-_hardware = msgspec.json.Decoder(ExportedHardware).decode
+_hardware = msgspec.json.Decoder(domain.ExportedHardware).decode
 
 
-def hosts(db: Database, order: ExportOrder) -> Iterator[ExportedHost]:
+def hosts(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedHost]:
     """Yield computers with credit shown by users who agreed, without merged or removed ones."""
     query = (
         "SELECT h.id, h.total_credit, h.expavg_credit, h.expavg_time, h.create_time, h.rpc_time, h.host_cpid, h.description,"
@@ -130,7 +122,7 @@ def hosts(db: Database, order: ExportOrder) -> Iterator[ExportedHost]:
     for rows in _pages(db, query, "h", order):
         turnarounds = _turnarounds(db, [row[0] for row in rows])
         for row in rows:
-            yield ExportedHost(
+            yield domain.ExportedHost(
                 id=HostId(row[0]),
                 user_id=row[8],
                 credit=_credit(row),
@@ -152,7 +144,7 @@ def _turnarounds(db: Database, host_ids: list[int]) -> dict[int, float]:
     return {row[0]: row[1] for row in rows}
 
 
-def teams(db: Database, order: ExportOrder) -> Iterator[ExportedTeam]:
+def teams(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedTeam]:
     """Yield teams with credit; the founder appears only after agreeing."""
     query = (
         "SELECT t.id, t.total_credit, t.expavg_credit, t.expavg_time, t.name, t.create_time, t.description, t.url, t.country,"
@@ -161,7 +153,7 @@ def teams(db: Database, order: ExportOrder) -> Iterator[ExportedTeam]:
     )
     for rows in _pages(db, query, "t", order):
         for row in rows:
-            yield ExportedTeam(
+            yield domain.ExportedTeam(
                 id=TeamId(row[0]),
                 credit=_credit(row),
                 name=row[4],
@@ -186,7 +178,7 @@ def badges(db: Database) -> list[tuple[int, Badge]]:
     return [(row[0], Badge(BadgeKind(row[1]), row[2])) for row in rows]
 
 
-def badge_holders(db: Database, table: ExportedTable) -> Iterator[BadgeHolder]:
+def badge_holders(db: Database, table: domain.ExportedTable) -> Iterator[domain.BadgeHolder]:
     """Yield which exported users, hosts and teams have which badge, and since when."""
     owner, exported = _HOLDERS[table]
     query = (
@@ -196,5 +188,5 @@ def badge_holders(db: Database, table: ExportedTable) -> Iterator[BadgeHolder]:
     ).format(id=f"{owner[0]}.id")
     last: tuple[object, ...] = (0, 0)
     while rows := db.query(query, last):
-        yield from (BadgeHolder(*row) for row in rows)
+        yield from (domain.BadgeHolder(*row) for row in rows)
         last = rows[-1][:2]

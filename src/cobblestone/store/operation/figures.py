@@ -23,27 +23,12 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.values import AppVersionId, BatchId
 from cobblestone.domain.work import Outcome, Result, ValidateState, WorkunitError
 from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
+from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
-from cobblestone.policy.lifecycle.states import (
-    CLIENT_ERROR,
-    NO_REPLY,
-    RESULT_TRANSITIONS,
-    SUCCESS,
-    VALIDATE_ERROR,
-    Cause,
-)
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
 from cobblestone.store.engine.database import Database, Parameters, Transaction
+from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
-from cobblestone.store.work.steps import (
-    DELETABLE,
-    IS_IN_PROGRESS,
-    IS_UNSENT,
-    OPEN_BATCH,
-    TO_ASSIMILATE,
-    matching,
-    step,
-)
 
 RATE_WINDOW = 50_000
 """Rates look at the newest so many results."""
@@ -60,23 +45,23 @@ def _with_function(condition: str) -> str:
     """
     return (
         f"SELECT (SELECT COUNT(*) FROM workunit WHERE need_validate = 1 AND {condition})"
-        f" + (SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE} AND need_validate = 0 AND {condition})"
+        f" + (SELECT COUNT(*) FROM workunit WHERE {steps.TO_ASSIMILATE} AND need_validate = 0 AND {condition})"
     )
 
 
 _COUNTS = {
-    "unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
-    "in_progress": f"SELECT COUNT(*) FROM result WHERE {IS_IN_PROGRESS}",
+    "unsent": f"SELECT COUNT(*) FROM result WHERE {steps.IS_UNSENT}",
+    "in_progress": f"SELECT COUNT(*) FROM result WHERE {steps.IS_IN_PROGRESS}",
     "transition": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?",
     "validation": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
-    "assimilation": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
+    "assimilation": f"SELECT COUNT(*) FROM workunit WHERE {steps.TO_ASSIMILATE}",
     "parked": _with_function(_PARKED),
     "called_again": _with_function(_CALLED_AGAIN),
-    "deletion": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
+    "deletion": f"SELECT COUNT(*) FROM workunit WHERE {steps.DELETABLE}",
     "users": "SELECT COUNT(*) FROM user_account",
     "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
     "hosts_active": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
-    "batches_open": f"SELECT COUNT(*) FROM batch WHERE {OPEN_BATCH}",
+    "batches_open": f"SELECT COUNT(*) FROM batch WHERE {steps.OPEN_BATCH}",
     "results_created": "SELECT COALESCE(MAX(id), 0) FROM result",
     "credit_entries": "SELECT COALESCE(MAX(id), 0) FROM credit_entry",
 }
@@ -85,8 +70,8 @@ _INVALID = (
     f"(r.outcome = {Outcome.VALIDATE_ERROR}"
     f" OR (r.outcome = {Outcome.SUCCESS} AND r.validate_state = {ValidateState.INVALID}))"
 )
-_ENDED = matching(SUCCESS, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
-_DETACHED = step(Cause.DETACHED, RESULT_TRANSITIONS)
+_ENDED = steps.matching(states.SUCCESS, states.CLIENT_ERROR, states.NO_REPLY, states.VALIDATE_ERROR, row="r.")
+_DETACHED = steps.step(states.Cause.DETACHED, states.RESULT_TRANSITIONS)
 FAILED = f"{_ENDED} AND NOT ({_GOOD})"
 """Results ``r`` that ended badly: failed, were not returned, or were not valid."""
 _ENDED_AT = "COALESCE(r.received_time, r.report_deadline, 0)"
@@ -121,7 +106,9 @@ def project_figures(db: Database, *, now: float) -> ProjectFigures:
         name: int(db.value(sql, (times[name],) if name in times else ())) for name, sql in _COUNTS.items()
     }
     # The order of the partial index, which is that of sending.
-    oldest = db.value(f"SELECT create_time FROM result WHERE {IS_UNSENT} ORDER BY priority DESC, id LIMIT 1")
+    oldest = db.value(
+        f"SELECT create_time FROM result WHERE {steps.IS_UNSENT} ORDER BY priority DESC, id LIMIT 1"
+    )
     due = db.value("SELECT MIN(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
     return ProjectFigures(
         **counts,
@@ -302,7 +289,8 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
     counts.
     """
     rows = tx.query(
-        f"SELECT id, workunit_id FROM result WHERE {IS_IN_PROGRESS} AND app_version_id = ?", (version_id,)
+        f"SELECT id, workunit_id FROM result WHERE {steps.IS_IN_PROGRESS} AND app_version_id = ?",
+        (version_id,),
     )
     tx.execute_many(_DETACHED.update("result"), [(row[0],) for row in rows])
     tx.execute_many(
@@ -340,13 +328,13 @@ _QUERIES = {
     "unsigned_versions": (
         'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
     ),
-    "open_batches": f"SELECT COUNT(*) FROM batch WHERE {OPEN_BATCH}",
-    "results_unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
-    "results_in_progress": f"SELECT COUNT(*) FROM result WHERE {IS_IN_PROGRESS}",
+    "open_batches": f"SELECT COUNT(*) FROM batch WHERE {steps.OPEN_BATCH}",
+    "results_unsent": f"SELECT COUNT(*) FROM result WHERE {steps.IS_UNSENT}",
+    "results_in_progress": f"SELECT COUNT(*) FROM result WHERE {steps.IS_IN_PROGRESS}",
     "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
     "workunits_to_validate": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
-    "workunits_to_assimilate": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
-    "workunits_to_delete": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
+    "workunits_to_assimilate": f"SELECT COUNT(*) FROM workunit WHERE {steps.TO_ASSIMILATE}",
+    "workunits_to_delete": f"SELECT COUNT(*) FROM workunit WHERE {steps.DELETABLE}",
 }
 
 

@@ -8,15 +8,9 @@ from string import ascii_lowercase, ascii_uppercase
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import OPERATOR, User
-from cobblestone.domain.values import HostId, UserId, WorkunitId
+from cobblestone.domain.values import HostId, UserId, WorkunitId, form_of
 from cobblestone.domain.work import ReplicationRules, Workunit, WorkunitError
-from cobblestone.policy.lifecycle.states import (
-    CLIENT_DETACHED,
-    CLIENT_ERROR,
-    COULDNT_SEND,
-    NO_REPLY,
-    VALIDATE_ERROR,
-)
+from cobblestone.policy.lifecycle import states
 from cobblestone.store.catalog import apps, kept_files
 from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Database, Transaction
@@ -33,7 +27,9 @@ from cobblestone.store.work.steps import IS_UNSENT, matching
 MAX_FOUND = 20
 _LIMITS = work.LIMITS.writer()
 _RULES = RowMapper(ReplicationRules).writer()
-_FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, CLIENT_DETACHED)
+_FAILED = matching(
+    states.COULDNT_SEND, states.CLIENT_ERROR, states.NO_REPLY, states.VALIDATE_ERROR, states.CLIENT_DETACHED
+)
 
 
 # -- workunits and batches -----------------------------------------------------
@@ -129,16 +125,7 @@ def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, 
     found = work.workunits(tx, workunit_ids)
     labels = dict(tx.query_in("SELECT id, label FROM workunit WHERE id IN (??)", workunit_ids))
     jobs = [
-        NewJob(
-            label=labels[workunit.id],
-            command_line=workunit.command_line,
-            input_files=workunit.input_files,
-            output_specs=workunit.output_specs,
-            limits=workunit.limits,
-            rules=workunit.rules,
-            priority=workunit.priority - batch.priority,
-            fixed_credit=workunit.fixed_credit,
-        )
+        form_of(NewJob, workunit, label=labels[workunit.id], priority=workunit.priority - batch.priority)
         for workunit in found.values()
     ]
     return batches.add_jobs(tx, batch, apps.app_by_id(tx, batch.app_id).name, jobs, now=now)

@@ -229,5 +229,5 @@ def _rows(path: Path, sql: str, values: Sequence[object]) -> list[Row]:
     except FileNotFoundError:
         return []
     except sqlite3.OperationalError:
-        # An archive of an earlier version has no index by user until the next purge makes it; nobody walks through it all.
+        # An archive of an earlier version has no index by user until the next purge makes it; it is not read as a whole.
         return []

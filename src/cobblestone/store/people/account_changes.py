@@ -141,7 +141,7 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     """Remove all personal data of an account and its computers.
 
     Credit stays: in the totals of teams and apps, and in the ledger under the account's number.  ``key`` is a fresh random text:
-    the account's keys become something that nobody knows.  Statistics sites that got the account are told to forget it.
+    the account's keys become unknown values.  Statistics sites that got the account are told to forget it.
     """
     consents.announce_user(tx, user_id, now=now)
     team_id = tx.value("SELECT team_id FROM user_account WHERE id = ?", (user_id,))

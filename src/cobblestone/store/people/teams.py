@@ -65,7 +65,7 @@ def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
 
     Raises:
         NotFound: there is no such team or user.
-        Conflict: the team takes nobody.
+        Conflict: the team takes no members.
     """
     team, user = users.team_by_id(tx, team_id), users.user_by_id(tx, user_id)
     if team is None or user is None:
@@ -77,7 +77,7 @@ def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
     if user.team_id is not None:
         account_changes.leave_team(tx, user_id, user.team_id)
     users.join_team(tx, user_id, team_id)
-    if not team.founder_id:  # everybody had left
+    if not team.founder_id:  # all had left
         tx.execute("UPDATE team SET founder_id = ? WHERE id = ? AND founder_id IS NULL", (user_id, team_id))
 
 
@@ -156,7 +156,7 @@ def send_message(
     """Send a message to the members of a team; return False if the last message is too recent.
 
     Raises:
-        Conflict: somebody else is the founder by now.
+        Conflict: another user is the founder by now.
     """
     tx.lock("team", [team_id])
     if tx.value("SELECT founder_id FROM team WHERE id = ?", (team_id,)) != founder:

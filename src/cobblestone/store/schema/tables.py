@@ -14,16 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from cobblestone.domain.work import FileDeleteState
+from cobblestone.store.work import steps
 from cobblestone.store.work.rows import TARGETED
-from cobblestone.store.work.steps import (
-    DELETABLE,
-    IS_IN_PROGRESS,
-    IS_UNSENT,
-    OPEN_BATCH,
-    TO_ARCHIVE,
-    TO_ASSIMILATE,
-    matching,
-)
 
 metadata = sa.MetaData()
 
@@ -81,12 +73,26 @@ def _average(name: str) -> tuple[sa.Column[Any], ...]:
     return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
 
 
-# Whoever stands in top lists and has a rank there.  The columns of the conditions are in the indexes too: counting ranks then
-# needs no look at the rows.
-_SHOWN_USERS = sa.text("erased_time IS NULL")
-_SHOWN_HOSTS = sa.text("merged_into IS NULL AND removed_time IS NULL")
+def _key(name: str) -> sa.Column[Any]:
+    return sa.Column(name, INTEGER, primary_key=True, autoincrement=False)
 
-meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
+
+def _text_key(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, primary_key=True)
+
+
+def _partial(name: str, *columns: str | sa.TextClause, where: str, unique: bool = False) -> sa.Index:
+    """Return an index of the rows that fulfil a condition."""
+    condition = sa.text(where)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+# Who stands in top lists and has a rank there.  The columns of the conditions are in the indexes too: counting ranks then
+# needs no look at the rows.
+_SHOWN_USERS = "erased_time IS NULL"
+_SHOWN_HOSTS = "merged_into IS NULL AND removed_time IS NULL"
+
+meta = _table("meta", _text_key("key"), _text("value"))
 
 user = _table(
     "user_account",
@@ -116,31 +122,12 @@ user = _table(
     _maybe_real("erase_time"),  # when the account is to be erased
     _maybe_real("erased_time"),
     *_credit(),
-    _maybe_real("email_verified_time"),  # when somebody opened a link that was sent to the address
+    _maybe_real("email_verified_time"),  # when a link that was sent to the address was opened
     _int("team_messages", 1),  # messages of the team's founder
     sa.Index("user_by_team", "team_id"),
-    sa.Index(
-        "user_by_credit",
-        "expavg_credit",
-        "id",
-        "erased_time",
-        sqlite_where=_SHOWN_USERS,
-        postgresql_where=_SHOWN_USERS,
-    ),
-    sa.Index(
-        "user_by_total",
-        "total_credit",
-        "id",
-        "erased_time",
-        sqlite_where=_SHOWN_USERS,
-        postgresql_where=_SHOWN_USERS,
-    ),
-    sa.Index(
-        "user_to_erase",
-        "erase_time",
-        sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
-        postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
-    ),
+    _partial("user_by_credit", "expavg_credit", "id", "erased_time", where=_SHOWN_USERS),
+    _partial("user_by_total", "total_credit", "id", "erased_time", where=_SHOWN_USERS),
+    _partial("user_to_erase", "erase_time", where="erase_time IS NOT NULL AND erased_time IS NULL"),
     storage=_CHANGED_OFTEN,
 )
 
@@ -181,36 +168,10 @@ host = _table(
     _maybe_int("merged_into"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
-    sa.Index(
-        "host_by_credit",
-        "expavg_credit",
-        "id",
-        "merged_into",
-        "removed_time",
-        sqlite_where=_SHOWN_HOSTS,
-        postgresql_where=_SHOWN_HOSTS,
-    ),
-    sa.Index(
-        "host_by_total",
-        "total_credit",
-        "id",
-        "merged_into",
-        "removed_time",
-        sqlite_where=_SHOWN_HOSTS,
-        postgresql_where=_SHOWN_HOSTS,
-    ),
-    sa.Index(
-        "host_merged",
-        "merged_into",
-        sqlite_where=sa.text("merged_into IS NOT NULL"),
-        postgresql_where=sa.text("merged_into IS NOT NULL"),
-    ),
-    sa.Index(
-        "host_removed",
-        "removed_time",
-        sqlite_where=sa.text("removed_time IS NOT NULL"),
-        postgresql_where=sa.text("removed_time IS NOT NULL"),
-    ),
+    _partial("host_by_credit", "expavg_credit", "id", "merged_into", "removed_time", where=_SHOWN_HOSTS),
+    _partial("host_by_total", "total_credit", "id", "merged_into", "removed_time", where=_SHOWN_HOSTS),
+    _partial("host_merged", "merged_into", where="merged_into IS NOT NULL"),
+    _partial("host_removed", "removed_time", where="removed_time IS NOT NULL"),
     storage=_CHANGED_BY_EACH_CALL,
 )
 
@@ -227,9 +188,7 @@ app = _table(
     _real("fixed_credit"),  # of a job that names no amount, under the system "fixed"
     _int("host_scale_check"),
     _int("partial_credit"),  # trickle messages bring provisional credit
-    _real(
-        "credit_per_cpu_second"
-    ),  # published average for programs that cannot count; 0: from the sums below
+    _real("credit_per_cpu_second"),  # published average where programs cannot count; 0: from the sums below
     _text("credit_function"),  # FILE.py:function, for the system "assigned"
     _real("min_avg_pfc", 1),
     _real("flops_scale", 1),
@@ -271,18 +230,13 @@ app_version = _table(
 
 file = _table(
     "file",
-    sa.Column("name", sa.Text, primary_key=True),
+    _text_key("name"),
     _int("nbytes"),
     _text("md5"),
     _maybe_int("gzipped_nbytes"),
     _int("refs"),  # workunits and app versions that need it
-    _real("touched_time"),  # last time that somebody said "I am about to refer to it"
-    sa.Index(
-        "file_unused",
-        "touched_time",
-        sqlite_where=sa.text("refs <= 0"),
-        postgresql_where=sa.text("refs <= 0"),
-    ),
+    _real("touched_time"),  # last time that a client of the API said "I am about to refer to it"
+    _partial("file_unused", "touched_time", where="refs <= 0"),
 )
 
 batch = _table(
@@ -303,18 +257,8 @@ batch = _table(
     _real("turn"),  # place in the queue of its last job
     _int("released_seq"),  # of a retired batch: up to where answers were released; -1: all
     _int("archived"),  # of a retired batch: none of its jobs is left here
-    sa.Index(
-        "batch_to_archive",
-        "id",
-        sqlite_where=sa.text(TO_ARCHIVE),
-        postgresql_where=sa.text(TO_ARCHIVE),
-    ),
-    sa.Index(
-        "batch_unfinished",
-        "token_id",
-        sqlite_where=sa.text(OPEN_BATCH),
-        postgresql_where=sa.text(OPEN_BATCH),
-    ),
+    _partial("batch_to_archive", "id", where=steps.TO_ARCHIVE),
+    _partial("batch_unfinished", "token_id", where=steps.OPEN_BATCH),
 )
 
 workunit = _table(
@@ -360,44 +304,13 @@ workunit = _table(
     _int("handler_failures"),  # times that the project's own function failed on it
     _real("retry_time"),  # do not try validation or assimilation again before
     _text("handler_problem"),  # what that function said last; empty: nothing is wrong
-    sa.Index(
-        "wu_due",
-        "transition_time",
-        sqlite_where=sa.text("transition_time IS NOT NULL"),
-        postgresql_where=sa.text("transition_time IS NOT NULL"),
-    ),
-    sa.Index(
-        "wu_validate",
-        "id",
-        sqlite_where=sa.text("need_validate = 1"),
-        postgresql_where=sa.text("need_validate = 1"),
-    ),
-    sa.Index(
-        "wu_assimilate",
-        "id",
-        sqlite_where=sa.text(TO_ASSIMILATE),
-        postgresql_where=sa.text(TO_ASSIMILATE),
-    ),
-    sa.Index(
-        "wu_delete",
-        "id",
-        sqlite_where=sa.text(DELETABLE),
-        postgresql_where=sa.text(DELETABLE),
-    ),
-    sa.Index(
-        "wu_archive",
-        "batch_id",
-        "completed_time",
-        sqlite_where=sa.text(matching(FileDeleteState.DONE)),
-        postgresql_where=sa.text(matching(FileDeleteState.DONE)),
-    ),
+    _partial("wu_due", "transition_time", where="transition_time IS NOT NULL"),
+    _partial("wu_validate", "id", where="need_validate = 1"),
+    _partial("wu_assimilate", "id", where=steps.TO_ASSIMILATE),
+    _partial("wu_delete", "id", where=steps.DELETABLE),
+    _partial("wu_archive", "batch_id", "completed_time", where=steps.matching(FileDeleteState.DONE)),
     sa.Index("wu_by_batch", "batch_id", "completed_seq"),
-    sa.Index(
-        "wu_targeted",
-        "id",
-        sqlite_where=sa.text(TARGETED),
-        postgresql_where=sa.text(TARGETED),
-    ),
+    _partial("wu_targeted", "id", where=TARGETED),
     storage=_CHANGED_OFTEN,
 )
 
@@ -431,47 +344,28 @@ result = _table(
     _real("intops_counted"),
     _int("outlier"),  # the validator asks to keep its run time out of statistics
     _real("trickle_seconds"),  # run time that trickle messages were credited for
-    _maybe_real(
-        "told_remaining"
-    ),  # computing time that the client said it still needs, of a job that will be late
+    _maybe_real("told_remaining"),  # seconds that the client said it still needs, of a job that will be late
     _maybe_real("told_time"),  # when it said so
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
-    sa.Index(
-        "result_unsent",
-        sa.text("priority DESC"),
-        "turn",
-        "id",
-        sqlite_where=sa.text(IS_UNSENT),
-        postgresql_where=sa.text(IS_UNSENT),
-    ),
-    sa.Index(
-        "result_in_progress",
-        "host_id",
-        sqlite_where=sa.text(IS_IN_PROGRESS),
-        postgresql_where=sa.text(IS_IN_PROGRESS),
-    ),
+    _partial("result_unsent", sa.text("priority DESC"), "turn", "id", where=steps.IS_UNSENT),
+    _partial("result_in_progress", "host_id", where=steps.IS_IN_PROGRESS),
     sa.Index("result_by_host", "host_id", "id"),
     sa.Index("result_by_user", "user_id", "id"),
     sa.Index("result_by_app", "app_id"),
-    sa.Index(
-        "result_delete",
-        "id",
-        sqlite_where=sa.text(DELETABLE),
-        postgresql_where=sa.text(DELETABLE),
-    ),
+    _partial("result_delete", "id", where=steps.DELETABLE),
     storage=_CHANGED_OFTEN,
 )
 
 result_text = _table(
     "result_text",
-    sa.Column("result_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("result_id"),
     sa.Column("stderr", sa.LargeBinary),  # zlib
     _text("report", "{}"),  # JSON: reasons, peak memory and disk, counted FLOPs, files as reported
 )
 
 upload = _table(
     "upload",
-    sa.Column("name", sa.Text, primary_key=True),
+    _text_key("name"),
     _int("result_id"),
     _int("nbytes"),
     _text("md5"),
@@ -484,8 +378,8 @@ upload = _table(
 
 host_app_version = _table(
     "host_app_version",
-    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("app_version_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("host_id"),
+    _key("app_version_id"),
     _int("max_jobs_per_day"),
     _int("n_jobs_today"),
     _int("quota_day"),
@@ -521,21 +415,9 @@ credit_entry = _table(
     sa.Index("credit_by_result", "result_id"),
     sa.Index("credit_by_host", "host_id", "time"),
     sa.Index("credit_by_user", "user_id", "time"),
-    sa.Index(
-        "credit_by_team",
-        "team_id",
-        "time",
-        sqlite_where=sa.text("team_id IS NOT NULL"),
-        postgresql_where=sa.text("team_id IS NOT NULL"),
-    ),
+    _partial("credit_by_team", "team_id", "time", where="team_id IS NOT NULL"),
     # a result is granted exactly once; corrections are further entries
-    sa.Index(
-        "credit_once",
-        "result_id",
-        unique=True,
-        sqlite_where=sa.text("kind = 'grant'"),
-        postgresql_where=sa.text("kind = 'grant'"),
-    ),
+    _partial("credit_once", "result_id", unique=True, where="kind = 'grant'"),
 )
 
 # When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
@@ -549,7 +431,7 @@ credit_inheritance = _table(
     _int("last_entry_id"),  # the newest ledger entry at that time
 )
 
-# When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.
+# When the daily task let averages decay that had not been touched: with the ledger, all that a recent average depends on.
 credit_decay = _table(
     "credit_decay",
     _id(),
@@ -582,12 +464,7 @@ msg_to_host = _table(
     _text("text"),
     _real("create_time"),
     _maybe_real("sent_time"),
-    sa.Index(
-        "msg_to_host_waiting",
-        "host_id",
-        sqlite_where=sa.text("sent_time IS NULL"),
-        postgresql_where=sa.text("sent_time IS NULL"),
-    ),
+    _partial("msg_to_host_waiting", "host_id", where="sent_time IS NULL"),
 )
 
 news = _table("news", _id(), _text("title"), _text("text"), _real("time"))
@@ -609,8 +486,8 @@ api_token = _table(
 # Accounts whose credit an account manager is told, under names of its own.
 told_account = _table(
     "told_account",
-    sa.Column("token_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("account", sa.Text, primary_key=True),
+    _key("token_id"),
+    _text_key("account"),
     sa.Column("user_id", INTEGER, nullable=False),
     _text("weak_authenticator"),  # that it showed: with another one it is told nothing any more
     _real("enrol_time"),
@@ -620,7 +497,7 @@ told_account = _table(
 # Replies to creating requests, so that a repetition does not create a second thing.
 api_reply = _table(
     "api_reply",
-    sa.Column("request_key", sa.Text, primary_key=True),
+    _text_key("request_key"),
     _text("digest"),  # of the request's body
     _text("reply"),
     _real("expire_time"),
@@ -651,7 +528,7 @@ project_sample = _table(
 # The processes of the server that were heard of within a day.
 server_process = _table(
     "server_process",
-    sa.Column("process_key", sa.Text, primary_key=True),
+    _text_key("process_key"),
     _text("host"),
     _int("pid"),
     _text("roles"),  # separated by spaces
@@ -691,8 +568,8 @@ consent = _table(
 # Ids of erased accounts and their computers, by which statistics sites know whom to forget.
 deletion = _table(
     "deletion",
-    sa.Column("owner", sa.Text, primary_key=True),  # user or host
-    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _text_key("owner"),  # user or host
+    _key("owner_id"),
     _text("cpid"),
     _real("time"),
 )
@@ -700,7 +577,7 @@ deletion = _table(
 # Sessions whose owners logged out before their time: their cookies are worth nothing any more.
 ended_session = _table(
     "ended_session",
-    sa.Column("session_hash", sa.Text, primary_key=True),
+    _text_key("session_hash"),
     _real("expire_time"),
     sa.Index("ended_session_expired", "expire_time"),
 )
@@ -717,20 +594,15 @@ mail = _table(
     _real("next_time"),
     _maybe_real("sent_time"),
     _text("error"),
-    sa.Index(
-        "mail_waiting",
-        "next_time",
-        sqlite_where=sa.text("sent_time IS NULL"),
-        postgresql_where=sa.text("sent_time IS NULL"),
-    ),
+    _partial("mail_waiting", "next_time", where="sent_time IS NULL"),
 )
 
 # Credit by app of users, hosts and teams: summed from the ledger by a daemon, for top lists.
 app_credit = _table(
     "app_credit",
-    sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
-    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _text_key("owner"),  # user, host or team
+    _key("app_id"),
+    _key("owner_id"),
     _int("n_results"),
     *_credit(),
     sa.Index("app_credit_by_total", "owner", "app_id", "total_credit"),
@@ -752,8 +624,8 @@ code_sign_key = _table(
 def _whose() -> tuple[sa.Column[Any], ...]:
     """Return key columns that name a user, host or team."""
     return (
-        sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
-        sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+        _text_key("owner"),  # user, host or team
+        _key("owner_id"),
     )
 
 
@@ -761,7 +633,7 @@ def _whose() -> tuple[sa.Column[Any], ...]:
 credit_day = _table(
     "credit_day",
     *_whose(),
-    sa.Column("day", INTEGER, primary_key=True, autoincrement=False),  # the first one, days since 1970 (UTC)
+    _key("day"),  # the first one, days since 1970 (UTC)
     _int("n_days", 1),
     _real("granted"),
     _int("n_results"),
@@ -775,11 +647,11 @@ credit_day = _table(
 # What an app's jobs did on each day; kept for ever.
 app_day = _table(
     "app_day",
-    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("day", INTEGER, primary_key=True, autoincrement=False),
+    _key("app_id"),
+    _key("day"),
     _int("n_success"),  # jobs done …
     _int("n_error"),  # … and given up
-    _int("n_unsent"),  # tasks, when somebody last looked on that day
+    _int("n_unsent"),  # tasks, when they were last counted on that day
     _int("n_in_progress"),
     _int("n_results"),  # credited
     _real("granted"),
@@ -789,8 +661,8 @@ app_day = _table(
 # The last day on which a computer was credited for an app, so that the computers of a day are counted once.
 app_host_day = _table(
     "app_host_day",
-    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("app_id"),
+    _key("host_id"),
     _int("last_day"),
 )
 
@@ -798,7 +670,7 @@ app_host_day = _table(
 milestone = _table(
     "milestone",
     *_whose(),
-    sa.Column("credit", INTEGER, primary_key=True, autoincrement=False),
+    _key("credit"),
     _real("time"),
 )
 
@@ -813,14 +685,14 @@ badge = _table(
 badge_owner = _table(
     "badge_owner",
     *_whose(),
-    sa.Column("badge_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("badge_id"),
     _real("create_time"),
 )
 
 # What volunteers say of themselves.
 profile = _table(
     "profile",
-    sa.Column("user_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("user_id"),
     _text("text"),
     sa.Column("picture", sa.LargeBinary),  # made by us from what was sent
     _int("searchable"),  # by search engines
@@ -842,27 +714,22 @@ team_message = _table(
 # Files that computers were asked to keep for further jobs, while storage is counted.
 kept_file = _table(
     "kept_file",
-    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("file_name", sa.Text, primary_key=True),
+    _key("host_id"),
+    _text_key("file_name"),
     _int("user_id"),
     _text("network"),  # that the computer called from: one file counts once in it
     _int("nbytes"),
     _int("listed"),  # the computer says that it has it
     _int("counted"),  # 1: counts; -1: counts for another computer of this account or network; 0: not decided
     sa.Index("kept_file_by_name", "file_name", "counted"),
-    sa.Index(
-        "kept_file_to_count",
-        "host_id",
-        sqlite_where=sa.text("listed = 1 AND counted = 0"),
-        postgresql_where=sa.text("listed = 1 AND counted = 0"),
-    ),
+    _partial("kept_file_to_count", "host_id", where="listed = 1 AND counted = 0"),
     storage=_SWEPT_EARLY,
 )
 
 # What each computer claims to keep, and the question that it was asked (see `cobblestone.policy.storage`).
 host_storage = _table(
     "host_storage",
-    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    _key("host_id"),
     _int("nbytes"),
     _real("seen"),
     _real("proven"),
@@ -871,12 +738,7 @@ host_storage = _table(
     _text("answer"),
     _real("answer_time"),
     _real("answer_claimed"),
-    sa.Index(
-        "host_storage_answered",
-        "host_id",
-        sqlite_where=sa.text("answer <> ''"),
-        postgresql_where=sa.text("answer <> ''"),
-    ),
+    _partial("host_storage_answered", "host_id", where="answer <> ''"),
     storage=_CHANGED_BY_EACH_CALL,
 )
 
@@ -899,7 +761,7 @@ contribution_entry = _table(
 contribution = _table(
     "contribution",
     *_whose(),
-    sa.Column("kind", sa.Text, primary_key=True),
+    _text_key("kind"),
     *_credit(),  # in the unit of the kind, and that a day
     storage=_CHANGED_OFTEN,
 )
@@ -907,7 +769,7 @@ contribution = _table(
 # Inputs that were counted as received, each once per computer.
 received_file = _table(
     "received_file",
-    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
-    sa.Column("file_name", sa.Text, primary_key=True),
+    _key("host_id"),
+    _text_key("file_name"),
     sa.Index("received_file_by_name", "file_name"),
 )

@@ -4,7 +4,7 @@ The archive of a project that several machines share: parts, each a packed file 
 
 A part holds what one purge took out of the database, a table after the other, with the names of its columns in front.  It never
 changes: when words must go, a part without them is added and the old one is removed.  The name says which part it is: the first
-workunit, how often it was written anew, and the MD5 of the file.
+workunit, how often it was written again, and the MD5 of the file.
 
 The archive of purged jobs: a second SQLite database with rows as they were.
 
@@ -177,8 +177,7 @@ def _plain(value: object) -> object:
 
 
 def _name(tables: Tables, md5: str, instead_of: str) -> str:
-    old = _NAME.fullmatch(instead_of)
-    if old:
+    if old := _NAME.fullmatch(instead_of):
         return f"{old[1]}-{min(int(old[2]) + 1, 9999):04d}-{md5}.jsonl.gz"
     columns, rows = tables["workunit"]
     first = min((row[columns.index("id")] for row in rows), default=0)
@@ -191,7 +190,7 @@ _NOTHING_LEFT = (
     " AND NOT EXISTS (SELECT 1 FROM workunit WHERE workunit.batch_id = batch.id)"
 )
 MOVED_TOGETHER = 1000
-BUSY_SECONDS = 60.0  #: that somebody waits for another write to the archive
+BUSY_SECONDS = 60.0  #: to wait for another write to the archive
 TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
@@ -213,7 +212,7 @@ def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: 
 def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]:
     """Return workunits that can be purged: of no batch, then of each retired one.
 
-    Batch by batch, for a batch that nobody has retired may have millions, which are not even looked at.
+    Batch by batch, since a batch that was not retired may have millions, which are not even looked at.
     """
     batches: list[int | None] = [None, *(row[0] for row in db.query(_BATCHES_TO_ARCHIVE))]
     ready: list[int] = []
@@ -388,7 +387,7 @@ def forget_words(archive: Archive, user_id: int) -> None:
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'result_text'").fetchone():
-            return  # whoever made the file was killed before its first commit
+            return  # the process that made the file was killed before its first commit
         connection.execute(
             "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
             (user_id,),

@@ -30,29 +30,21 @@ from cobblestone.policy.lifecycle.states import (
 from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
+from cobblestone.store.work import steps
 from cobblestone.store.work.rows import decode_outputs
-from cobblestone.store.work.steps import (
-    IS_IN_PROGRESS,
-    IS_UNSENT,
-    OPEN_BATCH,
-    TO_ARCHIVE,
-    matching,
-    step,
-    take,
-)
 
 MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
 CANCEL_CHUNK = 1000
 
 _encode = msgspec.json.Encoder().encode
-_UNFINISHED = f"{matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
+_UNFINISHED = f"{steps.matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
 _TO_RELEASE = (
-    f"SELECT id, released_seq FROM batch WHERE {TO_ARCHIVE} AND released_seq >= 0 ORDER BY id LIMIT 1"
+    f"SELECT id, released_seq FROM batch WHERE {steps.TO_ARCHIVE} AND released_seq >= 0 ORDER BY id LIMIT 1"
 )
-_NOT_NEEDED = step(Cause.NOT_NEEDED, RESULT_TRANSITIONS)
+_NOT_NEEDED = steps.step(Cause.NOT_NEEDED, RESULT_TRANSITIONS)
 _JOBS_COMPLETE, _JOBS_FINISHED, _STOPPED, _OUTPUTS_RELEASED = (
-    step(cause, BATCH_TRANSITIONS)
+    steps.step(cause, BATCH_TRANSITIONS)
     for cause in (Cause.JOBS_COMPLETE, Cause.JOBS_FINISHED, Cause.STOPPED, Cause.OUTPUTS_RELEASED)
 )
 
@@ -182,7 +174,7 @@ def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
     if token_id is None:
         return 1.0
     share = db.value("SELECT share FROM api_token WHERE id = ?", (token_id,))
-    running = db.value(f"SELECT COUNT(*) FROM batch WHERE token_id = ? AND {OPEN_BATCH}", (token_id,))
+    running = db.value(f"SELECT COUNT(*) FROM batch WHERE token_id = ? AND {steps.OPEN_BATCH}", (token_id,))
     return batch_weight(1.0 if share is None else float(share), int(running or 0))
 
 
@@ -191,7 +183,7 @@ def _turns(db: Database, batch: BatchRow, jobs: Sequence[NewJob], served: float)
     if not served:
         # Nothing was sent since the server started: what waits longest will be next.
         waiting = db.value(
-            f"SELECT turn FROM result WHERE {IS_UNSENT} AND priority = ? ORDER BY turn LIMIT 1",
+            f"SELECT turn FROM result WHERE {steps.IS_UNSENT} AND priority = ? ORDER BY turn LIMIT 1",
             (batch.priority,),
         )
         served = float(waiting or 0.0)
@@ -291,9 +283,11 @@ def close_batch(tx: Transaction, batch_id: int, *, now: float) -> BatchRow:
     batch = batch_by_id(tx, batch_id)
     if batch.state is not BatchState.INIT:
         return batch
-    take(tx, _JOBS_COMPLETE, _JOBS_COMPLETE.update("batch"), [(batch_id,)])
+    steps.take(tx, _JOBS_COMPLETE, _JOBS_COMPLETE.update("batch"), [(batch_id,)])
     if batch.n_success + batch.n_error >= batch.njobs:
-        take(tx, _JOBS_FINISHED, _JOBS_FINISHED.update("batch", also="complete_time = ?"), [(now, batch_id)])
+        steps.take(
+            tx, _JOBS_FINISHED, _JOBS_FINISHED.update("batch", also="complete_time = ?"), [(now, batch_id)]
+        )
     tx.wake("results")
     return batch_by_id(tx, batch_id)
 
@@ -327,7 +321,7 @@ class JobRow:
         return JobState.FAILED if self.error_mask else JobState.DONE
 
 
-RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
+RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{steps.IS_IN_PROGRESS})"
 """Condition on workunits ``w``: a result of it is on a host."""
 JOB_COLUMNS: Mapping[str, str | Column] = {
     "workunit_id": "id",
@@ -386,7 +380,7 @@ def count_running(db: Database, batch_id: int) -> int:
 def many_unsent(db: Database, most: int) -> bool:
     """Return whether ``most`` or more results are unsent."""
     counted = db.value(
-        f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {steps.IS_UNSENT} LIMIT ?) waiting", (most,)
     )
     return int(counted) >= most
 
@@ -405,7 +399,7 @@ def abort_batch(tx: Transaction, batch_id: int) -> BatchRow:
     if batch.state is BatchState.RETIRED:
         raise Conflict(f"Batch {batch_id} is retired; there is nothing left to cancel.")
     if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
-        take(tx, _STOPPED, _STOPPED.update("batch"), [(batch_id,)])
+        steps.take(tx, _STOPPED, _STOPPED.update("batch"), [(batch_id,)])
         tx.wake("results")
     return batch_by_id(tx, batch_id)
 
@@ -469,7 +463,7 @@ def retire_batch(tx: Transaction, batch_id: int) -> BatchRow:
             f"Batch {batch_id} is not finished. Wait for it, or stop it: cobblestone batch cancel {batch_id}"
         )
     if batch.state is not BatchState.RETIRED:
-        take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])
+        steps.take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])
     tx.wake("file_deleter", "results")
     return batch_by_id(tx, batch_id)
 

@@ -85,7 +85,7 @@ class CandidateQueue:
         self._served: dict[int, float] = {}  # the largest turn that was sent, by priority
         self._last: tuple[int, float, int] | None = None  # priority, turn and id of the last one read
         self._complete = False  # whether all unsent results are held
-        self._dropped = False  # whether some that nobody wanted were let go
+        self._dropped = False  # whether some that no host took were let go
         self._stale = True  # whether unsent results were made since the last full read
         self._slice = (0, 1)  # our number among the schedulers, and how many they are
         self._own = True  # whether what is read is of our own slice
@@ -157,7 +157,7 @@ class CandidateQueue:
         yield from self._held.values()
         while not self._complete and len(self._held) < MAX_HELD:
             yield from self._read_page(db)
-        # Nobody wanted what is held.  Go on behind it next time, and start over after the end, so that no job waits for
+        # No host took what is held.  Go on behind it next time, and start over after the end, so that no job waits for
         # ever behind unwanted ones and memory stays bounded.
         if not self._complete:
             self._held.clear()

@@ -12,12 +12,7 @@ from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, Use
 from cobblestone.domain.work import AssimilateState, Outcome, OutputSpec, Result, WorkunitError
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
-from cobblestone.policy.lifecycle.states import (
-    FILE_DELETE_TRANSITIONS,
-    RESULT_TRANSITIONS,
-    VALIDATE_TRANSITIONS,
-    Cause,
-)
+from cobblestone.policy.lifecycle import states
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
@@ -62,17 +57,19 @@ def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> s
     return {WorkunitId(row[0]) for row in rows}
 
 
-_SENT = step(Cause.SENT, RESULT_TRANSITIONS)
+_SENT = step(states.Cause.SENT, states.RESULT_TRANSITIONS)
 _CLAIM = _SENT.update(
     "result",
     also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
 )
-_DETACHED = step(Cause.DETACHED, RESULT_TRANSITIONS)
+_DETACHED = step(states.Cause.DETACHED, states.RESULT_TRANSITIONS)
 _REPORTS = {
-    Outcome.SUCCESS: step(Cause.REPORTED_SUCCESS, RESULT_TRANSITIONS),
-    Outcome.CLIENT_ERROR: step(Cause.REPORTED_FAILURE, RESULT_TRANSITIONS, VALIDATE_TRANSITIONS),
+    Outcome.SUCCESS: step(states.Cause.REPORTED_SUCCESS, states.RESULT_TRANSITIONS),
+    Outcome.CLIENT_ERROR: step(
+        states.Cause.REPORTED_FAILURE, states.RESULT_TRANSITIONS, states.VALIDATE_TRANSITIONS
+    ),
 }
-_NEW_FILES = step(Cause.REPORTED_LATE, FILE_DELETE_TRANSITIONS)
+_NEW_FILES = step(states.Cause.REPORTED_LATE, states.FILE_DELETE_TRANSITIONS)
 _REPORT_STATEMENTS = {
     outcome: taken.update(
         "result",
@@ -107,8 +104,8 @@ def claim(
 ) -> list[Assignment]:
     """Assign results to a host, each only if still free; return those that succeeded.
 
-    A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
-    a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
+    A workunit that another process works on at this moment counts as taken: it is not waited for.  Workunits that commit to
+    a class of hosts or to a version do so now, unless another process committed them otherwise meanwhile; those of adaptive
     replication get their quorum.
     """
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])

@@ -212,7 +212,7 @@ class AppDay:
     day: int  #: days since 1970, UTC
     n_success: int = 0  #: jobs done
     n_error: int = 0  #: jobs given up
-    n_unsent: int = 0  #: tasks to do, when somebody last looked on that day
+    n_unsent: int = 0  #: tasks to do, when they were last counted on that day
     n_in_progress: int = 0
     n_results: int = 0  #: tasks that were credited
     granted: float = 0.0

@@ -31,16 +31,9 @@ from cobblestone.domain.work import (
     Workunit,
 )
 from cobblestone.policy.credit.history import day_of
+from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.application import apply_transition
 from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
-from cobblestone.policy.lifecycle.states import (
-    ASSIMILATE_TRANSITIONS,
-    BATCH_TRANSITIONS,
-    FILE_DELETE_TRANSITIONS,
-    Cause,
-    Transition,
-    WorkunitView,
-)
 from cobblestone.policy.validation.canonical import ValidationDecision, apply_decision
 from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
@@ -51,7 +44,7 @@ from cobblestone.store.work.rows import add_reasons, results_of_workunits, worku
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, step
 
 NO_PLACES: Mapping[WorkunitId, int] = {}
-Change = tuple[WorkunitView, WorkunitView]
+Change = tuple[states.WorkunitView, states.WorkunitView]
 """A workunit as it was read in this write, and as it shall be.  Results that follow those that were there are new."""
 
 # What rules change.  Numbers of states stand in the text of a statement, so that rows that take the same step share one.
@@ -82,7 +75,7 @@ def save_changes(
     """Write changes of workunits that were read in this write; return the number of results created.
 
     ``places`` are those of finished workunits in the lists of their batches; ``credit`` is that of workunits and results among
-    those that change.  Wakes whoever goes on with the others.
+    those that change.  Wakes the daemons that go on with the others.
     """
     updates: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)  # rows by statement
     new: list[tuple[object, ...]] = []
@@ -199,15 +192,15 @@ def _update(table: str, sets: tuple[str, ...]) -> str:
 MAX_PROBLEM = 1000
 """Characters that are kept of what a function said."""
 
-_ASSIMILATED = step(Cause.ASSIMILATED, ASSIMILATE_TRANSITIONS)
-_FILES_DELETED = step(Cause.FILES_DELETED, FILE_DELETE_TRANSITIONS)
-_JOBS_FINISHED = step(Cause.JOBS_FINISHED, BATCH_TRANSITIONS)
+_ASSIMILATED = step(states.Cause.ASSIMILATED, states.ASSIMILATE_TRANSITIONS)
+_FILES_DELETED = step(states.Cause.FILES_DELETED, states.FILE_DELETE_TRANSITIONS)
+_JOBS_FINISHED = step(states.Cause.JOBS_FINISHED, states.BATCH_TRANSITIONS)
 
 
-def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
+def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
     """Return workunits with all their results, in the order of ``ids``; missing ones are left out.
 
-    In a write they belong to it until it ends: nobody else changes them or their results.
+    In a write they belong to it until it ends: no other transaction changes them or their results.
     """
     db.lock("workunit", ids)
     db.ask_ahead(partial(workunits, ids=ids), partial(results_of_workunits, ids=ids))
@@ -221,7 +214,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
         )
     }
     return [
-        WorkunitView(
+        states.WorkunitView(
             workunit=found[id_],
             results=tuple(results[id_]),
             keeps_answer=found[id_].batch_id in keeping,
@@ -231,7 +224,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
     ]
 
 
-def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
+def due_workunits(db: Database, *, now: float, limit: int) -> list[states.WorkunitView]:
     """Return workunits whose transition time has come, longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
@@ -247,7 +240,7 @@ def next_transition_time(db: Database) -> float | None:
 
 
 def apply_transitions(
-    tx: Transaction, decided: Sequence[tuple[WorkunitView, Transition]], *, now: float
+    tx: Transaction, decided: Sequence[tuple[states.WorkunitView, states.Transition]], *, now: float
 ) -> int:
     """Apply the transitioner's decisions on workunits that were read in this write; return the number of results created.
 
@@ -282,7 +275,7 @@ def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, l
 
 def apply_decisions(
     tx: Transaction,
-    decided: Sequence[tuple[WorkunitView, ValidationDecision]],
+    decided: Sequence[tuple[states.WorkunitView, ValidationDecision]],
     credit: CreditOfRows,
     *,
     now: float,
@@ -299,7 +292,7 @@ def apply_decisions(
         tx.wake("transitioner")
 
 
-def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, ValidationDecision]]) -> None:
+def note_reasons(tx: Transaction, decided: Iterable[tuple[states.WorkunitView, ValidationDecision]]) -> None:
     """Store why results were found invalid, unusable, or not comparable."""
     for view, decision in decided:
         told = {*decision.newly_invalid, *decision.unusable, *decision.undecided}
@@ -364,7 +357,7 @@ def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[Workunit
 class ToAssimilate:
     """A finished workunit to be passed to the project."""
 
-    view: WorkunitView
+    view: states.WorkunitView
     label: str  #: the submitter's own name of the job
     failures: int  #: earlier calls that failed
 
@@ -387,7 +380,7 @@ def workunits_to_assimilate(
     ]
 
 
-def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
+def mark_assimilated(tx: Transaction, assimilated: Sequence[states.WorkunitView], *, now: float) -> None:
     """Record that the project has these answers; count them in their batches and give them their place in the list."""
     ids = [view.workunit.id for view in assimilated]
     tx.lock("workunit", ids)
@@ -404,9 +397,11 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
         tx.wake("transitioner")
 
 
-def count_assimilated(tx: Transaction, views: Sequence[WorkunitView], *, now: float) -> dict[WorkunitId, int]:
+def count_assimilated(
+    tx: Transaction, views: Sequence[states.WorkunitView], *, now: float
+) -> dict[WorkunitId, int]:
     """Count workunits whose answers the project has, in their batches and apps; return their places in the batches' lists."""
-    by_batch: defaultdict[BatchId, list[WorkunitView]] = defaultdict(list)
+    by_batch: defaultdict[BatchId, list[states.WorkunitView]] = defaultdict(list)
     for view in views:
         if view.workunit.batch_id is not None:
             by_batch[view.workunit.batch_id].append(view)
@@ -421,7 +416,7 @@ def count_assimilated(tx: Transaction, views: Sequence[WorkunitView], *, now: fl
     return places
 
 
-def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float) -> None:
+def _count_by_app(tx: Transaction, ended: Sequence[states.WorkunitView], *, now: float) -> None:
     failed = Counter(view.workunit.app_id for view in ended if view.workunit.error_mask)
     total = Counter(view.workunit.app_id for view in ended)
     job_results.count_jobs(
@@ -434,7 +429,7 @@ def _count_of_batch(db: Database, batch_id: BatchId) -> Row | None:
 
 
 def _count_in_batch(
-    tx: Transaction, batch_id: BatchId, members: Sequence[WorkunitView], *, now: float
+    tx: Transaction, batch_id: BatchId, members: Sequence[states.WorkunitView], *, now: float
 ) -> dict[WorkunitId, int]:
     row = _count_of_batch(tx, batch_id)
     if row is None:

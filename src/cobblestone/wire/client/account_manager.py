@@ -32,7 +32,7 @@ from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
 from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience, decode
 from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import html_text, scalar
+from cobblestone.wire.text.writer import html_text, number, numbers, scalar, scalars
 
 MAX_ACCOUNTS = 200
 MAX_MESSAGES = 50
@@ -253,7 +253,7 @@ def write_manager_request(request: ManagerRequest) -> bytes:
     out = [f"{_DECLARATION}<acct_mgr_request>\n"]
     out.append((_BY_KEY if request.authenticator else _BY_PASSWORD).write(request))
     primary, *others = request.platforms
-    out += (scalar(name, getattr(request, name), _IN3) for name in ("client_version", "run_mode"))
+    out.append(scalars(request, "client_version run_mode", _IN3))
     out.append(scalar("platform_name", primary, "    "))
     out += (f"    <alt_platform>\n{scalar('name', name, '        ')}    </alt_platform>\n" for name in others)
     if request.previous_host_cpid:
@@ -279,22 +279,17 @@ def _project(report: ProjectReport) -> str:
     project = report.project
     out = [
         scalar("url", project.master_url, _IN6),
-        scalar("project_name", project.project_name, _IN6),
-        scalar("suspended_via_gui", project.suspended_via_gui, _IN6),
+        scalars(project, "project_name suspended_via_gui", _IN6),
         scalar("hostid", project.host.id, _IN6),
-        scalar("not_started_dur", float(report.not_started_duration), _IN6),
-        scalar("in_progress_dur", float(report.in_progress_duration), _IN6),
+        number("not_started_dur", report.not_started_duration, _IN6),
+        number("in_progress_dur", report.in_progress_duration, _IN6),
+        scalars(project, "attached_via_acct_mgr dont_request_more_work detach_when_done ended", _IN6),
+        numbers(project, "resource_share disk_usage disk_share", _IN6),
     ]
-    flags = ("attached_via_acct_mgr", "dont_request_more_work", "detach_when_done", "ended")
-    out += (scalar(name, getattr(project, name), _IN6) for name in flags)
-    out += (
-        scalar(name, float(getattr(project, name)), _IN6)
-        for name in ("resource_share", "disk_usage", "disk_share")
-    )
     if report.dynamic:
         out.append(scalar("nrpc_failures", project.nrpc_failures, _IN6))
         out.append(_DYNAMIC_CREDIT.write(project.credit))
-        out += (scalar(name, getattr(project, name), _IN6) for name in ("njobs_success", "njobs_error"))
+        out.append(scalars(project, "njobs_success njobs_error", _IN6))
         out += (scalar("sched_req_no_work", device, "    ") for device in report.no_work)
     if project.attached_via_acct_mgr:
         out.append(scalar("account_key", project.authenticator, _IN6))

@@ -19,7 +19,6 @@ from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.client.config import FLAGS
 from cobblestone.wire.client.objects import (
-    number,
     write_gui_project,
     write_gui_result,
     write_project_content,
@@ -38,7 +37,7 @@ from cobblestone.wire.scheduler.host import (
 )
 from cobblestone.wire.text.reader import FieldReader, Lenience
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import escape, printable, scalar
+from cobblestone.wire.text.writer import escape, number, numbers, printable, scalar, scalars
 
 END = b"\x03"
 MAX_REQUEST = 100_000
@@ -165,7 +164,7 @@ def write_error(text: str) -> str:
     return f"<error>{escape(text)}</error>\n"
 
 
-_I3 = "   "
+_I3, _I8 = "   ", "        "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,19 +315,17 @@ def cc_status(
     modes: Mapping[str, ModeStatus], *, network_status: int, bad_manager_password: bool, config: ClientConfig
 ) -> str:
     """Answer to ``get_cc_status``; modes by ``task``, ``gpu`` and ``network``."""
-    out = [
-        scalar("network_status", network_status, _I3),
-        scalar("ams_password_error", bad_manager_password, _I3),
-    ]
+    out = f"{scalar('network_status', network_status, _I3)}{scalar('ams_password_error', bad_manager_password, _I3)}"
     for name in ("task", "gpu", "network"):
         mode = modes[name]
-        out.append(scalar(f"{name}_suspend_reason", mode.suspend_reason, _I3))
-        out.append(scalar(f"{name}_mode", mode.mode, _I3))
-        out.append(scalar(f"{name}_mode_perm", mode.permanent, _I3))
-        out.append(number(f"{name}_mode_delay", mode.delay, _I3))
-    names = ("disallow_attach", "simple_gui_only", "max_event_log_lines")
-    out += (scalar(name, int(getattr(config, name)), _I3) for name in names)
-    return f"<cc_status>\n{''.join(out)}</cc_status>\n"
+        out += scalar(f"{name}_suspend_reason", mode.suspend_reason, _I3)
+        out += scalar(f"{name}_mode", mode.mode, _I3)
+        out += scalar(f"{name}_mode_perm", mode.permanent, _I3)
+        out += number(f"{name}_mode_delay", mode.delay, _I3)
+    out += scalar("disallow_attach", config.disallow_attach, _I3)
+    out += scalar("simple_gui_only", config.simple_gui_only, _I3)
+    out += scalar("max_event_log_lines", config.max_event_log_lines, _I3)
+    return f"<cc_status>\n{out}</cc_status>\n"
 
 
 def disk_usage(
@@ -356,24 +353,18 @@ def _transfer(
 ) -> str:
     upload = file.upload is not None
     size = file.nbytes or (file.download.nbytes if file.download else 0.0)
-    episode = "".join(
-        (
-            scalar("num_retries", file.num_retries, "        "),
-            number("first_request_time", file.first_request_time, "        "),
-            number("next_request_time", file.next_request_time, "        "),
-            number("time_so_far", file.time_so_far, "        "),
-            number("last_bytes_xferred", file.last_bytes_xferred, "        "),
-            scalar("is_upload", upload, "        "),
-        )
+    episode = (
+        scalar("num_retries", file.num_retries, _I8)
+        + numbers(file, "first_request_time next_request_time time_so_far last_bytes_xferred", _I8)
+        + scalar("is_upload", upload, _I8)
     )
     active = ""
     if running:
         left = (size - running.bytes_xferred) / running.speed if running.speed > 0 else 0.0
         active = (
-            f"    <file_xfer>\n{number('estimated_xfer_time_remaining', max(0.0, left), '        ')}"
-            f"{number('bytes_xferred', running.bytes_xferred, '        ')}"
-            f"{number('file_offset', running.offset, '        ')}"
-            f"{number('xfer_speed', running.speed, '        ')}{scalar('url', running.url, '        ')}    </file_xfer>\n"
+            f"    <file_xfer>\n{number('estimated_xfer_time_remaining', max(0.0, left), _I8)}"
+            f"{number('bytes_xferred', running.bytes_xferred, _I8)}{number('file_offset', running.offset, _I8)}"
+            f"{number('xfer_speed', running.speed, _I8)}{scalar('url', running.url, _I8)}    </file_xfer>\n"
         )
     status = 1 if upload and file.status is not FileStatus.FAILED else int(file.status)
     return (
@@ -410,9 +401,8 @@ def _notice(notice: NoticeEntry) -> str:
     return (
         f"<notice>\n   <title>{cdata(notice.title)}</title>\n"
         f"   <description>\n{cdata(notice.description)}\n   </description>\n"
-        f"{number('create_time', notice.create_time, _I3)}{number('arrival_time', notice.arrival_time, _I3)}"
-        f"{scalar('is_private', notice.is_private, _I3)}{scalar('project_name', notice.project_name, _I3)}"
-        f"{scalar('category', notice.category, _I3)}   <link>{cdata(notice.link)}</link>\n"
+        f"{numbers(notice, 'create_time arrival_time', _I3)}"
+        f"{scalars(notice, 'is_private project_name category', _I3)}   <link>{cdata(notice.link)}</link>\n"
         f"{scalar('seqno', notice.seqno, _I3)}</notice>\n"
     )
 
@@ -438,20 +428,9 @@ def old_results(found: Iterable[OldResult]) -> str:
 
 
 def _old_result(result: OldResult) -> str:
-    return "".join(
-        (
-            "    <old_result>\n",
-            *(
-                scalar(n, getattr(result, n), "        ")
-                for n in ("project_url", "result_name", "app_name", "exit_status")
-            ),
-            *(
-                number(n, getattr(result, n), "        ")
-                for n in ("elapsed_time", "cpu_time", "completed_time", "create_time")
-            ),
-            "    </old_result>\n",
-        )
-    )
+    names = scalars(result, "project_url result_name app_name exit_status", _I8)
+    figures = numbers(result, "elapsed_time cpu_time completed_time create_time", _I8)
+    return f"    <old_result>\n{names}{figures}    </old_result>\n"
 
 
 def newer_version() -> str:

@@ -33,11 +33,10 @@ from cobblestone.wire.scheduler.job import (
 )
 from cobblestone.wire.scheduler.reply import GUI_URL, HOST, USER, GuiUrl
 from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole
-from cobblestone.wire.text.writer import line_text, scalar
+from cobblestone.wire.text.writer import line_text, number, scalar, scalars
 
 _IN = "    "
 _FLAG, _TIME = FlagField(content=""), Number(high=MAX_TIME)
-_CHECKPOINT = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
 _SIZES = ("swap_size", "working_set_size", "working_set_size_smoothed")
 _RUNNING = ("fraction_done", "current_cpu_time", "elapsed_time", *_SIZES)
 
@@ -156,11 +155,6 @@ _GUI_TASK = TASK.layout(
 )  # fmt: skip
 
 
-def number(name: str, value: float, indent: str = _IN) -> str:
-    """Return a number with six decimals."""
-    return scalar(name, float(value), indent)
-
-
 def device_name(device: str) -> str:
     """Return BOINC's name of a device type; ours for the CPU is the empty text."""
     return device or "CPU"
@@ -211,9 +205,7 @@ def write_account_file(project: ProjectRecord) -> str:
     """Return ``account_*.xml``, which attaches the client to the project."""
     preferences = f"{project.project_preferences}\n" if project.project_preferences else ""
     return (
-        f"<account>\n{scalar('master_url', project.master_url, _IN)}"
-        f"{scalar('authenticator', project.authenticator, _IN)}"
-        f"{scalar('project_name', project.project_name, _IN)}"
+        f"<account>\n{scalars(project, 'master_url authenticator project_name', _IN)}"
         f"{preferences}{write_gui_urls(project.gui_urls)}</account>\n"
     )
 

@@ -144,7 +144,6 @@ class ProjectRecord:
     project_files_downloaded_time: float = 0.0
     project_dir: str = ""
     email_addr: str = ""
-    down_until: float = 0.0
     file_answer: FileAnswer | None = None
 
 
@@ -194,7 +193,6 @@ class TaskFigures:
     needs_network: bool = False
     web_graphics_url: str = ""
     remote_desktop_addr: str = ""
-    slot_path: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,7 +221,6 @@ class JobRecord:
     estimated_remaining: float = 0.0
     resources: str = ""  #: such as "1 CPU + 0.5 NVIDIA GPU (device 0)"
     devices: tuple[int, ...] = ()  #: GPU instances in use
-    premature_exits: int = 0
     task: TaskFigures = field(default_factory=TaskFigures)
 
     @property
@@ -236,7 +233,7 @@ class JobRecord:
 class DailyCredit:
     """A project's credit at the end of a day."""
 
-    day: float  #: Unix seconds of its begin (UTC)
+    day: float  #: Unix seconds of its beginning (UTC)
     user_total_credit: float
     user_expavg_credit: float
     host_total_credit: float

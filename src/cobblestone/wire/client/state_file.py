@@ -16,7 +16,6 @@ from cobblestone.wire.client.objects import (
     JOB,
     PROJECT,
     TASK,
-    number,
     write_known_app,
     write_known_file_refs,
     write_known_version,
@@ -63,7 +62,7 @@ from cobblestone.wire.scheduler.report import write_stderr
 from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
 from cobblestone.wire.text.reader import Lenience
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import printable, scalar, whole
+from cobblestone.wire.text.writer import number, printable, scalar, whole
 
 _VERBATIM = ("stderr_out", "project_preferences", "command_line")
 

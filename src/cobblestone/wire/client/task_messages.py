@@ -21,7 +21,7 @@ from cobblestone.domain.values import value
 from cobblestone.wire.scheduler.host import MAX_OPERATIONS, CoprocRequest, HostInfo, write_host_info
 from cobblestone.wire.text.reader import FieldReader, unescape
 from cobblestone.wire.text.table import FieldTable, Number, Text
-from cobblestone.wire.text.writer import escape, scalar
+from cobblestone.wire.text.writer import escape, number, numbers, scalar, scalars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,7 @@ class InitData:
     checkpoint_period: float = 60.0  #: s
     ncpus: float = 1.0
     gpu_type: str = ""
-    gpu_device_num: int = -1
-    gpu_opencl_dev_index: int = -1
+    gpu_device_num: int = -1  #: among all devices, and among those of OpenCL
     gpu_usage: float = 0.0
     rsc_fpops_est: float = 0.0
     rsc_fpops_bound: float = 0.0
@@ -90,48 +89,28 @@ def write_init_data(init: InitData, start: StartData) -> str:
         scalar("userid", init.user_id),
         scalar("teamid", init.team_id),
         scalar("hostid", init.host_id),
-        scalar("app_name", init.app_name),
-        scalar("plan_class", init.plan_class),
+        scalars(init, "app_name plan_class"),
         scalar("symstore", ""),
         scalar("acct_mgr_url", init.acct_mgr_url),
         _verbatim(init.project_preferences),
-        scalar("team_name", init.team_name),
-        scalar("user_name", init.user_name),
-        scalar("project_dir", start.project_dir),
-        scalar("boinc_dir", start.boinc_dir),
-        scalar("authenticator", init.authenticator),
-        scalar("wu_name", init.wu_name),
+        scalars(init, "team_name user_name"),
+        scalars(start, "project_dir boinc_dir"),
+        scalars(init, "authenticator wu_name"),
         scalar("result_name", start.result_name),
         scalar("shm_key", -1 if start.mapped else 0),
-        scalar("slot", start.slot),
-        scalar("client_pid", start.client_pid),
-        scalar("wu_cpu_time", float(start.cpu_time)),
-        scalar("starting_elapsed_time", float(start.elapsed)),
+        scalars(start, "slot client_pid"),
+        number("wu_cpu_time", start.cpu_time, ""),
+        number("starting_elapsed_time", start.elapsed, ""),
         scalar("using_sandbox", start.using_sandbox),
         scalar("vm_extensions_disabled", init.vm_extensions_disabled),
-        *(
-            scalar(name, float(getattr(init, name)))
-            for name in ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
-        ),
-        scalar("resource_share_fraction", float(init.resource_share_fraction)),
-        scalar("checkpoint_period", float(init.checkpoint_period)),
+        numbers(init, "user_total_credit user_expavg_credit host_total_credit host_expavg_credit"),
+        numbers(init, "resource_share_fraction checkpoint_period"),
         scalar("fraction_done_start", 0.0),
         scalar("fraction_done_end", 1.0),
-        scalar("gpu_type", init.gpu_type),
-        scalar("gpu_device_num", init.gpu_device_num),
-        scalar("gpu_opencl_dev_index", init.gpu_opencl_dev_index),
-        scalar("gpu_usage", float(init.gpu_usage)),
-        scalar("ncpus", float(init.ncpus)),
-        *(
-            scalar(name, float(getattr(init, name)))
-            for name in (
-                "rsc_fpops_est",
-                "rsc_fpops_bound",
-                "rsc_memory_bound",
-                "rsc_disk_bound",
-                "computation_deadline",
-            )
-        ),
+        scalars(init, "gpu_type gpu_device_num"),
+        scalar("gpu_opencl_dev_index", init.gpu_device_num),
+        numbers(init, "gpu_usage ncpus rsc_fpops_est rsc_fpops_bound rsc_memory_bound rsc_disk_bound"),
+        number("computation_deadline", init.computation_deadline, ""),
         scalar("vbox_window", False),
         scalar("no_priority_change", False),
         scalar("process_priority", -1),

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.people import Team
-from cobblestone.wire.text.writer import decimal, one_line, printable, scalar, whole
+from cobblestone.wire.text.writer import decimal, numbers, one_line, printable, scalar, scalars, whole
 
 
 def md5_hex(text: str | bytes) -> str:
@@ -382,15 +382,12 @@ def write_am_get_info_reply(account: AccountInfo) -> bytes:
         f"    <id>{account.id:d}</id>\n"
         f"<name>{quote_plus(printable(account.name))}</name>\n"
         f"<country>{quote_plus(printable(account.country))}</country>\n"
-        f"{scalar('weak_auth', account.weak_auth)}"
-        f"{scalar('cpid', account.cpid)}"
-        f"{scalar('has_profile', account.has_profile)}"
+        f"{scalars(account, 'weak_auth cpid has_profile')}"
         f"<create_time>{whole(account.create_time)}</create_time>\n"
         f"<global_prefs>\n{account.global_prefs}\n</global_prefs>\n"
         f"<project_prefs>\n{account.project_prefs}\n</project_prefs>\n"
         f"<url>{quote_plus(printable(account.url))}</url>\n"
-        f"{scalar('send_email', account.send_email)}"
-        f"{scalar('show_hosts', account.show_hosts)}"
+        f"{scalars(account, 'send_email show_hosts')}"
         f"<teamid>{account.teamid:d}</teamid>\n"
         f"{scalar('venue', account.venue)}"
         f"{founder}</am_get_info_reply>\n"
@@ -452,14 +449,10 @@ def write_user_xml(user: PublicUser, hosts: Iterable[PublicHost] | None = None) 
         f"    <id>{user.id:d}</id>\n"
         f"{scalar('cpid', user.cpid, '    ')}"
         f"    <create_time>{whole(user.create_time)}</create_time>\n"
-        f"{scalar('name', user.name, '    ')}"
-        f"{scalar('country', user.country, '    ')}"
-        f"    <total_credit>{decimal(user.total_credit)}</total_credit>\n"
-        f"    <expavg_credit>{decimal(user.expavg_credit)}</expavg_credit>\n"
-        f"    <expavg_time>{decimal(user.expavg_time)}</expavg_time>\n"
+        f"{scalars(user, 'name country', '    ')}"
+        f"{numbers(user, 'total_credit expavg_credit expavg_time', '    ')}"
         f"    <teamid>{user.teamid:d}</teamid>\n"
-        f"{scalar('url', user.url, '    ')}"
-        f"{scalar('has_profile', user.has_profile, '    ')}"
+        f"{scalars(user, 'url has_profile', '    ')}"
         f"{own}</user>\n"
     ).encode()
 
@@ -470,20 +463,11 @@ def _host_xml(host: PublicHost) -> str:
         "    <host>\n"
         f"{scalar('id', host.id, indent)}"
         f"        <create_time>{whole(host.create_time)}</create_time>\n"
-        f"{scalar('rpc_seqno', host.rpc_seqno, indent)}"
-        f"{scalar('host_cpid', host.host_cpid, indent)}"
-        f"{scalar('total_credit', float(host.total_credit), indent)}"
-        f"{scalar('expavg_credit', float(host.expavg_credit), indent)}"
-        f"{scalar('expavg_time', float(host.expavg_time), indent)}"
-        f"{scalar('domain_name', host.domain_name, indent)}"
-        f"{scalar('p_ncpus', host.p_ncpus, indent)}"
-        f"{scalar('p_vendor', host.p_vendor, indent)}"
-        f"{scalar('p_model', host.p_model, indent)}"
-        f"{scalar('p_fpops', float(host.p_fpops), indent)}"
-        f"{scalar('p_iops', float(host.p_iops), indent)}"
-        f"{scalar('os_name', host.os_name, indent)}"
-        f"{scalar('os_version', host.os_version, indent)}"
-        f"{scalar('venue', host.venue, indent)}"
+        f"{scalars(host, 'rpc_seqno host_cpid', indent)}"
+        f"{numbers(host, 'total_credit expavg_credit expavg_time', indent)}"
+        f"{scalars(host, 'domain_name p_ncpus p_vendor p_model', indent)}"
+        f"{numbers(host, 'p_fpops p_iops', indent)}"
+        f"{scalars(host, 'os_name os_version venue', indent)}"
         "    </host>\n"
     )
 
@@ -501,8 +485,7 @@ def _team_xml(team: Team) -> str:
         f"    <id>{team.id}</id>\n"
         f"    <create_time>{whole(team.create_time)}</create_time>\n"
         f"    <userid>{team.founder_id}</userid>\n"
-        f"{scalar('name', team.name, '    ')}"
-        f"{scalar('url', team.url, '    ')}"
+        f"{scalars(team, 'name url', '    ')}"
         "    <type>1</type>\n"
         f"{scalar('country', team.country, '    ')}"
         f"    <total_credit>{decimal(credit.total)}</total_credit>\n"

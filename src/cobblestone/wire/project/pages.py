@@ -29,7 +29,7 @@ from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.text.reader import Lenience, decode, unescape
 from cobblestone.wire.text.tree import Node, read_tree
-from cobblestone.wire.text.writer import escape, html_text, printable, scalar, title
+from cobblestone.wire.text.writer import escape, html_text, printable, scalar, scalars, title
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 MAX_LINE = 255
@@ -91,8 +91,7 @@ def write_project_config(config: ProjectConfig) -> bytes:
     """Return the answer to ``get_project_config.php``."""
     indent = "    "
     out = [
-        scalar("name", config.name, indent),
-        scalar("master_url", config.master_url, indent),
+        scalars(config, "name master_url", indent),
         scalar("web_rpc_url_base", config.web_rpc_url_base or config.master_url, indent),
     ]
     if config.server_version:
@@ -107,8 +106,7 @@ def write_project_config(config: ProjectConfig) -> bytes:
         "uses_username",
     )
     out += (f"    <{flag}/>\n" for flag in flags if getattr(config, flag))
-    out.append(scalar("min_passwd_length", config.min_passwd_length, indent))
-    out.append(scalar("sched_stopped", config.sched_stopped, indent))
+    out.append(scalars(config, "min_passwd_length sched_stopped", indent))
     if config.min_client_version:
         out.append(scalar("min_client_version", config.min_client_version, indent))
     if config.terms_of_use:
@@ -199,18 +197,12 @@ def write_server_status(
 
 
 def _daemon(daemon: DaemonStatus) -> str:
-    return (
-        "  <daemon>\n"
-        f"{scalar('host', daemon.host, '    ')}"
-        f"{scalar('command', daemon.command, '    ')}"
-        f"{scalar('status', daemon.status.value, '    ')}"
-        "  </daemon>\n"
-    )
+    return f"  <daemon>\n{scalars(daemon, 'host command status', '    ')}  </daemon>\n"
 
 
 def _status_items(values: ServerStatus | AppTasks) -> str:
     """Return the fields of a value by name: element names and field names are the same."""
-    return "".join(scalar(name, getattr(values, name), "   ") for name in values.__slots__)
+    return scalars(values, " ".join(values.__slots__), "   ")
 
 
 MAX_PAGE = 4 * 1024 * 1024
@@ -430,8 +422,7 @@ def write_rss(channel: RssChannel, *, built: float) -> bytes:
     """Write a feed; ``built`` is its Unix time of creation."""
     return (
         '<?xml version="1.0" encoding="UTF-8" ?>\n<rss version="2.0">\n<channel>\n'
-        f"{scalar('title', channel.title)}{scalar('link', channel.link)}"
-        f"{scalar('description', channel.description)}"
+        f"{scalars(channel, 'title link description')}"
         f"{scalar('lastBuildDate', rfc822_date(built))}"
         f"{_feed_items(channel.items)}</channel>\n</rss>\n"
     ).encode()

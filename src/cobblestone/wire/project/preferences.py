@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cobblestone.domain.computing import PREFERENCES, DispatchPreferences, Number
 from cobblestone.domain.errors import LocalProtocolError
@@ -172,51 +172,6 @@ def write_global_preferences(
     return f"<global_preferences>\n{inner}</global_preferences>"
 
 
-def write_project_preferences(
-    general: ProjectPreferences | None = None,
-    *,
-    venues: Mapping[str, ProjectPreferences] | None = None,
-    project_specific: Mapping[str, float | bool | str] | None = None,
-) -> str:
-    """Write ``<project_preferences>``, with a section for each venue that has its own.
-
-    ``project_specific`` is copied into the program's init data.
-
-    Raises:
-        LocalProtocolError: a venue is not one of the client's, or a name cannot be an element.
-    """
-    specific = dict(project_specific or {})
-    _check_names(specific)
-    sections = ""
-    for venue, preferences in (venues or {}).items():
-        _check_venue(venue)
-        sections += f'<venue name="{venue}">\n{_project_elements(preferences, specific)}</venue>\n'
-    own = _project_elements(general or ProjectPreferences(), specific)
-    return f"<project_preferences>\n{own}{sections}</project_preferences>"
-
-
-def _project_elements(preferences: ProjectPreferences, specific: Mapping[str, float | bool | str]) -> str:
-    flags = {
-        "no_cpu": preferences.no_cpu,
-        **{flag: gpu in preferences.no_gpu_types for flag, gpu in GPU_FLAGS.items()},
-        "allow_beta_work": preferences.allow_beta,
-        "allow_non_preferred_apps": preferences.allow_non_preferred,
-    }
-    inner = "".join(scalar("app_id", number) for number in sorted(preferences.selected_apps))
-    inner += "".join(
-        scalar(name, number)
-        for name, number in (("max_jobs", preferences.max_jobs), ("max_cpus", preferences.max_cpus))
-        if number
-    )
-    inner += "".join(scalar(name, value) for name, value in specific.items())
-    project_specific = f"<project_specific>\n{inner}</project_specific>\n" if inner else ""
-    return (
-        scalar("resource_share", preferences.resource_share)
-        + "".join(scalar(name, 1) for name, is_set in flags.items() if is_set)
-        + project_specific
-    )
-
-
 def _elements(values: Mapping[str, float | bool | str]) -> str:
     _check_names(values)
     return "".join(scalar(name, value) for name, value in values.items())
@@ -321,7 +276,7 @@ def _computing_set(content: str) -> ComputingSet:
 
 def _project_set(content: str) -> ProjectSet:
     app_ids: set[int] = set()
-    numbers: dict[str, float] = {}
+    values: dict[str, Any] = {}  # Any: of several types
     kept: dict[str, str] = {}
     for name, text in _leaves(content):
         if name == "app_id":
@@ -331,34 +286,19 @@ def _project_set(content: str) -> ProjectSet:
         elif name in _PROJECT_LIMITS:
             value = _number(text, 0, _PROJECT_LIMITS[name])
             if value is not None:
-                numbers[name] = value
+                values[name] = type(getattr(_USUAL, name))(value)
         elif name not in _NOT_KEPT and name != "no_rsc" and len(kept) < MAX_KEPT:
             kept[name] = text
-    return ProjectSet(
-        resource_share=numbers.get("resource_share", 100.0),
-        app_ids=frozenset(app_ids),
-        allow_non_preferred_apps=numbers.get("allow_non_preferred_apps", 1) != 0,
-        allow_beta_work=numbers.get("allow_beta_work", 0) != 0,
-        no_cpu=numbers.get("no_cpu", 0) != 0,
-        no_cuda=numbers.get("no_cuda", 0) != 0,
-        no_ati=numbers.get("no_ati", 0) != 0,
-        no_intel_gpu=numbers.get("no_intel_gpu", 0) != 0,
-        max_jobs=int(numbers.get("max_jobs", 0)),
-        max_cpus=int(numbers.get("max_cpus", 0)),
-        kept=kept,
-    )
+    return ProjectSet(app_ids=frozenset(app_ids), kept=kept, **values)
 
 
+_SWITCHES = ("allow_non_preferred_apps", "allow_beta_work", "no_cpu", "no_cuda", "no_ati", "no_intel_gpu")
+_USUAL = ProjectSet()
 _PROJECT_LIMITS: Mapping[str, float] = {
     "resource_share": MAX_SHARE,
-    "allow_non_preferred_apps": 1e9,
-    "allow_beta_work": 1e9,
-    "no_cpu": 1e9,
-    "no_cuda": 1e9,
-    "no_ati": 1e9,
-    "no_intel_gpu": 1e9,
     "max_jobs": MAX_LIMIT,
     "max_cpus": MAX_LIMIT,
+    **dict.fromkeys(_SWITCHES, 1e9),
 }
 
 
@@ -397,12 +337,10 @@ def _computing_text(item: ComputingSet) -> str:
 
 
 def _project_text(item: ProjectSet) -> str:
-    types = ("no_cpu", "no_cuda", "no_ati", "no_intel_gpu")
-    refused = "".join(scalar(name, True) for name in types if getattr(item, name))
+    refused = "".join(scalar(name, True) for name in _SWITCHES[2:] if getattr(item, name))
     if item.no_intel_gpu:
-        refused += scalar(
-            "no_rsc", "intel_gpu"
-        )  # how clients are told of types that have no element of their own
+        # how clients are told of types that have no element of their own
+        refused += scalar("no_rsc", "intel_gpu")
     specific = "".join(scalar("app_id", app_id) for app_id in sorted(item.app_ids))
     specific += scalar("allow_non_preferred_apps", item.allow_non_preferred_apps)
     specific += scalar("max_jobs", item.max_jobs) if item.max_jobs else ""

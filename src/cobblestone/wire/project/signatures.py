@@ -170,7 +170,7 @@ def _signature_bytes(text: str) -> bytes | None:
 def upload_signature(secret: bytes, name: str, max_nbytes: int) -> str:
     """Return the ``<xml_signature>`` of an output file, by which the upload handler recognises what it allowed.
 
-    The family signs with an RSA key, but nobody except the server that wrote the signature ever checks it:
+    The family signs with an RSA key, but no one except the server that wrote the signature ever checks it:
     clients copy the element as it is.  So a keyed hash (BLAKE2b, a MAC by design) with a secret of the server does the
     same, cannot be forged without that secret, and takes microseconds instead of a millisecond.  The text
     has the family's form, 128 bytes: two hashes, each over a different counter.

@@ -161,7 +161,7 @@ class ExportReader:
         begin = rest.find(self._begin.encode())
         if begin >= 0 and len(rest) - begin > MAX_RECORD_BYTES:
             raise RemoteProtocolError(f"a record is longer than {MAX_RECORD_BYTES} bytes")
-        # Kept: the begin of a record, or what may be the begin of a tag.
+        # Kept: the beginning of a record, or what may be the beginning of a tag.
         self._buffer = rest[begin if begin >= 0 else -64 :]
         return found
 

@@ -80,19 +80,6 @@ class ReportedResult:
         default=(), compare=False
     )  #: departures from the format that were found in this report
 
-    @property
-    def successful(self) -> bool:
-        """Return whether the client says that the program ended well and all outputs are on the server.
-
-        Neither exit status 0 alone nor exit status 0 with state 5 is enough (seen with client 7.20.5).
-        """
-        return (
-            self.exit_status_present
-            and self.exit_status == 0
-            and self.state == 5
-            and not any(file.error_msg for file in self.files)
-        )
-
 
 @value(kw_only=True)
 class MsgFromHost:

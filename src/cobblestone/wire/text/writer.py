@@ -117,3 +117,18 @@ def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
     else:
         text = decimal(value)
     return f"{indent}<{name}>{text}</{name}>\n"
+
+
+def number(name: str, value: float, indent: str = "    ") -> str:
+    """Return a number with six decimals."""
+    return scalar(name, float(value), indent)
+
+
+def scalars(source: object, names: str, indent: str = "") -> str:
+    """Write fields of an object under their own names."""
+    return "".join(scalar(name, getattr(source, name), indent) for name in names.split())
+
+
+def numbers(source: object, names: str, indent: str = "") -> str:
+    """Write fields of an object as numbers with six decimals."""
+    return "".join(number(name, getattr(source, name), indent) for name in names.split())

@@ -86,10 +86,6 @@ def _job_may(cause: str) -> Callable[[CoreState, Any], None]:
     return check
 
 
-def _job_known(state: CoreState, event: ev.JobSuspended) -> None:
-    state.job(event.job)
-
-
 def _job_stopped(state: CoreState, event: ev.TaskStopped) -> None:
     job = state.job(event.job)
     if job.phase not in ENDED_PHASES:  # news of a process that had to go
@@ -100,10 +96,6 @@ def _job_has_run(state: CoreState, event: ev.JobCheckpointed) -> None:
     job = state.job(event.job)
     if job.phase in (Phase.DOWNLOADING, Phase.WAITING):
         raise IllegalTransition(f"job {job.id!r} is {job.phase}: it cannot checkpoint")
-
-
-def _project_known(state: CoreState, event: ev.ProjectDetached) -> None:
-    state.position(event.project)
 
 
 def _contact_under_way(state: CoreState, event: ev.ContactFailed | ev.ReplyReceived) -> None:
@@ -125,14 +117,6 @@ def _new_jobs(state: CoreState, jobs: Iterable[JobDescription]) -> None:
         state.position(each.project)
 
 
-def _preferences(state: CoreState, event: ev.PreferencesChanged) -> None:
-    _within_bounds(event.preferences)
-
-
-def _permission(state: CoreState, event: ev.PermissionChanged) -> None:
-    _within_bounds(event.permission)
-
-
 def _devices(state: CoreState, event: ev.DevicesChanged) -> None:
     _within_bounds(event.devices)
     for gpu in event.devices.gpus:
@@ -143,10 +127,6 @@ def _project(state: CoreState, event: ev.ProjectAttached) -> None:
     _within_bounds(event.project)
     for app, most in event.project.app_max_concurrent.items():
         _require(f"app_max_concurrent of {app!r}", most, (0, _MANY))
-
-
-def _times(state: CoreState, event: ev.AvailabilityKnown) -> None:
-    _within_bounds(event.times)
 
 
 def _within_bounds(values: object) -> None:
@@ -163,20 +143,20 @@ def _require(name: str, figure: float, bounds: tuple[float, float]) -> None:
 
 
 #: What has to hold, by event; of others nothing but the time is looked at.
-_CHECKS: Mapping[type[ev.Event], Callable[[CoreState, Any], None]] = {  # Any: the event of that kind
-    ev.AvailabilityKnown: _times,
-    ev.PreferencesChanged: _preferences,
-    ev.PermissionChanged: _permission,
+_CHECKS: Mapping[type[ev.Event], Callable[[CoreState, Any], object]] = {  # Any: the event of that kind
+    ev.AvailabilityKnown: lambda _, event: _within_bounds(event.times),
+    ev.PreferencesChanged: lambda _, event: _within_bounds(event.preferences),
+    ev.PermissionChanged: lambda _, event: _within_bounds(event.permission),
     ev.DevicesChanged: _devices,
     ev.ProjectAttached: _project,
-    ev.ProjectDetached: _project_known,
-    ev.ContactAsked: _project_known,
+    ev.ProjectDetached: lambda state, event: state.position(event.project),
+    ev.ContactAsked: lambda state, event: state.position(event.project),
     ev.ReplyReceived: _reply,
     ev.ContactFailed: _contact_under_way,
     ev.JobsFound: lambda state, event: _new_jobs(state, event.jobs),
     ev.JobReady: _job_may("ready"),
-    ev.DownloadStalled: _job_known,
-    ev.JobSuspended: _job_known,
+    ev.DownloadStalled: lambda state, event: state.job(event.job),
+    ev.JobSuspended: lambda state, event: state.job(event.job),
     ev.JobCheckpointed: _job_has_run,
     ev.JobFinished: _job_may("end"),
     ev.JobFailed: _job_may("end"),
@@ -200,8 +180,8 @@ def broken_rules(state: CoreState) -> list[str]:
 
 def _lists(s: CoreState) -> Iterator[str]:
     """Check that the lists of jobs agree with one another."""
-    everybody = [*s.jobs, *s.finished]
-    if len(s.by_id) != len(everybody) or any(s.by_id.get(job.id) is not job for job in everybody):
+    all_jobs = [*s.jobs, *s.finished]
+    if len(s.by_id) != len(all_jobs) or any(s.by_id.get(job.id) is not job for job in all_jobs):
         yield "the table of jobs has others than the lists"
     for name, listed in (("jobs", s.jobs), ("finished", s.finished)):
         if any(a.serial >= b.serial for a, b in pairwise(listed)):

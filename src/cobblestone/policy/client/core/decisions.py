@@ -88,7 +88,7 @@ def why_project(state: CoreState, project: ClientProject) -> tuple[Why, ...]:
 TINY = 1e-6
 #: Seconds by which a look is taken early rather than late.
 SAFE = 1.0
-#: Seconds after which a run list is made anew whatever is known: figures of apps and clocks may be wrong.
+#: Seconds after which a run list is made again whatever is known: figures of apps and clocks may be wrong.
 LONGEST_LIFE = 86400.0
 _by_arrival = attrgetter("serial")
 

@@ -49,6 +49,8 @@ class Phase(enum.StrEnum):
 #: A job that needs no device any more.
 ENDED_PHASES = (Phase.GIVEN_UP, Phase.UPLOADING, Phase.REPORTABLE)
 
+_NOT_ENDED = tuple(phase for phase in Phase if phase not in (Phase.UPLOADING, Phase.REPORTABLE))
+
 #: What becomes of a job, by its phase and by what is done or happens.  Whatever is not here is a mistake of the driver's.
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.DOWNLOADING, "ready"): Phase.WAITING,
@@ -62,17 +64,10 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.RUNNING, "stopped"): Phase.STOPPED,
     (Phase.IN_MEMORY, "stopped"): Phase.STOPPED,
     (Phase.STOPPED, "stopped"): Phase.STOPPED,
-    **{
-        (phase, "give_up"): Phase.GIVEN_UP
-        for phase in (
-            Phase.DOWNLOADING, Phase.WAITING, Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING, Phase.STOPPED, Phase.GIVEN_UP,
-        )
-    },
+    **{(phase, "give_up"): Phase.GIVEN_UP for phase in _NOT_ENDED},
     **{
         (phase, end): after
-        for phase in (
-            Phase.DOWNLOADING, Phase.WAITING, Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING, Phase.STOPPED, Phase.GIVEN_UP,
-        )
+        for phase in _NOT_ENDED
         for end, after in (("end", Phase.REPORTABLE), ("end_uploading", Phase.UPLOADING))
     },
     (Phase.UPLOADING, "uploaded"): Phase.REPORTABLE,
@@ -105,7 +100,7 @@ class ClientJob:
     serial: int = 0  #: rank by arrival
     start_order: int = 0  #: 0 = never started, else its rank by first start
     running: bool = False  #: its phase is RUNNING
-    runnable: bool = True  #: it may run: files are here, nobody has suspended it
+    runnable: bool = True  #: it may run: files are here, no one has suspended it
     suspended: bool = False  #: by the volunteer
     stalled: bool = False  #: its files do not come
     deferred_until: float = 0.0  #: it asked not to be started before; 0 = it did not
@@ -277,7 +272,7 @@ class CoreState:
     must_enforce: bool = False
     must_fetch: bool = True
     last_schedule: float = 0.0
-    next_schedule: float = 0.0  #: when the run list is made anew even if nothing happens
+    next_schedule: float = 0.0  #: when the run list is made again even if nothing happens
     last_enforce: float = 0.0
     next_fetch: float = 0.0
     look_again: float = NEVER  #: when a waiting job may take the place of a running one

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences, Hours, Mode
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.reasons import Reason, Value, reason
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.values import Permission as CorePermission
 
@@ -100,7 +100,7 @@ class Situation:
     run_mode_until: float | None = None  #: when a temporary mode ends
     gpu_mode_until: float | None = None
     network_mode_until: float | None = None
-    network_open_until: float = 0.0  #: somebody asked for a transfer
+    network_open_until: float = 0.0  #: someone asked for a transfer
     seconds_since_start: float = math.inf
     benchmarks_running: bool = False
     on_battery: bool | None = None
@@ -225,38 +225,78 @@ def _use(in_use: bool) -> str:
     return "in use" if in_use else "not in use"
 
 
-def _suspended(code: SuspendReason, why: Reason, until: float | None = None) -> RunPermission:
-    return RunPermission(code=code, reasons=(why,), until=until)
+_WHY = {
+    "start_delay": (SuspendReason.INITIAL_DELAY, "Computing begins {seconds} s after the client's start."),
+    "run_mode_never": (SuspendReason.USER_REQUEST, "Computing is switched off by you."),
+    "hot": (SuspendReason.OS, "The computer is hot ({celsius} °C); computing goes on below {limit} °C."),
+    "time_of_day": (SuspendReason.TIME_OF_DAY, "Computing is allowed from {start} to {end} today."),
+    "no_recent_input": (
+        SuspendReason.NO_RECENT_INPUT,
+        "The computer has not been used for {minutes} minutes.",
+    ),
+    "exclusive_app": (
+        SuspendReason.EXCLUSIVE_APP,
+        "{app} is running, which has exclusive use of the computer.",
+    ),
+    "other_load": (
+        SuspendReason.CPU_USAGE,
+        "Other programs use {percent} % of the CPUs; the limit while the computer is {use} is {limit} %.",
+    ),
+    "battery_charge": (
+        SuspendReason.BATTERY_CHARGE,
+        "The battery is at {percent} %; computing waits for {limit} %.",
+    ),
+    "battery_heat": (SuspendReason.BATTERY_HEAT, "The battery is at {celsius} °C; the limit is {limit} °C."),
+    "user_active": (
+        SuspendReason.USER_ACTIVE,
+        "The computer is in use; it counts as not in use after {minutes} minutes without input.",
+    ),
+    "gpu_mode_never": (
+        SuspendReason.USER_REQUEST,
+        "Computing on graphics processors is switched off by you.",
+    ),
+    "exclusive_gpu_app": (
+        SuspendReason.EXCLUSIVE_APP,
+        "{app} is running, which has exclusive use of the graphics processor.",
+    ),
+    "network_mode_never": (SuspendReason.USER_REQUEST, "The network is switched off by you."),
+    "network_time_of_day": (SuspendReason.TIME_OF_DAY, "Transfers are allowed from {start} to {end} today."),
+    "quota": (
+        SuspendReason.NETWORK_QUOTA,
+        "{used} MB have been transferred; the limit is {limit} MB in {days} days.",
+    ),
+    "benchmarks": (SuspendReason.BENCHMARKS, "The computer's speed is being measured."),
+    "os": (SuspendReason.OS, "The operating system asks for a pause."),
+    "batteries": (SuspendReason.BATTERIES, "The computer runs on battery."),
+    "mobile": (SuspendReason.WIFI, "The connection is mobile; transfers wait for another."),
+    "metered": (SuspendReason.WIFI, "The connection is metered; transfers wait for another."),
+}
+"""Why an activity pauses: the family's number and the sentence, by the code of the reason."""
+
+
+def _suspended(code: str, until: float | None = None, **values: Value) -> RunPermission:
+    by, sentence = _WHY[code]
+    return RunPermission(code=by, reasons=(reason(code, sentence, **values),), until=until)
 
 
 def _cpu(
     preferences: ComputingPreferences, config: ClientConfig, situation: Situation, in_use: bool, hot: bool
 ) -> RunPermission:
     if situation.benchmarks_running:
-        return _suspended(
-            SuspendReason.BENCHMARKS, reason("benchmarks", "The computer's speed is being measured.")
-        )
+        return _suspended("benchmarks")
     if situation.seconds_since_start < config.start_delay:
         until = situation.now + config.start_delay - situation.seconds_since_start
-        why = reason(
-            "start_delay",
-            "Computing begins {seconds} s after the client's start.",
-            seconds=config.start_delay,
-        )
-        return _suspended(SuspendReason.INITIAL_DELAY, why, until)
+        return _suspended("start_delay", until, seconds=config.start_delay)
     if situation.os_pauses:
-        return _suspended(SuspendReason.OS, reason("os", "The operating system asks for a pause."))
+        return _suspended("os")
     if situation.run_mode is Mode.NEVER:
-        why = reason("run_mode_never", "Computing is switched off by you.")
-        return _suspended(SuspendReason.USER_REQUEST, why, situation.run_mode_until)
+        return _suspended("run_mode_never", situation.run_mode_until)
     if hot:
-        why = reason(
+        return _suspended(
             "hot",
-            "The computer is hot ({celsius} °C); computing goes on below {limit} °C.",
             celsius=round(situation.celsius or 0.0),
             limit=preferences.temperature_pause - TEMPERATURE_RELEASE,
         )
-        return _suspended(SuspendReason.OS, why)
     if situation.run_mode is Mode.ALWAYS:
         return RunPermission(until=situation.run_mode_until)
     return _cpu_by_preferences(preferences, situation, in_use)
@@ -274,72 +314,34 @@ def _cpu_by_preferences(
     change = next_change(preferences.hours, preferences.day_hours, situation.weekday, situation.hour)
     until = None if change is None else situation.now + 3600 * change
     if not is_within(hours, situation.hour):
-        why = reason(
-            "time_of_day",
-            "Computing is allowed from {start} to {end} today.",
-            start=clock_time(hours.start),
-            end=clock_time(hours.end),
-        )
-        return _suspended(SuspendReason.TIME_OF_DAY, why, until)
+        return _suspended("time_of_day", until, start=clock_time(hours.start), end=clock_time(hours.end))
     patience = 60 * preferences.suspend_if_no_recent_input
     if patience > 0 and idle is not None and idle > patience:
-        why = reason(
-            "no_recent_input",
-            "The computer has not been used for {minutes} minutes.",
-            minutes=round(idle / 60),
-        )
-        return _suspended(SuspendReason.NO_RECENT_INPUT, why)
+        return _suspended("no_recent_input", minutes=round(idle / 60))
     if situation.exclusive_app:
-        why = reason(
-            "exclusive_app",
-            "{app} is running, which has exclusive use of the computer.",
-            app=situation.exclusive_app,
-        )
-        return _suspended(SuspendReason.EXCLUSIVE_APP, why)
+        return _suspended("exclusive_app", app=situation.exclusive_app)
     limit = load_limit(preferences, in_use=in_use)
     if limit > 0 and situation.others_busy:
-        why = reason(
-            "other_load",
-            "Other programs use {percent} % of the CPUs; the limit while the computer is {use} is {limit} %.",
-            percent=round(situation.other_load or 0.0),
-            use=_use(in_use),
-            limit=limit,
+        return _suspended(
+            "other_load", percent=round(situation.other_load or 0.0), use=_use(in_use), limit=limit
         )
-        return _suspended(SuspendReason.CPU_USAGE, why)
     return RunPermission(until=until)
 
 
 def _power(preferences: ComputingPreferences, situation: Situation) -> RunPermission | None:
     if situation.on_battery and not preferences.run_on_batteries:
-        return _suspended(SuspendReason.BATTERIES, reason("batteries", "The computer runs on battery."))
+        return _suspended("batteries")
     charge = situation.battery_percent
     if charge is not None and charge < preferences.battery_charge_min_pct:
-        why = reason(
-            "battery_charge",
-            "The battery is at {percent} %; computing waits for {limit} %.",
-            percent=round(charge),
-            limit=preferences.battery_charge_min_pct,
-        )
-        return _suspended(SuspendReason.BATTERY_CHARGE, why)
+        return _suspended("battery_charge", percent=round(charge), limit=preferences.battery_charge_min_pct)
     heat = situation.battery_celsius
     if heat is not None and 0 < preferences.battery_max_temperature < heat:
-        why = reason(
-            "battery_heat",
-            "The battery is at {celsius} °C; the limit is {limit} °C.",
-            celsius=round(heat),
-            limit=preferences.battery_max_temperature,
-        )
-        return _suspended(SuspendReason.BATTERY_HEAT, why)
+        return _suspended("battery_heat", celsius=round(heat), limit=preferences.battery_max_temperature)
     return None
 
 
 def _user_active(preferences: ComputingPreferences, situation: Situation) -> RunPermission:
-    why = reason(
-        "user_active",
-        "The computer is in use; it counts as not in use after {minutes} minutes without input.",
-        minutes=preferences.idle_time_to_run,
-    )
-    return _suspended(SuspendReason.USER_ACTIVE, why)
+    return _suspended("user_active", minutes=preferences.idle_time_to_run)
 
 
 def _gpu(
@@ -348,17 +350,11 @@ def _gpu(
     if not cpu.allowed:
         return cpu
     if situation.gpu_mode is Mode.NEVER:
-        why = reason("gpu_mode_never", "Computing on graphics processors is switched off by you.")
-        return _suspended(SuspendReason.USER_REQUEST, why, situation.gpu_mode_until)
+        return _suspended("gpu_mode_never", situation.gpu_mode_until)
     if situation.gpu_mode is Mode.ALWAYS:
         return RunPermission(until=situation.gpu_mode_until)
     if situation.exclusive_gpu_app:
-        why = reason(
-            "exclusive_gpu_app",
-            "{app} is running, which has exclusive use of the graphics processor.",
-            app=situation.exclusive_gpu_app,
-        )
-        return _suspended(SuspendReason.EXCLUSIVE_APP, why)
+        return _suspended("exclusive_gpu_app", app=situation.exclusive_gpu_app)
     if in_use and not preferences.run_gpu_if_user_active:
         return _user_active(preferences, situation)
     return RunPermission(until=cpu.until)
@@ -368,8 +364,7 @@ def _network(preferences: ComputingPreferences, situation: Situation, in_use: bo
     if situation.now < situation.network_open_until:
         return RunPermission(until=situation.network_open_until)
     if situation.network_mode is Mode.NEVER:
-        why = reason("network_mode_never", "The network is switched off by you.")
-        return _suspended(SuspendReason.USER_REQUEST, why, situation.network_mode_until)
+        return _suspended("network_mode_never", situation.network_mode_until)
     if situation.network_mode is Mode.ALWAYS:
         return RunPermission(until=situation.network_mode_until)
     if in_use and not preferences.run_if_user_active:
@@ -380,43 +375,28 @@ def _network(preferences: ComputingPreferences, situation: Situation, in_use: bo
     )
     until = None if change is None else situation.now + 3600 * change
     if not is_within(hours, situation.hour):
-        why = reason(
-            "network_time_of_day",
-            "Transfers are allowed from {start} to {end} today.",
-            start=clock_time(hours.start),
-            end=clock_time(hours.end),
+        return _suspended(
+            "network_time_of_day", until, start=clock_time(hours.start), end=clock_time(hours.end)
         )
-        return _suspended(SuspendReason.TIME_OF_DAY, why, until)
     if situation.exclusive_app:
-        why = reason(
-            "exclusive_app",
-            "{app} is running, which has exclusive use of the computer.",
-            app=situation.exclusive_app,
-        )
-        return _suspended(SuspendReason.EXCLUSIVE_APP, why)
+        return _suspended("exclusive_app", app=situation.exclusive_app)
     return _network_limits(preferences, situation) or RunPermission(until=until)
 
 
 def _network_limits(preferences: ComputingPreferences, situation: Situation) -> RunPermission | None:
     quota = 1e6 * preferences.daily_xfer_limit_mb
     if quota > 0 and preferences.daily_xfer_period_days > 0 and situation.transferred_bytes >= quota:
-        why = reason(
+        return _suspended(
             "quota",
-            "{used} MB have been transferred; the limit is {limit} MB in {days} days.",
+            situation.period_ends,
             used=round(situation.transferred_bytes / 1e6),
             limit=preferences.daily_xfer_limit_mb,
             days=preferences.daily_xfer_period_days,
         )
-        return _suspended(SuspendReason.NETWORK_QUOTA, why, situation.period_ends)
     if preferences.network_wifi_only and situation.mobile:
-        return _suspended(
-            SuspendReason.WIFI,
-            reason("mobile", "The connection is mobile; transfers wait for another."),
-        )
+        return _suspended("mobile")
     if preferences.network_unmetered_only and situation.metered:
-        return _suspended(
-            SuspendReason.WIFI, reason("metered", "The connection is metered; transfers wait for another.")
-        )
+        return _suspended("metered")
     return None
 
 

@@ -14,7 +14,7 @@ second and the level falls by 100 %, below it they stop.
 
 The volunteer's ``app_config.xml``, applied to what a project says of an app version.
 
-It is applied anew to the project's own figures each time, so that a line taken out of the file is undone at once.
+It is applied again to the project's own figures each time, so that a line taken out of the file is undone at once.
 Source: BOINC's ``client/app_config.cpp`` (facts): a command line takes the place of the project's, 0 is as good as absent.
 """
 

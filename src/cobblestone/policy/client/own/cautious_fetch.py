@@ -20,11 +20,11 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
 * keeps no more of a project than its share can do in half of the latency bound: what is more gets a processor by its deadline
   alone, and others lose their share to it;
 * takes no more of a project that has had more than its share while there is work for the minimal buffer, or for a time slice
-  while somebody who is owed work waits with jobs that are here: those who are owed work may not be asked for any that would be
+  while someone who is owed work waits with jobs that are here: those who are owed work may not be asked for any that would be
   in time, and short jobs with a tight deadline, which always would, must not come in their stead;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
-A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
+A processor that is idle overrules the check if no one passes it: a job that may be late is better than none.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def fetch_in_time(
     ``promised``: deadline (seconds from now) and remaining CPU seconds of every job on the host.
     ``held``: remaining CPU seconds of each project's jobs, ``remaining``: of each job; also of those that will be late, since
     they keep processors busy as well, and else more of them would be asked for without end.
-    ``until_next_contact``: seconds for which nobody can be asked again after this.
+    ``until_next_contact``: seconds for which no one can be asked again after this.
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     host = _Host(booked, remaining, interruptions, prefs, until_next_contact)
@@ -314,7 +314,7 @@ def _enough(
 ) -> float:
     """Return for how many seconds there must be work, from any project.
 
-    While somebody who is owed work has jobs in trouble here, or is owed half a day and has any, more of another project would
+    While someone who is owed work has jobs in trouble here, or is owed half a day and has any, more of another project would
     take the processors that these need.
     """
     total = max(float_sum([project.share for project in projects]), 1e-9)

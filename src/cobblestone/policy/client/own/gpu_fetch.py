@@ -60,7 +60,7 @@ def fetch_for_gpus(
     others = {i: in_time(i, each) for i, each in more.others.items()}
     reasons = named(more.reasons, [p.description.id for p in state.projects])
     note_reasons(state, reasons)
-    # where nobody can be asked nothing helps but an event, or a wait that ends
+    # where no one can be asked nothing helps but an event, or a wait that ends
     wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
     saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
     wait = max(wait, 0.5 * gpu_available(state) * (saturated - low))

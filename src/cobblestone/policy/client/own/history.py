@@ -3,10 +3,10 @@
 When progress alone may condemn a job (CS3): an app's claims are put to the test before they are believed.
 
 A job may be called late although jobs like it would be in time, only because of the progress that it reports.  If that is
-believed, the job is given up or starves, and nobody learns whether it told the truth: an app of which each third job lies
+believed, the job is given up or starves, and no one learns whether it told the truth: an app of which each third job lies
 would lose each third job for ever.  So claims of an app are believed unseen only after some of its jobs have ended and none
 of them misled, and only so many; the next such job runs on as if nothing was known.  If it turns out as large as it
-seemed, more are believed unseen, with each trial that is passed; with one that fails trust begins anew.
+seemed, more are believed unseen, with each trial that is passed; with one that fails trust starts over.
 
 What a client learns of an app's jobs (CS3, WF3): how large they are compared with the project's estimates, and
 what the progress that they report is worth.

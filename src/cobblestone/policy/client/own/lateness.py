@@ -22,7 +22,7 @@ have nothing better to do.
 What comes of the computing that a project gets (CS3): a project that wastes most of its time weighs less.
 
 A share is a promise to a project, and what is late earns it nothing.  Where part of a project's jobs cannot be in time, and
-nobody knows beforehand which, all of its share would be paid in waste.  So its share is weighed with the part of its
+no one knows beforehand which, all of its share would be paid in waste.  So its share is weighed with the part of its
 time that was useful, to the power of the volunteer's waste aversion: at 0 shares are kept whatever comes of them, the larger
 it is, the less is wasted and the more shares are violated.  It never falls below :data:`FLOOR` of the share, and what was
 long ago is forgotten, so each project has its second chance.
@@ -38,7 +38,7 @@ from cobblestone.domain.values import value
 #: Seconds of computing after which an observation has lost all but 1/e of its weight.
 MEMORY = 30 * 86400.0
 
-#: After fewer off-times than this nobody knows what luck there may be.
+#: After fewer off-times than this no one knows what luck there may be.
 FEW_GAPS = 3.0
 
 

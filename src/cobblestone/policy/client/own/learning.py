@@ -36,7 +36,7 @@ class Learning:
         self._waste_aversion = waste_aversion
 
     def fit(self) -> None:
-        """Make room for new projects, and look out anew if contacts lie otherwise apart than before."""
+        """Make room for new projects, and look out again if contacts lie otherwise apart than before."""
         memory, count = self._memory, len(self._state.projects)
         memory.projects += [ProjectMemory() for _ in range(count - len(memory.projects))]
         more = count - len(memory.outlooks)

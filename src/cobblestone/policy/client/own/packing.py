@@ -88,7 +88,7 @@ class Packing:
 
     def pack(
         self, jobs: list[ClientJob], cpu_order: Sequence[ClientJob] | None, *, available: float
-    ) -> RunList[ClientJob]:
+    ) -> RunList:
         """Return the run list of these jobs; those without GPU come in ``cpu_order``."""
         state = self._state
         late = {i for i, job in enumerate(jobs) if job.edf}
@@ -127,7 +127,7 @@ def for_cpus(project: ClientProject) -> bool:
     return CPU in d.supplies and CPU not in d.forbidden and not d.non_cpu_intensive
 
 
-def cpus_of_gpu_jobs(found: RunList[ClientJob]) -> int:
+def cpus_of_gpu_jobs(found: RunList) -> int:
     """Return how many processors the GPU jobs of a run list take."""
     return math.floor(
         float_sum([job.cpus for job in found.jobs if job.gpu and not job.always_runs]) + _ROUNDING

@@ -95,7 +95,7 @@ class OwnPolicy(PublishedPolicy):
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
         self._packs = False  #: as of the last look ahead
-        self._run_list: RunList[ClientJob] | None = None  #: until it is enforced
+        self._run_list: RunList | None = None  #: until it is enforced
         super().bind(state, memory, explain=explain)
         self._packing.watch.expect_all(state.jobs)
 
@@ -212,7 +212,7 @@ class OwnPolicy(PublishedPolicy):
     # -- shares and jobs ----------------------------------------------------------------------------------------------
 
     def _book(self, i: int, seconds: float, *, useful: bool) -> None:
-        """Take note of what came of a project's time, and weigh its share anew."""
+        """Take note of what came of a project's time, and weigh its share again."""
         if len(self.shares) > 1:
             self._learning.book(i, seconds, useful=useful)
             self._weigh(i)
@@ -361,7 +361,7 @@ class OwnPolicy(PublishedPolicy):
         packing.watch.expect_all([job for job in runnable if job.start_order])
         self.look_ahead()
         beside = [job for job in runnable if not on_cpu(job)]
-        found = RunList[ClientJob]()
+        found = RunList()
         if beside and not self._packs:
             found = packing.pack(beside, None, available=self.available())
         memory.packed = self._packs or cpus_of_gpu_jobs(found) >= state.ncpus

@@ -15,9 +15,8 @@ scheduled at that moment to have been so since the last look.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.state import ClientJob, CoreState
@@ -52,45 +51,38 @@ def adjust_long_term(debts: Sequence[float], *, parts: Sequence[float], wall: Se
     ``parts``: the :func:`portions` of the projects that could have run (runnable, contactable or downloading) or did.
     The mean stays zero.
     """
-    return centre([debt + gain for debt, gain in zip(debts, debt_gains(parts, wall), strict=True)])
+    return _centre(_changed(debts, parts, wall))
 
 
 def adjust_short_term(
     debts: Sequence[float], *, parts: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
 ) -> list[float]:
-    """Return short-term debts after an interval; a project without a runnable job has none."""
-    return centre_runnable(
-        [debt + gain for debt, gain in zip(debts, debt_gains(parts, wall), strict=True)], runnable
-    )
-
-
-def debt_gains(parts: Sequence[float], wall: Sequence[float]) -> list[float]:
-    """Return each project's gain in debt over an interval: its part of all wall time minus what it had."""
-    total = _in_turn(wall)
-    return [part * total - used for part, used in zip(parts, wall, strict=True)]
-
-
-def centre(debts: Sequence[float]) -> list[float]:
-    """Return long-term debts with mean zero."""
-    mean = _in_turn(debts) / len(debts) if debts else 0.0
-    return [debt - mean for debt in debts]
-
-
-def centre_runnable(debts: Sequence[float], runnable: Sequence[bool]) -> list[float]:
-    """Return short-term debts with mean zero among the runnable projects, none for the others, within the
-    limits.
+    """Return short-term debts after an interval: with mean zero among the projects with a runnable job, none for the
+    others, within the limits.
     """
+    changed = _changed(debts, parts, wall)
     number = total = 0.0
-    for debt, ok in zip(debts, runnable, strict=True):
+    for debt, ok in zip(changed, runnable, strict=True):
         if ok:
             number += 1.0
             total += debt
     mean = total / number if number else 0.0
     low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
-    centred = [debt - mean if ok else 0.0 for debt, ok in zip(debts, runnable, strict=True)]
+    centred = [debt - mean if ok else 0.0 for debt, ok in zip(changed, runnable, strict=True)]
     if centred and low <= min(centred) and max(centred) <= high:
         return centred
     return [min(high, max(low, debt)) for debt in centred]
+
+
+def _centre(debts: Sequence[float]) -> list[float]:
+    mean = _in_turn(debts) / len(debts) if debts else 0.0
+    return [debt - mean for debt in debts]
+
+
+def _changed(debts: Sequence[float], parts: Sequence[float], wall: Sequence[float]) -> list[float]:
+    """Return debts with each project's gain: its part of all wall time minus what it had."""
+    total = _in_turn(wall)
+    return [debt + (part * total - used) for debt, part, used in zip(debts, parts, wall, strict=True)]
 
 
 def _in_turn(values: Sequence[float]) -> float:
@@ -109,13 +101,8 @@ def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> floa
     """
     if wall < 0.01:
         return efficiency
-    weight = efficiency_weight(wall)
+    weight = math.exp(-wall / SECONDS_PER_DAY)
     return weight * efficiency + (1.0 - weight) * (cpu / wall)
-
-
-def efficiency_weight(wall: float) -> float:
-    """Return the weight that CPU efficiency keeps after so much scheduled wall time."""
-    return math.exp(-wall / SECONDS_PER_DAY)
 
 
 Standing = tuple[list[bool], list[bool]]
@@ -142,63 +129,9 @@ class DebtMemory:
     pending: Standing | None = None  #: 2007: who was runnable, contactable in what is not charged yet
 
 
-class DebtAccounting(Protocol):
-    """Debts and processor efficiency of one client."""
+class DebtAccounting:
+    """Debts and processor efficiency of one client; those that follow say how time is counted."""
 
-    memory: DebtMemory
-
-    @property
-    def long(self) -> list[float]:
-        """Long-term debts."""
-        ...
-
-    @property
-    def short(self) -> list[float]:
-        """Short-term debts."""
-        ...
-
-    def refit(self) -> None:
-        """Refresh the projects."""
-        ...
-
-    def forget(self, project: int) -> None:
-        """Note that a project is gone."""
-        ...
-
-    def reweigh(self, shares: Sequence[float]) -> None:
-        """Take other shares from now on."""
-        ...
-
-    def settle(self, standing: Callable[[], Standing]) -> None:
-        """Bring the debts up to date; how projects stand is asked only if it matters."""
-        ...
-
-    def passed(self, seconds: float) -> None:
-        """Time has passed in which the running tasks computed."""
-        ...
-
-    def ended(self, task: ClientJob) -> None:
-        """Record that a task has ended and is no longer scheduled."""
-        ...
-
-    def preempted(self, task: ClientJob) -> None:
-        """Note that a task is taken off the processor."""
-        ...
-
-    def gap(self, seconds: float) -> None:
-        """Note that the host was off."""
-        ...
-
-
-class DebtState(NamedTuple):
-    """Accounts at one moment."""
-
-    long: list[float]
-    short: list[float]
-    efficiency: float
-
-
-class _Debts:
     def __init__(self, state: CoreState, memory: DebtMemory) -> None:
         self.state = state
         self.memory = memory
@@ -225,7 +158,7 @@ class _Debts:
         """Note that a project is gone; its debt is spread over the others."""
         for column in (self.memory.long, self.memory.short, self.memory.wall):
             del column[project]
-        self.memory.long = centre(self.memory.long)
+        self.memory.long = _centre(self.memory.long)
         self.memory.latest = {i - (i > project): x for i, x in self.memory.latest.items() if i != project}
         self.memory.pending = None
 
@@ -239,25 +172,35 @@ class _Debts:
         """Short-term debts."""
         return self.memory.short
 
-    def _charge(self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
-        long_parts, short_parts = self._parts(wall, runnable, contactable)
-        memory = self.memory
-        memory.long = adjust_long_term(memory.long, parts=long_parts, wall=wall)
-        memory.short = adjust_short_term(memory.short, parts=short_parts, wall=wall, runnable=runnable)
+    def settle(self, standing: Callable[[], Standing]) -> None:
+        """Bring the debts up to date; how projects stand is asked only if it matters."""
+        raise NotImplementedError
 
-    def _parts(
-        self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]
-    ) -> tuple[list[float], list[float]]:
-        """Return the projects' parts in the gains of long- and short-term debt; they seldom change."""
+    def passed(self, seconds: float) -> None:
+        """Time has passed in which the running tasks computed."""
+
+    def ended(self, task: ClientJob) -> None:
+        """Record that a task has ended and is no longer scheduled."""
+
+    def preempted(self, task: ClientJob) -> None:
+        """Note that a task is taken off the processor."""
+
+    def gap(self, seconds: float) -> None:
+        """Note that the host was off."""
+
+    def _charge(self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
+        # the projects' parts seldom change
         counted = [a or b or used > 0.0 for a, b, used in zip(runnable, contactable, wall, strict=True)]
         if counted != self._counted:
             self._counted, self._long_parts = counted, portions(self.shares, counted)
         if runnable != self._runnable:
             self._runnable, self._short_parts = runnable, portions(self.shares, runnable)
-        return self._long_parts, self._short_parts
+        memory = self.memory
+        memory.long = adjust_long_term(memory.long, parts=self._long_parts, wall=wall)
+        memory.short = adjust_short_term(memory.short, parts=self._short_parts, wall=wall, runnable=runnable)
 
 
-class ExactAccounting(_Debts):
+class ExactAccounting(DebtAccounting):
     """Every task is charged with the time in which it ran, times the processors that it takes."""
 
     def __init__(
@@ -290,16 +233,10 @@ class ExactAccounting(_Debts):
                 memory.efficiency, wall=total, cpu=total - memory.unused
             )
             memory.unused = 0.0
-        if len(wall) > 1:  # a single project owes nobody
+        if len(wall) > 1:  # a single project owes no one
             self._charge(wall, *standing())
         for i in range(len(wall)):
             wall[i] = 0.0
-
-    def ended(self, task: ClientJob) -> None:
-        """Nothing to do: its time was counted as it passed."""
-
-    def preempted(self, task: ClientJob) -> None:
-        """Nothing to do: its time was counted as it passed."""
 
     def gap(self, seconds: float) -> None:
         """Take a short gap for a time in which the running tasks were scheduled and got nothing."""
@@ -309,7 +246,7 @@ class ExactAccounting(_Debts):
                 self.memory.unused += seconds
 
 
-class PolledAccounting(_Debts):
+class PolledAccounting(DebtAccounting):
     """The accounts of the 2007 client: wall time since the last look, for those scheduled now.
 
     ``literally``, the order of the floating-point operations is that of the original, since projects of equal debt are
@@ -331,9 +268,6 @@ class PolledAccounting(_Debts):
         """Short-term debts."""
         self._charge_pending()
         return self.memory.short
-
-    def passed(self, seconds: float) -> None:
-        """Nothing to do: the next look counts it."""
 
     def settle(self, standing: Callable[[], Standing]) -> None:
         """Charge the projects for the time since the last look."""
@@ -367,39 +301,6 @@ class PolledAccounting(_Debts):
             self._charge(memory.wall, *memory.pending)
             memory.pending = None
             memory.wall = [0.0] * len(memory.wall)
-
-    def foresee(
-        self, *, quantum: float, runnable: Sequence[bool], contactable: Sequence[bool]
-    ) -> Iterator[DebtState]:
-        """Yield the accounts after one poll, two, three ..., if nothing changes; the last settlement was just
-        now.
-        """
-        wall = [0.0] * len(self.shares)
-        for task in self.state.running:
-            wall[task.project] += quantum
-        total = quantum * len(self.state.running)
-        long_parts, short_parts = self._parts(wall, runnable, contactable)
-        gains, short_gains = debt_gains(long_parts, wall), debt_gains(short_parts, wall)
-        long, short, efficiency = self.long, self.short, self.memory.efficiency
-        alone = len(wall) == 1
-        weight = efficiency_weight(total) if total else 1.0
-        while True:
-            efficiency = weight * efficiency + (1.0 - weight)
-            if not alone:
-                long = centre([debt + gain for debt, gain in zip(long, gains, strict=True)])
-                short = centre_runnable(
-                    [debt + gain for debt, gain in zip(short, short_gains, strict=True)], runnable
-                )
-            yield DebtState(long, short, efficiency)
-
-    def accept(self, foreseen: DebtState, at: float) -> None:
-        """Take over foreseen accounts, settled at the time ``at``."""
-        memory = self.memory
-        memory.long, memory.short, memory.efficiency = foreseen
-        ahead = at - self.state.now
-        for task in self.state.running:
-            task.counted = task.done + ahead
-        memory.settled_at = at
 
     def _charge_task(self, task: ClientJob, seconds: float) -> None:
         memory = self.memory

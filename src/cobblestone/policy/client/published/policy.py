@@ -98,17 +98,13 @@ class PublishedPolicy:
         self.state = state
         self.explain = explain
         self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
-        polled = self.faults.wall_time_to_latest
-        self.debts = (
-            PolledAccounting(state, self.memory.debts, literally=self.ways.every_poll)
-            if polled
-            else ExactAccounting(
-                state,
-                self.memory.debts,
-                count_off_time=self.availability == "efficiency",
-                processors=self.processors,
+        debts = self.memory.debts
+        if self.faults.wall_time_to_latest:
+            self.debts = PolledAccounting(state, debts, literally=self.ways.every_poll)
+        else:
+            self.debts = ExactAccounting(
+                state, debts, count_off_time=self.availability == "efficiency", processors=self.processors
             )
-        )
         self.refit()
 
     # -- what it is told ----------------------------------------------------------------------------------------------
@@ -252,7 +248,7 @@ class PublishedPolicy:
     def estimate(self) -> list[ProjectQueue]:
         """Bring remaining times up to date and return the queues for the round-robin simulation.
 
-        Only those of projects whose tasks ran or whose queue changed since the last time are made anew.
+        Only those of projects whose tasks ran or whose queue changed since the last time are made again.
         """
         changed = self.changed
         changed.update([job.project for job in self.state.running])
@@ -279,30 +275,22 @@ class PublishedPolicy:
         if self.outcome is None:
             queues = self.estimate()
             if self.ways.every_poll:
-                self.outcome = self.look_ahead_2007(self.state.now, self.available())
+                jobs = [(j.project, j.remaining, j.cutoff) for j in self.state.jobs]
+                self.outcome = self.backends.steps(
+                    jobs, self.state.now, self.ncpus, self.available(), self.prefs.buffer_total, self.shares
+                )
             else:
                 self.outcome = self.backends.queues(
                     queues,
-                    now=self.state.now,
-                    ncpus=self.ncpus,
-                    cpu_fraction=self.available(),
-                    buffer_seconds=self.prefs.buffer_total,
-                    total_share=self.total_share,
+                    self.state.now,
+                    self.ncpus,
+                    self.available(),
+                    self.prefs.buffer_total,
+                    self.total_share,
                 )
             self.memory.misses = self.outcome.misses
             self.memory.shortfalls = self.outcome.shortfalls
         return self.outcome
-
-    def look_ahead_2007(self, now: float, available: float) -> RoundRobinOutcome:
-        """Simulate round robin in the original's order of operations."""
-        return self.backends.steps(
-            [(j.project, j.remaining, j.cutoff) for j in self.state.jobs],
-            now=now,
-            ncpus=self.ncpus,
-            cpu_fraction=available,
-            buffer_seconds=self.prefs.buffer_total,
-            shares=self.shares,
-        )
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 #: Share of the time to the computation deadline that may be used before a job counts as endangered.
 PESSIMISM = 0.9
@@ -49,7 +49,6 @@ def computation_deadline(report_deadline: float, *, buffer_min: float, slice_sec
 
 def simulate_round_robin(
     queues: Sequence[ProjectQueue],
-    *,
     now: float,
     ncpus: int,
     cpu_fraction: float,
@@ -107,7 +106,6 @@ def simulate_round_robin(
 
 def simulate_round_robin_2007(
     queue: Sequence[tuple[int, float, float]],
-    *,
     now: float,
     ncpus: int,
     cpu_fraction: float,
@@ -161,24 +159,6 @@ class _Steps:
     """State of the model of 2007: the active jobs in the order in which they became so, and what is left of
     them.
     """
-
-    __slots__ = (
-        "_fraction",
-        "_ncpus",
-        "_pending",
-        "_queue",
-        "_running_share",
-        "_shares",
-        "active",
-        "dry_after",
-        "fair",
-        "left",
-        "misses",
-        "owners",
-        "rates",
-        "running",
-        "shortfalls",
-    )
 
     def __init__(
         self,
@@ -252,22 +232,6 @@ class _Steps:
 
 class _Flow:
     """State of the fluid model: per project, what its active jobs have done and when the next of them ends."""
-
-    __slots__ = (
-        "_fraction",
-        "_ncpus",
-        "_queues",
-        "_running_share",
-        "dry_after",
-        "finish",
-        "left",
-        "live",
-        "misses",
-        "next_time",
-        "rates",
-        "shortfalls",
-        "wanted",
-    )
 
     def __init__(
         self,
@@ -348,41 +312,13 @@ def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
     return rate if rate < 1.0 else 1.0
 
 
-class QueueSimulation(Protocol):
-    """As ``simulate_round_robin``."""
-
-    def __call__(
-        self,
-        queues: Sequence[ProjectQueue],
-        *,
-        now: float,
-        ncpus: int,
-        cpu_fraction: float,
-        buffer_seconds: float,
-        total_share: float,
-    ) -> RoundRobinOutcome: ...
-
-
-class StepSimulation(Protocol):
-    """As ``simulate_round_robin_2007``."""
-
-    def __call__(
-        self,
-        queue: Sequence[tuple[int, float, float]],
-        *,
-        now: float,
-        ncpus: int,
-        cpu_fraction: float,
-        buffer_seconds: float,
-        shares: Sequence[float],
-    ) -> RoundRobinOutcome: ...
-
-
 class RoundRobinBackends(NamedTuple):
     """Today's form and that of 2007."""
 
-    queues: QueueSimulation
-    steps: StepSimulation
+    queues: Callable[[Sequence[ProjectQueue], float, int, float, float, float], RoundRobinOutcome]
+    steps: Callable[
+        [Sequence[tuple[int, float, float]], float, int, float, float, Sequence[float]], RoundRobinOutcome
+    ]
 
 
 #: The policy's own functions.

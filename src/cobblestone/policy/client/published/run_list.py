@@ -5,7 +5,7 @@ Which jobs should run, and which running task gives way (published family: CS1, 
 Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedule_cpus``,
 ``enforce_schedule``).
 
-For how long a run list need not be made anew: a proof that the same one would come out of it.
+For how long a run list need not be made again: a proof that the same one would come out of it.
 
 Between two events jobs only progress.  Where all of them are of one project and none can come near its deadline, whatever
 progress the running ones report, those that run go on running.  How near they can come follows from two bounds: of what a
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.choice import Faults2007
@@ -32,39 +32,19 @@ from cobblestone.policy.client.published.round_robin import PESSIMISM
 RECENT_CHECKPOINT = 10.0
 
 
-class SchedulableJob(Protocol):
-    """The attributes of a runnable job that CPU scheduling uses; any object with them will do."""
-
-    @property
-    def project(self) -> int: ...  #: position of its project in the other arguments
-    @property
-    def report_deadline(self) -> float: ...
-    @property
-    def remaining(self) -> float: ...  #: estimated CPU seconds left
-    @property
-    def start_order(self) -> int: ...  #: 0 = never started, else its rank by first start
-    @property
-    def running(self) -> bool: ...
-    @property
-    def run_start(self) -> float: ...  #: when it last started or resumed
-
-
-JobT = TypeVar("JobT", bound=SchedulableJob)
-
-
-class Victims(Protocol[JobT]):
+class Victims(Protocol):
     """Running tasks in the order in which they give way."""
 
     def __len__(self) -> int: ...
-    def top(self) -> JobT: ...  #: the next to give way
-    def pop(self) -> JobT: ...  #: take it out
-    def keep(self, job: JobT) -> None: ...  #: it goes on running
+    def top(self) -> ClientJob: ...  #: the next to give way
+    def pop(self) -> ClientJob: ...  #: take it out
+    def keep(self, job: ClientJob) -> None: ...  #: it goes on running
 
 
-class ByPreemptability(Generic[JobT]):
+class ByPreemptability:
     """Tasks of projects without misses give way first, then the longer on the processor, then the later deadline."""
 
-    def __init__(self, running: Sequence[JobT], now: float, misses: Sequence[int]) -> None:
+    def __init__(self, running: Sequence[ClientJob], now: float, misses: Sequence[int]) -> None:
         self._left = list(running)
         self._now = now
         self._misses = misses
@@ -72,36 +52,36 @@ class ByPreemptability(Generic[JobT]):
     def __len__(self) -> int:
         return len(self._left)
 
-    def top(self) -> JobT:
+    def top(self) -> ClientJob:
         """Return the next to give way."""
         return self._left[0] if len(self._left) == 1 else max(self._left, key=self._key)
 
-    def pop(self) -> JobT:
+    def pop(self) -> ClientJob:
         """Take it out."""
         top = self.top()
         self._left.remove(top)
         return top
 
-    def keep(self, job: JobT) -> None:
+    def keep(self, job: ClientJob) -> None:
         """Check that a wanted task is never among them."""
 
-    def _key(self, job: SchedulableJob) -> tuple[bool, float, float]:
+    def _key(self, job: ClientJob) -> tuple[bool, float, float]:
         calm = not self._misses[job.project]
         return (calm, self._now - job.run_start if calm else 0.0, job.report_deadline)
 
 
 @value()
-class Enforcement(Generic[JobT]):
+class Enforcement:
     """Tasks to start and to preempt, and when to check again because a job waits for a time slice to end."""
 
-    start: list[JobT]
-    preempt: list[JobT]
+    start: list[ClientJob]
+    preempt: list[ClientJob]
     look_again: float | None
     misses: list[int]  #: per project, less one for each task preempted for it
 
 
 def make_run_list(
-    jobs: Sequence[JobT],
+    jobs: Sequence[ClientJob],
     *,
     ncpus: int,
     slice_seconds: float,
@@ -110,7 +90,7 @@ def make_run_list(
     misses: Sequence[int] | None,
     dcf: Sequence[float] | None = None,
     ties_ignore_progress: bool = False,
-) -> list[JobT]:
+) -> list[ClientJob]:
     """Return up to ``ncpus`` jobs that ought to run, most important first.
 
     ``jobs`` are runnable ones in arrival order.  ``misses`` per project come from the round-robin
@@ -123,7 +103,7 @@ def make_run_list(
     running_share = float_sum({job.project: shares[job.project] for job in jobs}.values())
     debts = list(short_term_debts)
     pay = [share / running_share * slice_seconds if running_share > 0 else 0.0 for share in shares]
-    chosen: list[JobT] = []
+    chosen: list[ClientJob] = []
     taken: set[int] = set()
     if misses is not None and (any(misses) or (dcf is not None and max(dcf) >= DCF_ENDANGERED)):
         _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken, ties_ignore_progress)
@@ -146,11 +126,11 @@ def make_run_list(
 
 
 def _take_endangered(
-    jobs: Sequence[JobT],
+    jobs: Sequence[ClientJob],
     ncpus: int,
     left: list[int],
     dcf: Sequence[float] | None,
-    chosen: list[JobT],
+    chosen: list[ClientJob],
     taken: set[int],
     ties_ignore_progress: bool,
 ) -> None:
@@ -171,19 +151,19 @@ def _take_endangered(
             taken.add(id(job))
 
 
-def _deadline_key(job: SchedulableJob) -> tuple[float, bool, float]:
+def _deadline_key(job: ClientJob) -> tuple[float, bool, float]:
     return (job.report_deadline, job.start_order == 0, job.remaining)
 
 
-def _deadline_key_2007(job: SchedulableJob) -> tuple[float, float]:
+def _deadline_key_2007(job: ClientJob) -> tuple[float, float]:
     return (job.report_deadline, job.remaining)
 
 
-def _candidates_by_project(jobs: Sequence[JobT], taken: set[int]) -> dict[int, list[JobT]]:
+def _candidates_by_project(jobs: Sequence[ClientJob], taken: set[int]) -> dict[int, list[ClientJob]]:
     """Per project, in order of project number: its jobs, best last (running, then preempted by first start,
     then arrival).
     """
-    candidates: dict[int, list[JobT]] = {}
+    candidates: dict[int, list[ClientJob]] = {}
     for job in jobs:
         if id(job) not in taken:
             candidates.setdefault(job.project, []).append(job)
@@ -194,7 +174,7 @@ def _candidates_by_project(jobs: Sequence[JobT], taken: set[int]) -> dict[int, l
     return dict(sorted(candidates.items()))
 
 
-def _candidate_key(job: SchedulableJob) -> tuple[int, int]:
+def _candidate_key(job: ClientJob) -> tuple[int, int]:
     if job.running:
         return (0, job.start_order)
     if job.start_order:
@@ -210,17 +190,17 @@ def last_checkpoints(times: Sequence[float | None], now: float) -> list[float] |
 
 
 def enforce_run_list(
-    wanted: Sequence[JobT],
-    running: Sequence[JobT],
+    wanted: Sequence[ClientJob],
+    running: Sequence[ClientJob],
     *,
     now: float,
     ncpus: int,
     slice_seconds: float,
     misses: Sequence[int],
     last_checkpoint: Sequence[float] | None = None,
-    line_up: Callable[[Sequence[JobT], float, Sequence[int]], Victims[JobT]] | None = None,
-    patient: Callable[[JobT, float], bool] | None = None,
-) -> Enforcement[JobT]:
+    line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims] | None = None,
+    patient: Callable[[ClientJob, float], bool] | None = None,
+) -> Enforcement:
     """Decide who starts and who is preempted.
 
     Tasks beyond ``ncpus`` stop at once.  A wanted job takes a free processor, or the place of the most preemptable task if
@@ -232,7 +212,7 @@ def enforce_run_list(
     """
     left = list(misses)
     wanted_ids = {id(job) for job in wanted}
-    victims: Victims[JobT] = (
+    victims: Victims = (
         ByPreemptability([job for job in running if id(job) not in wanted_ids], now, left)
         if line_up is None
         else line_up(running, now, left)
@@ -243,8 +223,8 @@ def enforce_run_list(
         else None
     )
     used = len(running)
-    start: list[JobT] = []
-    preempt: list[JobT] = []
+    start: list[ClientJob] = []
+    preempt: list[ClientJob] = []
     look_again: float | None = None
     while used > ncpus and len(victims):  # the volunteer has taken processors away
         preempt.append(victims.pop())
@@ -372,7 +352,7 @@ def stands_2007(
 def stands_recent(state: CoreState, correction: Callable[[ClientJob], float], available: float) -> float:
     """Return for how long the run list of today's family stands (seconds); 0 if that is not known.
 
-    Marks of endangered jobs are worked out anew from look to look, so none may have one, nor come to have one.
+    Marks of endangered jobs are worked out again from look to look, so none may have one, nor come to have one.
     """
     if not _nothing_but_deadlines(state) or any(job.late_since is not None for job in state.jobs):
         return 0.0
@@ -418,7 +398,7 @@ class Behaviour2007:
     every_poll: bool = False  #: ... really, and in the original's order of operations
     one_contact_reports_all: bool = False
     faults: Faults2007 = field(default_factory=Faults2007)
-    line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims[ClientJob]] | None = None
+    line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims] | None = None
     """The order in which running tasks give way, if it is another than today's."""
 
 

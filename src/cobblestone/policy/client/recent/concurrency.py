@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import Protocol
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.reasons import why
@@ -26,25 +25,6 @@ from cobblestone.policy.client.core.values import CPU, GpuExclusion
 from cobblestone.policy.client.recent.rec import Devices, GpuType
 
 _ROUNDING = 1e-9
-
-
-class LimitedJob(Protocol):
-    """The attributes of a job that the limits use."""
-
-    @property
-    def project(self) -> int: ...
-    @property
-    def app_name(self) -> str: ...
-    @property
-    def cpus(self) -> float: ...
-    @property
-    def gpu(self) -> str: ...
-    @property
-    def gpus(self) -> float: ...
-    @property
-    def instances(self) -> tuple[int, ...]: ...  #: of GPUs: those that it has, or had last
-    @property
-    def working_set(self) -> float: ...  #: bytes that it is expected to need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +82,7 @@ class Together:
                     self._used[name][n] = 1.0
         self.ram_left = ram_bytes
 
-    def refusal(self, job: LimitedJob) -> str | None:
+    def refusal(self, job: ClientJob) -> str | None:
         """Return why a job may not join: ``project``, ``app``, ``gpu`` or ``memory``; None if it may."""
         limits = self._limits[job.project]
         if limits.max_concurrent and self._jobs[job.project] >= limits.max_concurrent:
@@ -116,7 +96,7 @@ class Together:
             return "memory"
         return None
 
-    def place(self, job: LimitedJob) -> tuple[int, ...]:
+    def place(self, job: ClientJob) -> tuple[int, ...]:
         """Return the GPU instances that a job would get, none if there are not enough.
 
         It keeps those that it had.  A part of an instance is taken from one that is in use in part, so that whole ones stay
@@ -141,7 +121,7 @@ class Together:
             [1.0 if part + least > 1.0 + _ROUNDING and part else part for part in self._used[kind]]
         )
 
-    def add(self, job: LimitedJob) -> tuple[int, ...]:
+    def add(self, job: ClientJob) -> tuple[int, ...]:
         """Count a job that joins; returns the GPU instances that it gets."""
         instances = self.place(job) if job.gpu else ()
         for n in instances:

@@ -3,10 +3,10 @@
 The model: as long as a device type has room, the project of the highest group and priority gets the next of its jobs, which
 lowers its priority; GPUs come before CPUs.
 
-A step changes little, and choosing dozens of jobs anew in each of thousands of steps is what such a simulation would cost.  CPU
+A step changes little, and choosing dozens of jobs again in each of thousands of steps is what such a simulation would cost.  CPU
 jobs of a project run in the order of its queue, so what runs are the beginnings of the queues, and each project's picks come at
 rising *ranks*.  Hence a choice is the right one if no job of it ranks after one that is not in it, and a few exchanges mend it.
-Only where apps are limited, and for GPUs, of which there are few, all is chosen anew.
+Only where apps are limited, and for GPUs, of which there are few, all is chosen again.
 
 Nor does every step need a look.  As long as each job that ends is followed by the next of its project, the credit of all projects
 tends to a level of each, at one pace; ranks times the sum of all credit are linear in what has not faded yet.  So it can be told
@@ -19,11 +19,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
-from typing import Protocol
 
 from cobblestone.domain.values import float_sum
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.policy.client.recent.concurrency import LimitedJob, ProjectLimits, Together
+from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.recent.rec import PICK_CHARGE, Devices, priority_terms
 
 #: Seconds after which at the latest the choice is looked at again.
@@ -37,15 +37,6 @@ _LONGEST_PAUSE = 63
 
 #: Recent credit (a day) to which work of one FLOP/s leads in the end.
 LEVEL_PER_FLOP = 200.0 / 1e9
-
-
-class QueuedJob(LimitedJob, Protocol):
-    """The attributes of a (nearly) runnable job that the simulation uses."""
-
-    @property
-    def cutoff(self) -> float: ...  #: computation deadline
-    @property
-    def remaining(self) -> float: ...  #: estimated elapsed seconds left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +54,7 @@ class Rundown:
 
     __slots__ = ("_end_of", "_ends", "_kind", "_left", "_progress", "_speeds")
 
-    def __init__(self, jobs: Sequence[QueuedJob], cpu_speed: float, gpu_speed: float) -> None:
+    def __init__(self, jobs: Sequence[ClientJob], cpu_speed: float, gpu_speed: float) -> None:
         self._left = [job.remaining for job in jobs]
         self._kind = [1 if job.gpu else 0 for job in jobs]
         self._end_of: list[float | None] = [None] * len(jobs)  #: None: it does not run
@@ -171,7 +162,7 @@ class Picks:
     """The jobs that run together; they are started and stopped in ``rundown``."""
 
     def __init__(
-        self, jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, rundown: Rundown
+        self, jobs: Sequence[ClientJob], projects: Sequence[QueueProject], devices: Devices, rundown: Rundown
     ) -> None:
         self._jobs, self._projects, self._devices, self._rundown = jobs, projects, devices, rundown
         self._limits = [p.limits for p in projects]
@@ -276,7 +267,7 @@ class Picks:
     def relay(self, recs: Sequence[float], half_life: float) -> list[tuple[float, int]]:
         """Let jobs end and follow each other up to the end after which that may be wrong; returns when (in seconds) which ended.
 
-        To be called when all is settled, which is to be done anew then.
+        To be called when all is settled, which is to be done again then.
         """
         if self._choose_again or not self._crowded:
             return []

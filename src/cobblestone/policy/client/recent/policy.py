@@ -74,7 +74,7 @@ class Recent:
         self.rng = rng
         self.availability = availability
         self.outlook: RoundRobinOutlook | None = None
-        self.run_list: RunList[ClientJob] = RunList()
+        self.run_list: RunList = RunList()
 
     @property
     def name(self) -> str:

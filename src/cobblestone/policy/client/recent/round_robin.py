@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cobblestone.policy.client.recent.picks import STEP, Picks, QueuedJob, QueueProject, Rundown
+from cobblestone.policy.client.core.state import ClientJob
+from cobblestone.policy.client.recent.picks import STEP, Picks, QueueProject, Rundown
 from cobblestone.policy.client.recent.rec import Devices
 
 LONG_STEP = 36000.0
@@ -44,7 +45,7 @@ class RoundRobinOutlook:
 
 
 def simulate_devices(
-    jobs: Sequence[QueuedJob],
+    jobs: Sequence[ClientJob],
     projects: Sequence[QueueProject],
     devices: Devices,
     *,
@@ -114,7 +115,7 @@ class Cap(NamedTuple):
 
 
 def limited_caps(
-    jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, counts: dict[str, int]
+    jobs: Sequence[ClientJob], projects: Sequence[QueueProject], devices: Devices, counts: dict[str, int]
 ) -> dict[tuple[int, str], Cap]:
     """Return, for projects with a limit on concurrent jobs, the instances that each can keep busy at most.
 
@@ -183,7 +184,7 @@ def _book(
         _book_limited(outlook, caps, picks, time, step, buffer_total)
 
 
-def _book_late(outlook: RoundRobinOutlook, job: QueuedJob, position: int, speed: float) -> None:
+def _book_late(outlook: RoundRobinOutlook, job: ClientJob, position: int, speed: float) -> None:
     outlook.late.add(position)
     key = (job.project, job.gpu)
     outlook.misses[key] = outlook.misses.get(key, 0) + 1

@@ -22,13 +22,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain
-from typing import Generic, Protocol, TypeVar
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.recent.concurrency import Together
-from cobblestone.policy.client.recent.picks import QueuedJob, QueueProject
+from cobblestone.policy.client.recent.picks import QueueProject
 from cobblestone.policy.client.recent.rec import Devices, picked_bump, priority_terms
 from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook
 
@@ -41,40 +41,18 @@ NO_CPU = why("wait.cpus")
 ALL = -1
 
 
-class DeviceJob(QueuedJob, Protocol):
-    """The attributes that scheduling uses besides those of the simulation."""
-
-    preferred_since: float | None  #: since when it has been preferred and kept out by running jobs
-
-    @property
-    def report_deadline(self) -> float: ...
-    @property
-    def start_order(self) -> int: ...
-    @property
-    def running(self) -> bool: ...
-    @property
-    def run_start(self) -> float: ...
-    @property
-    def checkpointed_at(self) -> float | None: ...
-    @property
-    def always_runs(self) -> bool: ...  #: uses next to no CPU, or computes when it likes
-
-
-JobT = TypeVar("JobT", bound=DeviceJob)
-
-
 @dataclass(slots=True)
-class RunList(Generic[JobT]):
+class RunList:
     """The jobs that should run, the GPU instances that each gets, and why the others wait."""
 
-    jobs: list[JobT] = field(default_factory=list[JobT])
+    jobs: list[ClientJob] = field(default_factory=list[ClientJob])
     instances: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])  #: by id()
     waiting: dict[int, Why] = field(default_factory=dict[int, Why])
     """Why others wait, by id(); those that are in neither wait for a processor."""
 
 
 def make_device_run_list(
-    jobs: Sequence[JobT],
+    jobs: Sequence[ClientJob],
     projects: Sequence[QueueProject],
     devices: Devices,
     outlook: RoundRobinOutlook,
@@ -85,8 +63,8 @@ def make_device_run_list(
     ram_bytes: float = math.inf,
     available: float = 1.0,
     blocked: Mapping[str, Sequence[int]] | None = None,
-    cpu_order: Sequence[JobT] | None = None,
-) -> RunList[JobT]:
+    cpu_order: Sequence[ClientJob] | None = None,
+) -> RunList:
     """Return the jobs that should run now.
 
     Their use never exceeds the GPU instances that each may use, the volunteer's limits on concurrent jobs and the memory,
@@ -98,7 +76,7 @@ def make_device_run_list(
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
     limits = [p.limits for p in projects]
     kinds = {CPU, *(g.name for g in devices.gpus)}
-    everybody, jobs = jobs, [job for job in jobs if job.gpu in kinds]
+    all_jobs, jobs = jobs, [job for job in jobs if job.gpu in kinds]
     crowd = _Crowd.of(jobs)
     preference = _Preference(jobs, projects, devices, late, cpu_order)
     together = Together(limits, devices, ram_bytes=ram_bytes)
@@ -111,12 +89,12 @@ def make_device_run_list(
     always.sort(key=lambda job: rank[id(job)])
     first.sort(key=lambda each: (each[0], 0.0 if id(each[1]) in late else -each[1].cpus, rank[id(each[1])]))
     # hundreds of jobs just wait for their project's turn
-    others: Iterable[JobT] = (job for job in preference if id(job) not in rank)
+    others: Iterable[ClientJob] = (job for job in preference if id(job) not in rank)
     if not crowd.equally_wide:
         others = sorted(others, key=lambda job: -job.cpus)
     together = Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked)
     found = _fit(chain(always, [job for _, job in first], others), together, devices, crowd)
-    found.waiting.update((id(job), why("wait.gpu", gpu=job.gpu)) for job in everybody if job.gpu not in kinds)
+    found.waiting.update((id(job), why("wait.gpu", gpu=job.gpu)) for job in all_jobs if job.gpu not in kinds)
     return found
 
 
@@ -130,13 +108,13 @@ class _Precedence:
     late: set[int]
     preferred: set[int]
 
-    def of_all(self, jobs: Sequence[JobT]) -> list[tuple[tuple[bool, ...], JobT]]:
+    def of_all(self, jobs: Sequence[ClientJob]) -> list[tuple[tuple[bool, ...], ClientJob]]:
         """Return the jobs that go before others for any reason, each with what decides among them (false is first)."""
         notable = self.late | self.preferred
         found = [(self._of(job), job) for job in jobs if job.running or job.gpu or id(job) in notable]
         return [each for each in found if not all(each[0])]
 
-    def _of(self, job: DeviceJob) -> tuple[bool, ...]:
+    def _of(self, job: ClientJob) -> tuple[bool, ...]:
         endangered = id(job) in self.late
         spare = (job.cutoff - self.now) * self.available - job.remaining
         cannot_wait = id(job) in self.preferred and -job.remaining < spare <= CANNOT_WAIT * self.slice_seconds
@@ -155,7 +133,7 @@ class _Crowd:
     beside: int  #: jobs that may run though no CPU is free: those on GPUs, and those that always run
 
     @classmethod
-    def of(cls, jobs: Sequence[DeviceJob]) -> _Crowd:
+    def of(cls, jobs: Sequence[ClientJob]) -> _Crowd:
         widths: set[float] = set()
         beside = 0
         for job in jobs:
@@ -166,7 +144,7 @@ class _Crowd:
         return cls(min([1.0, *(width or 1.0 for width in widths)]), len(widths) < 2, beside)
 
 
-def _keeps_place(job: DeviceJob, now: float, slice_seconds: float) -> bool:
+def _keeps_place(job: ClientJob, now: float, slice_seconds: float) -> bool:
     """Tell whether a running job is in its slice, has not checkpointed since, or is nearly done."""
     end = job.run_start + slice_seconds
     if now < end or job.remaining <= NEARLY_DONE:
@@ -174,7 +152,7 @@ def _keeps_place(job: DeviceJob, now: float, slice_seconds: float) -> bool:
     return job.checkpointed_at is None or job.checkpointed_at < end
 
 
-def _count_waits(jobs: Sequence[DeviceJob], preferred: Mapping[int, object], now: float) -> None:
+def _count_waits(jobs: Sequence[ClientJob], preferred: Mapping[int, object], now: float) -> None:
     for job in jobs:
         if job.running or id(job) not in preferred:
             job.preferred_since = None
@@ -185,7 +163,7 @@ def _count_waits(jobs: Sequence[DeviceJob], preferred: Mapping[int, object], now
 _Rank = tuple[int, int, float, int, int]
 
 
-class _Preference(Generic[JobT]):
+class _Preference:
     """The jobs in order of preference: endangered ones by deadline, then by project priority, each pick lowering its project's.
 
     Picks of a project do not touch the priorities of others.  So each project's jobs have ranks of their own, and the order is
@@ -194,11 +172,11 @@ class _Preference(Generic[JobT]):
 
     def __init__(
         self,
-        jobs: Sequence[JobT],
+        jobs: Sequence[ClientJob],
         projects: Sequence[QueueProject],
         devices: Devices,
         late: set[int],
-        cpu_order: Sequence[JobT] | None,
+        cpu_order: Sequence[ClientJob] | None,
     ) -> None:
         endangered = [job for job in jobs if id(job) in late]
         self._late = sorted(
@@ -224,7 +202,7 @@ class _Preference(Generic[JobT]):
                     for job in queue:
                         recs[p] += self._bump(job)
 
-    def __iter__(self) -> Iterator[JobT]:
+    def __iter__(self) -> Iterator[ClientJob]:
         """Go through the jobs."""
         yield from self._late
         for number, kind in enumerate(self._kinds, 1):
@@ -232,7 +210,7 @@ class _Preference(Generic[JobT]):
             for turn in merge(*turns):
                 yield self._queues[kind][turn[3]][turn[4]]
 
-    def ranks(self, jobs: Sequence[JobT]) -> dict[int, _Rank]:
+    def ranks(self, jobs: Sequence[ClientJob]) -> dict[int, _Rank]:
         """Return the ranks of jobs, by id()."""
         wanted = set(map(id, jobs))
         found: dict[int, _Rank] = {
@@ -249,7 +227,7 @@ class _Preference(Generic[JobT]):
                         break
         return found
 
-    def _queue_of(self, job: JobT) -> tuple[str, int]:
+    def _queue_of(self, job: ClientJob) -> tuple[str, int]:
         return job.gpu, ALL if self._one_line and not job.gpu else job.project
 
     def _turns(self, number: int, kind: str, p: int) -> Iterator[_Rank]:
@@ -263,30 +241,30 @@ class _Preference(Generic[JobT]):
             yield number, group, rec / rec_sum * weight + offset, p, k
             rec += self._bump(job)
 
-    def _bump(self, job: JobT) -> float:
+    def _bump(self, job: ClientJob) -> float:
         peak = self._devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
         return picked_bump(peak, total_peak=self._total_peak, rec_sum=self._rec_sum)
 
 
-def _queues(jobs: Sequence[JobT]) -> dict[str, dict[int, list[JobT]]]:
+def _queues(jobs: Sequence[ClientJob]) -> dict[str, dict[int, list[ClientJob]]]:
     """Return the jobs by device type and project: first those that run, then those that have run, then the others."""
     begun = [job for job in jobs if job.running or job.start_order]
     begun.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
-    found: dict[str, dict[int, list[JobT]]] = {}
+    found: dict[str, dict[int, list[ClientJob]]] = {}
     for job in chain(begun, [job for job in jobs if not (job.running or job.start_order)]):
         found.setdefault(job.gpu, {}).setdefault(job.project, []).append(job)
     return found
 
 
-def _fit(candidates: Iterable[JobT], together: Together, devices: Devices, crowd: _Crowd) -> RunList[JobT]:
+def _fit(candidates: Iterable[ClientJob], together: Together, devices: Devices, crowd: _Crowd) -> RunList:
     """Take the candidates that fit beside those before them; the rest is not looked at when no processor is left.
 
     The parts of CPUs that GPU jobs use are rounded down: they may come on top of all CPUs, up to one.
     """
-    found: RunList[JobT] = RunList()
+    found: RunList = RunList()
     waiting = found.waiting
     cpus = gpu_cpus = 0.0
-    too_wide: list[JobT] = []
+    too_wide: list[ClientJob] = []
     beside = crowd.beside
     for job in candidates:
         on_gpu, always = bool(job.gpu), job.always_runs
@@ -312,7 +290,7 @@ def _fit(candidates: Iterable[JobT], together: Together, devices: Devices, crowd
     return found
 
 
-def _take(found: RunList[JobT], together: Together, job: JobT) -> bool:
+def _take(found: RunList, together: Together, job: ClientJob) -> bool:
     refusal = together.refusal(job)
     if refusal is not None:
         values: dict[str, str | float] = {}

@@ -24,32 +24,21 @@ from cobblestone.api_schema.values import MAX_ID, PREFIX, Body, Reply
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.api import (
-    SMALL_BODY,
-    ApiProblem,
-    Tokens,
-    answered,
-    json_response,
-    read_bounded,
-    read_json,
-    read_query,
-    refuse_query,
-    wrong_method,
-)
-from cobblestone.store.engine.database import Transaction
+from cobblestone.service.http import api as http
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import credentials
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.wire.project.signatures import HEADER, SignedExchange, sign_reply
 
-TOKENS = Tokens(
+TOKENS = http.Tokens(
     command="cobblestone token create NAME",
     advice="Ask the project's operator for one: cobblestone token create NAME --scope submit",
 )
 
 
-def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
+def unauthorised(message: str, *, code: str = "unauthorised") -> http.ApiProblem:
     """Return the error for a missing token, or one without permission."""
     return TOKENS.unauthorised(message, code=code)
 
@@ -60,6 +49,7 @@ PERSON_HEADER = "x-cobblestone-person"
 """Says who sits at the command line: several people may use the token of the project's folder."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Reply)
 
 
@@ -84,6 +74,10 @@ class Call:
         """Return the caller, for the audit log."""
         name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
         return Actor(name=name, origin=request_origin(self.request, "api"))
+
+    async def read(self, operation: Callable[[Database], T]) -> T:
+        """Read from the database."""
+        return await self.ctx.store.aread(operation)
 
     async def write(self, operation: Callable[[Transaction], R]) -> R:
         """Make a write and record it in the audit log, in one transaction."""
@@ -182,11 +176,11 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
         token = await self._authorise(ctx, request, now)
         given: dict[str, object] = {name: _path_value(request, name) for name in request.path_params}
         if self.query is not None:
-            given["query"] = read_query(request, self.query)
+            given["query"] = http.read_query(request, self.query)
         else:
-            refuse_query(request)
-        raw = b"" if self.raw_body else await read_bounded(request, self.max_body)
-        body = None if self.body is None else read_json(raw, self.body)
+            http.refuse_query(request)
+        raw = b"" if self.raw_body else await http.read_bounded(request, self.max_body)
+        body = None if self.body is None else http.read_json(raw, self.body)
         if body is not None:
             given["body"] = body
         call = Call(
@@ -200,7 +194,7 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
             action=self._action(),
         )
         answer = await self.handler(call, **given)
-        response = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        response = answer if isinstance(answer, Response) else http.json_response(answer, self.status)
         if self.signed:
             _sign(response, request, raw, now)
         return response
@@ -222,7 +216,7 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
         if given is None or not self.idempotent:
             return None
         if not 1 <= len(given) <= MAX_KEY_LENGTH:
-            raise ApiProblem(
+            raise http.ApiProblem(
                 400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
             )
         owner = 0 if token is None else token.id
@@ -230,7 +224,7 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
 
 
 def answers(
-    endpoint: Endpoint[A], *, max_body: int = SMALL_BODY, quiet: bool = False
+    endpoint: Endpoint[A], *, max_body: int = http.SMALL_BODY, quiet: bool = False
 ) -> Callable[[Callable[..., Awaitable[A | Response]]], AnsweredEndpoint]:
     """Let a handler answer an endpoint.
 
@@ -311,9 +305,9 @@ def _dispatcher(
 
         async def call() -> Response:
             if endpoint is None:
-                raise wrong_method(request.method, choices)
+                raise http.wrong_method(request.method, choices)
             return await endpoint.call(ctx, request)
 
-        return await answered(request, call)
+        return await http.answered(request, call)
 
     return dispatch

@@ -7,28 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from cobblestone.api_schema.apps import (
-    AppChanges,
-    ComparisonBody,
-    CreditBody,
-    DispatchBody,
-    LimitsBody,
-    NewApp,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-)
+from cobblestone.api_schema import apps as schema
+from cobblestone.domain import job_form
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import JobError, NotFound
-from cobblestone.domain.job_form import (
-    InputSlot,
-    JobForm,
-    check_open_names,
-    find_placeholders,
-    legal_name,
-)
 from cobblestone.domain.texts import MAX_BYTES, check_kept, name_problem, same_file
-from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.validation.comparison import parse_comparison
@@ -40,7 +24,7 @@ ASSIGNED = "assigned"
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
-def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
+def limits_with(body: schema.LimitsBody, base: JobLimits) -> JobLimits:
     """Return limits with the given values changed.  An estimate without its own bound scales the bound in proportion."""
     given = {key: value for key, value in msgspec.structs.asdict(body).items() if value is not None}
     if body.rsc_fpops_est is not None and body.rsc_fpops_bound is None:
@@ -54,7 +38,7 @@ def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
     return limits
 
 
-def rules_from(body: RulesBody) -> ReplicationRules:
+def rules_from(body: schema.RulesBody) -> ReplicationRules:
     """Return replication rules; omitted values follow from the quorum.
 
     Raises:
@@ -83,7 +67,7 @@ def rules_from(body: RulesBody) -> ReplicationRules:
     )
 
 
-def comparison_from(body: ComparisonBody) -> ComparisonRule:
+def comparison_from(body: schema.ComparisonBody) -> ComparisonRule:
     """Return a comparison rule.
 
     Raises:
@@ -133,7 +117,7 @@ def check_assimilator(reference: str) -> None:
         check_function(reference, "assimilator")
 
 
-def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
+def outputs_from(bodies: list[schema.OutputBody]) -> tuple[OutputSpec, ...]:
     """Return the outputs of every job.
 
     Raises:
@@ -142,7 +126,7 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
     seen: set[str] = set()
     for index, body in enumerate(bodies):
         name = body.name
-        problem = "" if legal_name(name) else "cannot be the name of a file"
+        problem = "" if job_form.legal_name(name) else "cannot be the name of a file"
         problem = problem or name_problem(name) or ("occurs twice" if same_file(name) in seen else "")
         if problem:
             raise JobError(f"outputs[{index}]: {name!r} {problem}. Choose another name.")
@@ -159,7 +143,7 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
     )
 
 
-def form_from(body: NewApp) -> JobForm:
+def form_from(body: schema.NewApp) -> job_form.JobForm:
     """Return the form of jobs of a new app.
 
     Raises:
@@ -172,31 +156,35 @@ def form_from(body: NewApp) -> JobForm:
             )
         return form_of_command(body.command, [output.name for output in body.outputs], body.stdout)
     for index, slot in enumerate(body.inputs):
-        if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
+        if not job_form.legal_name(slot.name) or slot.name in [
+            earlier.name for earlier in body.inputs[:index]
+        ]:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
         for name in (slot.name, slot.open_name):
             if problem := name_problem(name):
                 raise JobError(f"inputs[{index}]: the name {name!r} {problem}. Choose another.")
     check_command_line(body.command_line)
-    return JobForm(
+    return job_form.JobForm(
         command_line=body.command_line,
         inputs=tuple(
-            InputSlot(name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky)
+            job_form.InputSlot(
+                name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky
+            )
             for slot in body.inputs
         ),
     )
 
 
-def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
+def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> job_form.JobForm:
     """Return the form of jobs of a command; raises JobError if it names an output that is not declared."""
-    found = find_placeholders(command)
+    found = job_form.find_placeholders(command)
     for name in (*found.outputs, *([stdout] if stdout else [])):
         if name not in outputs:
             raise JobError(
                 f"The command refers to the output {name!r}, which outputs does not have ({', '.join(outputs)})."
             )
-    slots = tuple(InputSlot(name=name) for name in found.inputs)
-    return JobForm(command=tuple(command), stdout=stdout, inputs=slots)
+    slots = tuple(job_form.InputSlot(name=name) for name in found.inputs)
+    return job_form.JobForm(command=tuple(command), stdout=stdout, inputs=slots)
 
 
 def check_title(title: str) -> None:
@@ -209,7 +197,7 @@ def check_command_line(text: str) -> None:
     check_kept(text, "command_line", advice="Put such values into an input file.")
 
 
-def app_from(body: NewApp) -> App:
+def app_from(body: schema.NewApp) -> App:
     """Return a new app, without an id.
 
     Raises:
@@ -232,7 +220,7 @@ def app_from(body: NewApp) -> App:
     return with_dispatch(with_credit(app, body.credit), body.dispatch)
 
 
-def with_dispatch(app: App, body: DispatchBody) -> App:
+def with_dispatch(app: App, body: schema.DispatchBody) -> App:
     """Return an app with changed rules about who gets its jobs.
 
     Raises:
@@ -253,7 +241,7 @@ def with_dispatch(app: App, body: DispatchBody) -> App:
     return check_dispatch(replace(app, dispatch=replace(app.dispatch, **given)))
 
 
-def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBody:
+def with_size_classes(body: schema.DispatchBody, speeds: Sequence[float]) -> schema.DispatchBody:
     """Return the rules with the requested number of size classes, each for equally many computers.
 
     Raises:
@@ -291,7 +279,7 @@ def check_dispatch(app: App) -> App:
     return app
 
 
-def with_credit(app: App, body: CreditBody) -> App:
+def with_credit(app: App, body: schema.CreditBody) -> App:
     """Return an app with changed credit.
 
     Raises:
@@ -319,9 +307,9 @@ def with_credit(app: App, body: CreditBody) -> App:
 
 
 def version_from(
-    body: NewVersion,
+    body: schema.NewVersion,
     app: App,
-    form: JobForm,
+    form: job_form.JobForm,
     *,
     stored: Mapping[str, FileRow],
     plan_classes: Collection[str],
@@ -346,18 +334,14 @@ def version_from(
     if sum(file.main_program for file in body.files) != 1:
         raise JobError("files: exactly one must have main_program = true.")
     names = [file.open_name for file in body.files if not file.main_program]
-    check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
+    job_form.check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
     advice = "Put such values into a file of the version."
     check_kept(body.command_line, "command_line", advice=advice, max_bytes=MAX_BYTES)
-    return AppVersion(
+    return form_of(
+        AppVersion,
+        body,
         id=AppVersionId(0),
         app_id=app.id,
-        platform=body.platform,
-        version_num=body.version_num,
-        plan_class=body.plan_class,
-        beta=body.beta,
-        api_version=body.api_version,
-        command_line=body.command_line,
         files=tuple(
             AppFile(
                 name=file.file,
@@ -372,12 +356,10 @@ def version_from(
             )
             for file in body.files
         ),
-        min_client_version=body.min_client_version,
-        max_client_version=body.max_client_version,
     )
 
 
-def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobForm]:
+def changed_app(app: App, form: job_form.JobForm, changes: schema.AppChanges) -> tuple[App, job_form.JobForm]:
     """Return an app with changes.
 
     Raises:

@@ -2,7 +2,7 @@
 
 Whether the platforms of a version can start its files, as the first bytes of those tell.
 
-Whoever posts a version may be no tool of ours: a program for Linux that is offered to Windows would fail on every computer there.
+A version may come from another tool: a program for Linux that is offered to Windows would fail on every computer there.
 """
 
 from __future__ import annotations
@@ -16,20 +16,10 @@ import msgspec
 from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import NewVersion
-from cobblestone.domain.apps import (
-    ANY_PLATFORM,
-    HEAD_NBYTES,
-    PLATFORMS,
-    POSIX,
-    App,
-    AppDispatch,
-    AppVersion,
-    platforms_of_command,
-    platforms_of_program,
-)
+from cobblestone.domain import apps as domain
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
-from cobblestone.domain.values import AppVersionId
+from cobblestone.domain.values import AppVersionId, form_of
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.policy.credit.steady import MEASURED, STEADY, factor_paid
 from cobblestone.policy.dispatch.rollout import RolloutPlan
@@ -65,14 +55,14 @@ async def read_programs(ctx: ServerContext, body: NewVersion) -> Programs:
         await ctx.storage.bring(place, nbytes=file.nbytes, md5=file.md5)
         head = await asyncio.to_thread(_first_bytes, place)
         if head is not None:
-            found[name] = platforms_of_program(head)
+            found[name] = domain.platforms_of_program(head)
     return found
 
 
 def _first_bytes(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
-            return file.read(HEAD_NBYTES)
+            return file.read(domain.HEAD_NBYTES)
     except FileNotFoundError:
         return None
 
@@ -86,19 +76,19 @@ def check_programs(body: NewVersion, words: Sequence[str], programs: Programs) -
         JobError: it cannot be started there; the text says where it can.
     """
     main = next(each for each in body.files if each.main_program)
-    _check_program(body.platform, main.open_name, programs.get(main.file), any_starts=POSIX)
+    _check_program(body.platform, main.open_name, programs.get(main.file), any_starts=domain.POSIX)
     if words:
         own = {each.open_name: programs.get(each.file) for each in body.files if not each.main_program}
-        able, why = platforms_of_command(words, own)
+        able, why = domain.platforms_of_command(words, own)
         _check_program(body.platform, why, able)
 
 
 def _check_program(
     platform: str, name: str, able: tuple[str, ...] | None, *, any_starts: tuple[str, ...] = ()
 ) -> None:
-    if able is None or platform in able or platform not in (ANY_PLATFORM, *PLATFORMS):
+    if able is None or platform in able or platform not in (domain.ANY_PLATFORM, *domain.PLATFORMS):
         return
-    if platform == ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
+    if platform == domain.ANY_PLATFORM and able == any_starts:  # the launcher of commands, which is a script
         return
     if not able:
         raise JobError(f"{name} is a program for a kind of computer that no BOINC client supports.")
@@ -108,27 +98,17 @@ def _check_program(
     )
 
 
-def version_reply(version: AppVersion, app_name: str) -> schema.Version:
+def version_reply(version: domain.AppVersion, app_name: str) -> schema.Version:
     """Describe a version."""
-    return schema.Version(
-        id=version.id,
+    return form_of(
+        schema.Version,
+        version,
         app=app_name,
-        platform=version.platform,
-        version_num=version.version_num,
-        plan_class=version.plan_class,
-        deprecated=version.deprecated,
-        beta=version.beta,
-        signed=version.signed,
-        command_line=version.command_line,
         files=[
-            schema.VersionFile(
+            form_of(
+                schema.VersionFile,
+                file,
                 file=file.name,
-                open_name=file.open_name,
-                nbytes=file.nbytes,
-                md5=file.md5,
-                executable=file.executable,
-                main_program=file.main_program,
-                copy_file=file.copy_file,
                 signed=bool(file.signature),
                 path=f"/download/{fan_out(file.name)}/{file.name}",
             )
@@ -137,26 +117,22 @@ def version_reply(version: AppVersion, app_name: str) -> schema.Version:
     )
 
 
-def dispatch_reply(rules: AppDispatch) -> schema.Dispatch:
+def dispatch_reply(rules: domain.AppDispatch) -> schema.Dispatch:
     """Describe who gets the jobs of an app."""
-    values = {name: getattr(rules, name) for name in schema.Dispatch.__struct_fields__}
-    values["homogeneous_redundancy"] = rules.homogeneous_redundancy.name.lower()
-    values["size_classes"] = list(rules.size_classes)
-    return schema.Dispatch(**values)
+    redundancy = rules.homogeneous_redundancy.name.lower()
+    return form_of(
+        schema.Dispatch, rules, homogeneous_redundancy=redundancy, size_classes=list(rules.size_classes)
+    )
 
 
-def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App:
+def app_reply(app: domain.App, form: JobForm, versions: list[domain.AppVersion]) -> schema.App:
     """Describe an app."""
-    return schema.App(
-        id=app.id,
-        name=app.name,
+    return form_of(
+        schema.App,
+        app,
+        form,
         title=app.user_friendly_name,
-        deprecated=app.deprecated,
-        beta=app.beta,
-        show_outputs=app.show_outputs,
         command=list(form.command),
-        stdout=form.stdout,
-        command_line=form.command_line,
         inputs=[schema.Slot(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
         outputs=[
             schema.OutputSpec(
@@ -165,7 +141,6 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
             for spec in app.output_specs
         ],
         comparison=schema.Comparison(kind=app.comparison.kind, options=dict(app.comparison.options)),
-        assimilator=app.assimilator,
         credit=schema.AppCredit(
             system=app.credit_system,
             per_job=app.fixed_credit,
@@ -182,7 +157,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
     )
 
 
-def app_named(db: Database, name: str) -> App:
+def app_named(db: Database, name: str) -> domain.App:
     """Return an app; raises NotFound with the existing names."""
     app = apps.app_by_name(db, name)
     if app is None:
@@ -191,7 +166,7 @@ def app_named(db: Database, name: str) -> App:
     return app
 
 
-def _describe_app(db: Database, app: App) -> schema.App:
+def _describe_app(db: Database, app: domain.App) -> schema.App:
     return app_reply(app, apps.job_form(db, app.id), apps.list_versions(db, app.id))
 
 
@@ -209,12 +184,14 @@ class _VersionAdder:
         self._private_key = private_key_of(ctx.folder)
         self._plan_classes = load_plan_classes(ctx.folder.root)
 
-    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> list[AppVersion]:
+    def add(
+        self, tx: Transaction, body: schema.NewVersion, app: domain.App, form: JobForm
+    ) -> list[domain.AppVersion]:
         """Add a version for each of its platforms, under one number; return the first one."""
         platforms = list(dict.fromkeys([body.platform, *body.also_for]))
-        if len(platforms) > 1 and ANY_PLATFORM in platforms:
+        if len(platforms) > 1 and domain.ANY_PLATFORM in platforms:
             raise JobError(
-                f"also_for: a version for every platform ({ANY_PLATFORM}) cannot have further ones."
+                f"also_for: a version for every platform ({domain.ANY_PLATFORM}) cannot have further ones."
             )
         if strange := sorted(set(body.platform_files) - set(platforms)):
             raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
@@ -234,13 +211,15 @@ class _VersionAdder:
         ]
         return [self._add(tx, each, app, form) for each in bodies]
 
-    def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:
+    def _replace_others(self, tx: Transaction, app: domain.App, platforms: Sequence[str]) -> None:
         """End versions for every platform when there are some for certain platforms, and vice versa."""
         for version in apps.list_versions(tx, app.id):
-            if (version.platform == ANY_PLATFORM) is not (ANY_PLATFORM in platforms):
+            if (version.platform == domain.ANY_PLATFORM) is not (domain.ANY_PLATFORM in platforms):
                 apps.set_version_deprecated(tx, version.id, True)
 
-    def _add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
+    def _add(
+        self, tx: Transaction, body: schema.NewVersion, app: domain.App, form: JobForm
+    ) -> domain.AppVersion:
         version = app_rules.version_from(
             body,
             app,
@@ -283,7 +262,7 @@ async def create_app(call: Call, body: schema.NewApp) -> schema.App:
 @answers(endpoints.LIST_APPS)
 async def list_apps(call: Call) -> schema.AppList:
     """List apps."""
-    return await call.ctx.store.aread(
+    return await call.read(
         lambda db: schema.AppList(apps=[_describe_app(db, app) for app in apps.list_apps(db)])
     )
 
@@ -291,7 +270,7 @@ async def list_apps(call: Call) -> schema.AppList:
 @answers(endpoints.GET_APP)
 async def get_app(call: Call, name: str) -> schema.App:
     """Describe an app."""
-    return await call.ctx.store.aread(lambda db: _describe_app(db, app_named(db, name)))
+    return await call.read(lambda db: _describe_app(db, app_named(db, name)))
 
 
 @answers(endpoints.PROPOSE_DEADLINE)
@@ -314,7 +293,7 @@ async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
             proposed=None if found is None else found.delay_bound,
         )
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CHANGE_APP)
@@ -333,8 +312,8 @@ async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.A
 
 
 def _apply_changes(
-    tx: Transaction, app: App, changes: schema.AppChanges, ctx: ServerContext
-) -> tuple[App, JobForm]:
+    tx: Transaction, app: domain.App, changes: schema.AppChanges, ctx: ServerContext
+) -> tuple[domain.App, JobForm]:
     """Store the changes to an app.  Under another credit system its jobs go on being worth what they were."""
     form = apps.job_form(tx, app.id)
     if changes == schema.AppChanges():
@@ -388,7 +367,7 @@ async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> sc
         found = apps.list_versions(db, app.id, deprecated=query.deprecated)
         return schema.VersionList(versions=[version_reply(version, app.name) for version in found])
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CHANGE_VERSION)

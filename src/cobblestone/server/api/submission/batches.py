@@ -17,16 +17,10 @@ from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import BatchState
 from cobblestone.policy.dispatch.status import Shortage
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
+from cobblestone.server.api.submission import jobs as job_forms
 from cobblestone.server.api.submission.app_rules import limits_with
 from cobblestone.server.api.submission.apps import app_named
 from cobblestone.server.api.submission.files import check_free_disk
-from cobblestone.server.api.submission.jobs import (
-    JobMaker,
-    batch_reply,
-    check_targets,
-    describe_jobs,
-    target_from,
-)
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation import interventions as operations
@@ -48,8 +42,7 @@ def batch_notes(
         return _given_up(db, batch)
     if batch.finished:
         return []
-    unsendable = _unsendable(db, app)
-    if unsendable:
+    if unsendable := _unsendable(db, app):
         return [unsendable, *_failures(db, batch)]
     if offer is None:
         return _failures(db, batch)
@@ -156,7 +149,7 @@ def _describe_batch(
         batch.state is BatchState.ABORTED
     ):  # what is cancelled is not waited for, though the transitioner closes it later
         batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
-    return batch_reply(
+    return job_forms.batch_reply(
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
@@ -174,14 +167,14 @@ def _add_jobs(
     now: float,
 ) -> BatchRow:
     bodies, limits = body.jobs, body.limits
-    check_targets(tx, [body.target, *(job.target for job in bodies)])
+    job_forms.check_targets(tx, [body.target, *(job.target for job in bodies)])
     names = {file.file for body in bodies for file in body.inputs}
-    maker = JobMaker(
+    maker = job_forms.JobMaker(
         app,
         apps.job_form(tx, app.id),
         limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
         frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
-        target_from(body.target),
+        job_forms.target_from(body.target),
     )
     jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
     served = ctx.candidates.served(batch.priority)
@@ -276,7 +269,7 @@ async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 @answers(endpoints.LIST_BATCHES)
 async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     """List batches."""
-    return await call.ctx.store.aread(
+    return await call.read(
         lambda db: schema.BatchList(
             batches=[
                 _describe_batch(call, db, batch)
@@ -290,9 +283,7 @@ async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
 async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Return the progress of a batch."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    return await call.ctx.store.aread(
-        lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer)
-    )
+    return await call.read(lambda db: _describe_batch(call, db, batches.batch_by_id(db, batch_id), offer))
 
 
 @answers(endpoints.LIST_JOBS)
@@ -302,16 +293,16 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
     def load(db: Database) -> schema.JobList:
         batches.batch_by_id(db, batch_id)
         found = batches.list_jobs(db, batch_id, after=query.after, limit=query.limit)
-        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
+        return schema.JobList(jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx)))
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.LIST_STUCK_JOBS)
 async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
     """List jobs that cannot continue.
 
-    They failed on computers, and nobody at hand is left who may try them: at most 200, with what went wrong.
+    They failed on computers, and no computer is left that may try them: at most 200, with what went wrong.
     """
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
 
@@ -320,9 +311,11 @@ async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
         stuck = stuck_jobs(db, offer, batch_id, now=call.now)
         found = [batches.job_of_batch(db, batch_id, id_) for id_ in stuck]
         why = {id_: f"It failed, and {stuck_text(missing)}." for id_, missing in stuck.items()}
-        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why))
+        return schema.JobList(
+            jobs=job_forms.describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why)
+        )
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.CANCEL_JOBS)
@@ -347,9 +340,9 @@ async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
 
     def load(db: Database) -> schema.JobStatus:
         job = batches.job_of_batch(db, batch_id, job_id)
-        return describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
+        return job_forms.describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 @answers(endpoints.GET_RESULTS)
@@ -366,7 +359,7 @@ async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> 
         found = batches.finished_jobs(db, batch_id, after=query.after, limit=query.limit)
         last = (found[-1].completed_seq or 0) if found else query.after
         return schema.ResultsPage(
-            results=describe_jobs(db, batch_id, found, _base_url(ctx)),
+            results=job_forms.describe_jobs(db, batch_id, found, _base_url(ctx)),
             next=last,
             finished=batch.finished and len(found) < query.limit,
         )
@@ -396,7 +389,7 @@ async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     Jobs that are done stay; hosts that compute one are told to stop at their next contact.
     """
     batch = await operations.cancel_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+    return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
 @answers(endpoints.RETRY_BATCH)
@@ -407,7 +400,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """
     await _check_room(call.ctx)
     batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe_batch(call, db, batch))
+    return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
 @answers(endpoints.RETIRE_BATCH)

@@ -222,7 +222,7 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
             )
         raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
 
-    content = _Content(call.ctx, await call.ctx.store.aread(find))
+    content = _Content(call.ctx, await call.read(find))
     pieces = content.pieces()
     # The first piece is read before the status is sent, so that a missing file becomes an error and not a cut answer.
     first = await asyncio.to_thread(next, pieces, b"")
@@ -273,7 +273,7 @@ async def get_zip(call: Call, batch_id: int) -> Response:
 
     Of the jobs that are done now: a folder for each job, called as its submitter called it.
     """
-    await call.ctx.store.aread(lambda db: batches.batch_by_id(db, batch_id))
+    await call.read(lambda db: batches.batch_by_id(db, batch_id))
     return StreamingResponse(
         _zip_stream(call.ctx, batch_id),
         media_type="application/zip",

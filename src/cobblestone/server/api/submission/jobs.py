@@ -9,19 +9,12 @@ from types import MappingProxyType
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema.batches import InputBody, JobBody, TargetBody
+from cobblestone.domain import job_form
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, NotFound
-from cobblestone.domain.job_form import (
-    DEFAULT_INPUT,
-    InputSlot,
-    JobForm,
-    find_placeholders,
-    legal_name,
-    open_name_for,
-)
 from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.texts import name_problem, same_file
-from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.domain.values import HostId, TeamId, UserId, form_of
 from cobblestone.domain.work import BatchState, InputFile, JobLimits, Outcome, Recipients, WorkunitError
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_arguments, job_command_line
 from cobblestone.policy.dispatch.match import size_class_of
@@ -81,7 +74,7 @@ class JobMaker:
     """Creates the jobs of one app; values common to all are computed once."""
 
     app: App
-    form: JobForm
+    form: job_form.JobForm
     limits: JobLimits  #: of the batch
     app_files: frozenset[str]  #: open names of files of the app's versions
     target: Recipients = Recipients()  #: of jobs that do not name their own
@@ -92,7 +85,7 @@ class JobMaker:
         Raises:
             JobError: a job lacks an input or argument, or has one too many; the text says which job.
         """
-        found = find_placeholders(self.form.command) if self.form.command else None
+        found = job_form.find_placeholders(self.form.command) if self.form.command else None
         arguments = () if found is None else found.arguments
         outputs = {spec.open_name: spec.open_name for spec in self.app.output_specs}
         taken = {same_file(name) for name in (*RESERVED_OPEN_NAMES, *self.app_files, *outputs)}
@@ -170,12 +163,12 @@ class JobMaker:
             fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
         )
 
-    def _slots(self, body: JobBody) -> list[InputSlot]:
+    def _slots(self, body: JobBody) -> list[job_form.InputSlot]:
         """Return the slot of each given input.  All slots of the form must be filled."""
         named = {given.name for given in body.inputs if given.name}
         free = [slot for slot in self.form.inputs if slot.name not in named]
         known = {slot.name: slot for slot in self.form.inputs}
-        slots: list[InputSlot] = []
+        slots: list[job_form.InputSlot] = []
         for place, given in enumerate(body.inputs):
             if given.name in known:
                 slot = known[given.name]
@@ -193,16 +186,16 @@ class JobMaker:
             raise JobError(f"it is missing the input {missing[0]!r}. Every job of {self.app.name} needs it.")
         return slots
 
-    def _extra_slot(self, given: InputBody, place: int) -> InputSlot:
+    def _extra_slot(self, given: InputBody, place: int) -> job_form.InputSlot:
         if self.form.command:
-            name = given.name or f"{DEFAULT_INPUT}_{place}"
+            name = given.name or f"{job_form.DEFAULT_INPUT}_{place}"
         else:  # a native program opens its files by fixed names
-            name = given.name or (f"{DEFAULT_INPUT}_{place}" if place else DEFAULT_INPUT)
-        if not legal_name(name):
+            name = given.name or (f"{job_form.DEFAULT_INPUT}_{place}" if place else job_form.DEFAULT_INPUT)
+        if not job_form.legal_name(name):
             raise JobError(f"the input name {name!r} must be letters, digits, _ - and . only.")
         if problem := name_problem(name):
             raise JobError(f"the input name {name!r} {problem}. Choose another.")
-        return InputSlot(name=name, open_name="" if self.form.command else name)
+        return job_form.InputSlot(name=name, open_name="" if self.form.command else name)
 
     def _too_many(self, given: InputBody, count: int) -> str:
         names = ", ".join(slot.name for slot in self.form.inputs) or "none"
@@ -210,13 +203,13 @@ class JobMaker:
             return f"the app has no input {given.name!r}; it has: {names}."
         return f"it has {count} inputs; the app needs {len(self.form.inputs)} ({names})."
 
-    def _input(self, slot: InputSlot, given: InputBody, stored: Mapping[str, FileRow]) -> InputFile:
+    def _input(self, slot: job_form.InputSlot, given: InputBody, stored: Mapping[str, FileRow]) -> InputFile:
         file = stored.get(given.file)
         if file is None:
             raise JobError(f"the file {given.file} is not stored. Upload it first: PUT /api/v1/files/SHA256")
         return InputFile(
             name=file.name,
-            open_name=open_name_for(slot, re.split(r"[/\\]", given.file_name)[-1]),
+            open_name=job_form.open_name_for(slot, re.split(r"[/\\]", given.file_name)[-1]),
             given_name=given.file_name,
             nbytes=file.nbytes,
             md5=file.md5,
@@ -255,18 +248,14 @@ _OUTCOMES = {
 
 def batch_reply(batch: BatchRow, app: str, *, running: int, notes: Sequence[str]) -> schema.BatchStatus:
     """Describe a batch."""
-    return schema.BatchStatus(
-        id=batch.id,
-        name=batch.name,
+    return form_of(
+        schema.BatchStatus,
+        batch,
         app=app,
         state=BATCH_STATES[batch.state],
         created=batch.create_time,
         completed=batch.complete_time,
-        njobs=batch.njobs,
-        n_success=batch.n_success,
-        n_error=batch.n_error,
         running=running,
-        finished=batch.finished,
         notes=list(notes),
     )
 

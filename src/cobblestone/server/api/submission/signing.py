@@ -47,13 +47,12 @@ async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
             ],
         )
 
-    return await call.ctx.store.aread(load)
+    return await call.read(load)
 
 
 def _known(tx: Transaction, names: dict[str, str]) -> dict[AppFile, str]:
     found = _files_in_use(apps.list_versions(tx, deprecated=True))
-    unknown = sorted(set(names) - set(found))
-    if unknown:
+    if unknown := sorted(set(names) - set(found)):
         raise NotFound(
             f"No app version has the file {unknown[0]!r}. Create a new manifest and sign that one."
         )
@@ -82,7 +81,7 @@ async def import_signatures(call: Call, body: schema.Signatures) -> schema.Signi
 @answers(endpoints.LIST_KEYS)
 async def list_keys(call: Call) -> schema.KeyList:
     """List public code-signing keys."""
-    found = await call.ctx.store.aread(apps.list_keys)
+    found = await call.read(apps.list_keys)
     return schema.KeyList(keys=[_key_reply(key) for key in found])
 
 

@@ -146,7 +146,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         return decayed(statement.recent, self.ctx.clock())
 
 
-class ProjectVisit(pages.Visit[User]):
+class ProjectVisit(pages.VisitOfRows[User]):
     """One request for a page of a project."""
 
     def __init__(self, site: ProjectSite, request: Request) -> None:

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution, CreditStatement
-from cobblestone.policy.credit.history import (
-    WARM_UP_DAYS,
-    Badge,
-    BadgeKind,
-    CreditDay,
-    Reached,
-    credit_history,
-    day_of,
-)
+from cobblestone.policy.credit import history
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.plots import CreditPlot
 from cobblestone.service.languages import gettext as _
@@ -41,33 +33,37 @@ class CreditHistories:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[CreditDay]]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[history.CreditDay]]] = (
+            OrderedDict()
+        )
 
-    async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[CreditDay]:
+    async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[history.CreditDay]:
         """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
         now = self._ctx.clock()
         key = (owner, n_days)
         good_until, days = self._remembered.get(key, (0.0, []))
         if now < good_until:
             return days
-        first_day = day_of(now) - n_days + 1
-        since = (first_day - WARM_UP_DAYS) * SECONDS_PER_DAY
+        first_day = history.day_of(now) - n_days + 1
+        since = (first_day - history.WARM_UP_DAYS) * SECONDS_PER_DAY
         days = await self._ctx.store.aread(
-            lambda db: credit_history(
+            lambda db: history.credit_history(
                 ledger_marks(db, owner, since=since), created=created, first_day=first_day, now=now
             )
         )
         self._remember(key, self._ctx.clock() + (self._ctx.clock() - now) / MAX_SHARE, days)
         return days
 
-    def _remember(self, key: tuple[CreditOwner, int], good_until: float, days: list[CreditDay]) -> None:
+    def _remember(
+        self, key: tuple[CreditOwner, int], good_until: float, days: list[history.CreditDay]
+    ) -> None:
         self._remembered[key] = (good_until, days)
         self._remembered.move_to_end(key)
         while len(self._remembered) > MAX_REMEMBERED:
             self._remembered.popitem(last=False)
 
 
-def write_csv(days: Sequence[CreditDay]) -> bytes:
+def write_csv(days: Sequence[history.CreditDay]) -> bytes:
     """Return a line per day: date (UTC), credit, tasks, recent average at its end."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
@@ -105,19 +101,19 @@ def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) 
     )
 
 
-def badge_title(badge: Badge) -> str:
+def badge_title(badge: history.Badge) -> str:
     """Return what a badge is for."""
     level = number(badge.level, 0 if badge.level == int(badge.level) else 1)
     match badge.kind:
-        case BadgeKind.TOTAL:
+        case history.BadgeKind.TOTAL:
             return _("%(amount)s credit in total") % {"amount": level}
-        case BadgeKind.RECENT:
+        case history.BadgeKind.RECENT:
             return _("%(amount)s credit per day") % {"amount": level}
-        case BadgeKind.RANK:
+        case history.BadgeKind.RANK:
             return _("Among the best %(percent)s %%") % {"percent": level}
 
 
-def milestone_title(reached: Reached) -> str:
+def milestone_title(reached: history.Reached) -> str:
     """Return what was reached."""
     if reached.years:
         return ngettext("%(count)d year", "%(count)d years", reached.years) % {"count": reached.years}

@@ -10,13 +10,7 @@ from cobblestone.service.health import DaemonHealth
 from cobblestone.service.languages import N_
 from cobblestone.service.supervision import daemon_notes, daemons_of_all
 from cobblestone.store.operation.page_queries import ProjectStateCounts, project_counts
-from cobblestone.wire.project.pages import (
-    AppTasks,
-    DaemonStatus,
-    FamilyDaemonState,
-    ServerStatus,
-    write_server_status,
-)
+from cobblestone.wire.project import pages as wire
 
 DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
 """What `DaemonState` holds, for translators."""
@@ -37,10 +31,10 @@ DAEMONS = {
 
 
 _STATES = {
-    DaemonHealth.RUNNING: FamilyDaemonState.RUNNING,
-    DaemonHealth.FAILING: FamilyDaemonState.RUNNING,
-    DaemonHealth.STUCK: FamilyDaemonState.NOT_RUNNING,
-    DaemonHealth.STOPPED: FamilyDaemonState.NOT_RUNNING,
+    DaemonHealth.RUNNING: wire.FamilyDaemonState.RUNNING,
+    DaemonHealth.FAILING: wire.FamilyDaemonState.RUNNING,
+    DaemonHealth.STUCK: wire.FamilyDaemonState.NOT_RUNNING,
+    DaemonHealth.STOPPED: wire.FamilyDaemonState.NOT_RUNNING,
 }
 
 
@@ -55,7 +49,7 @@ class StatusPage:
         """Return the waiting, running and finished work."""
         return await self._counts.get()
 
-    def daemons(self) -> list[DaemonStatus]:
+    def daemons(self) -> list[wire.DaemonStatus]:
         """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
         ctx, now = self._ctx, self._ctx.clock()
         found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
@@ -65,7 +59,7 @@ class StatusPage:
         states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
         host = urlsplit(self._ctx.master_url).hostname or ""
         return [
-            DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])
+            wire.DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])
             for name in DAEMONS
         ]
 
@@ -80,8 +74,8 @@ class StatusPage:
     async def xml(self) -> bytes:
         """Return the state in BOINC's format."""
         counts = await self.counts()
-        return write_server_status(
-            ServerStatus(
+        return wire.write_server_status(
+            wire.ServerStatus(
                 results_ready_to_send=counts.results_unsent,
                 results_in_progress=counts.results_in_progress,
                 workunits_waiting_for_validation=counts.workunits_to_validate,
@@ -99,7 +93,7 @@ class StatusPage:
             ),
             self.daemons(),
             [
-                AppTasks(
+                wire.AppTasks(
                     id=app.app_id,
                     name=app.name,
                     unsent=app.unsent,

@@ -137,7 +137,7 @@ def _failure(result: Result) -> Status:
 
 
 def checks_are_secret(workunit: Workunit, app: App) -> bool:
-    """Return whether it is not told yet if other computers compute it too: who knew could lie where nobody looks."""
+    """Return whether it is not told yet if other computers compute it too: a liar who knew would lie elsewhere."""
     is_open = workunit.canonical_result_id is None and not workunit.error_mask
     return is_open and app.rules_of_jobs.min_quorum == 1
 
