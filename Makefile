@@ -57,6 +57,7 @@ nightly: ## hours of searching with new seeds: all random tests at length, every
 	@status=0; \
 	$(BIN)/pytest $(TWO) --hypothesis-profile=nightly --every-database $(PYTEST_ARGS) $(QUICK) tests/programs tests/conformance tests/integration || status=1; \
 	$(BIN)/pytest --kills=100 $(PYTEST_ARGS) $(KILLS) || status=1; \
+	$(BIN)/python -m tools.mutations || status=1; \
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status
 

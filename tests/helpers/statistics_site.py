@@ -45,11 +45,11 @@ def two_exports() -> dict[str, Export]:
     one = population(1, n_users=60, time=NOON)
     alice = user(900, "Alice <b>", 9_900, NOON, cpid=ALICE, recent=150, team=1, country="France")
     bob = user(901, "Bob", 10_000, NOON, recent=100)
-    formula = user(902, "=SUM(A1:A9)", 1, NOON)
+    formulas = [user(902 + place, f"{sign}SUM(A1:A9)", 1, NOON) for place, sign in enumerate("=+-@")]
     return {
         "one": Export(
             NOON,
-            [*one.users, alice, bob, formula],
+            [*one.users, alice, bob, *formulas],
             [*one.hosts, host(900, 900, 50, NOON)],
             [*one.teams, team(77, "Our team", 1, NOON)],
             badges=BADGES,

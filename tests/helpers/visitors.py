@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import argon2
 import httpx
+import pytest
 from lxml import html
 from tests.helpers.project_world import URL, World
 from tests.helpers.volunteers import PASSWORD, email
@@ -50,3 +52,16 @@ class Visitor:
 def text_of(response: httpx.Response) -> str:
     """What a page says, on one line."""
     return " ".join(html.fromstring(response.text).text_content().split())
+
+
+def hashes_verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stored hashes that passwords are held against from now on."""
+    verified: list[str] = []
+    verify = argon2.PasswordHasher.verify
+
+    def noted(self: argon2.PasswordHasher, stored: str, password: str) -> bool:
+        verified.append(stored)
+        return verify(self, stored, password)
+
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", noted)
+    return verified

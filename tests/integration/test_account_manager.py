@@ -8,11 +8,18 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.helpers.manager_world import CREDIT_SECOND, LINUX, PASSWORD, Caller, ManagerWorld
+from tests.helpers.visitors import hashes_verified
 
+from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, hosts, ledger, projects
 from cobblestone.policy.credit.history import day_of
-from cobblestone.wire.project.account import AccountInfo, write_account_out, write_am_get_info_reply
+from cobblestone.wire.project.account import (
+    AccountInfo,
+    WebRpcFailure,
+    write_account_out,
+    write_am_get_info_reply,
+)
 from cobblestone.wire.project.pages import PlatformEntry, ProjectConfig, write_project_config
 from cobblestone.wire.project.signatures import decode_public_key, verify_bytes
 
@@ -54,6 +61,19 @@ def test_a_wrong_password_or_key_is_refused_as_clients_know_it(
     world.join()
     caller = Caller(world, authenticator=authenticator, name="ann@example.org", password=password)
     assert caller.call().error_num == -206
+
+
+@pytest.mark.parametrize("name", ["ann", "nobody"])
+def test_each_log_in_verifies_one_password_hash_also_for_an_unknown_address(
+    world: ManagerWorld, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    world.join()
+    verified = hashes_verified(monkeypatch)
+    Caller(world, name=f"{name}@example.org", password="wrong").call()
+    assert len(verified) == 1
+    with pytest.raises(WebRpcFailure):
+        world.run(Members(world.ctx).log_in(f"{name}@example.org", "wrong", address=""))
+    assert len(verified) == 2
 
 
 def test_guesses_of_passwords_run_out(world: ManagerWorld):

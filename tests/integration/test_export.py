@@ -466,13 +466,17 @@ def test_files_are_served_whole_in_parts_and_only_when_they_changed(world: World
 
 
 ODD_PATHS = ( "lock", "current", "current/user.gz", "../cobblestone.toml", "..%2fcobblestone.toml", ".making-1/user.gz",
-    "a" * 5000 + ".gz", "%00.gz",
+    "a" * 5000 + ".gz", "%00.gz", "notes.txt", "old/user.gz",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ODD_PATHS, ids=range(len(ODD_PATHS)))
 def test_nothing_but_files_of_the_current_export_has_an_address(world: World, path: str):
     export(world)
+    current = world.ctx.folder.exports / "current"
+    (current / "old").mkdir()
+    for name in ("notes.txt", "old/user.gz"):  # what somebody left there
+        (current / name).write_bytes(b"x")
     assert world.get(f"/stats/{path}").status_code in (404, 307)
     assert world.post("/stats/user.gz").status_code == 405
 

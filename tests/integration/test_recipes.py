@@ -18,6 +18,7 @@ from tests.helpers.project_world import World, succeeded
 
 from cobblestone import cli
 from cobblestone.domain.apps import ComparisonRule
+from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.validation.comparison import parse_comparison
 from cobblestone.server.accounts.service import Accounts
@@ -30,7 +31,8 @@ from cobblestone.server.web.presentation.site import ProjectSite
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 
-TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```\w+\n(?:# |<!-- )(\S+)(?: -->)?\n(.*?)```", re.DOTALL)
 
 Install = Callable[[str], None]
@@ -117,6 +119,47 @@ def test_the_credit_system_is_found_grants_and_is_computed_again(world: World, i
     assert world.ctx.store.read(recompute).agrees
 
 
+def test_an_app_is_made_with_a_kind_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Install, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    install("validator")
+    assert cli.run_command(["project", "create", "sky", "--port", "18995"]) == 0
+    options = ["--command", "cat {input}", "--stdout", "out", "-p", "sky"]
+    assert cli.run_command(["app", "create", "a", *options, "--compare", "words"]) == 0
+    assert cli.run_command(["app", "create", "b", *options, "--compare", "words:strict=yes"]) == 1
+    assert "words takes no options: write --compare words" in capfd.readouterr().err
+
+
+def test_the_message_is_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ((path, code),) = recipe("message of the family").items()
+    file = tmp_path / Path(path).name
+    file.write_text(code)
+    module: Any = load(module_of(path), file, monkeypatch)
+    said = module.Greeting(text="a < b & c", wait_seconds=60.0)
+    written = module.write_greeting(said)
+    assert written.splitlines()[1] == b"    <text>a &lt; b &amp; c</text>"
+    assert module.parse_greeting(written) == said
+    assert module.parse_greeting(b"<greeting><text>hello</text></greeting>").wait_seconds == 3600.0
+    with pytest.raises(RemoteProtocolError, match="does not end"):
+        module.parse_greeting(written[:-5])
+
+
+def test_modules_of_recipes_lie_in_rooms_that_take_more_modules():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    closed = {name for contract in contracts if contract.get("exhaustive") for name in contract["containers"]}
+    modules = [
+        module_of(path) for path, _ in BLOCK.findall(TEXT) if path.startswith("src/") and ".py" in path
+    ]
+    assert modules
+    assert [each for each in modules if each.rpartition(".")[0] in closed] == []
+
+
+def module_of(path: str) -> str:
+    """The name of a module of the package by its path."""
+    return ".".join(Path(path).with_suffix("").parts[1:])
+
+
 def load(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """Import a file as a module of the package."""
     spec = importlib.util.spec_from_file_location(name, file)
@@ -134,8 +177,8 @@ def test_the_command_prints_in_each_form(
     ((path, code),) = recipe("command").items()
     file = tmp_path / Path(path).name
     file.write_text(code)
-    load(f"cobblestone.cli.{file.stem}", file, monkeypatch)
-    monkeypatch.setitem(cli.COMMANDS, file.stem, file.stem)
+    load(module_of(path), file, monkeypatch)
+    monkeypatch.setitem(cli.COMMANDS, file.stem, module_of(path).removeprefix("cobblestone.cli."))
     monkeypatch.chdir(tmp_path)
     assert cli.run_command(["project", "create", "sky", "--name", "The sky", "--port", "18996"]) == 0
     capfd.readouterr()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
+from cobblestone.policy.dispatch.catalogue import Assignment
+from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import users
-from cobblestone.store.work import messages
+from cobblestone.store.work import dispatch, messages
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
 
 pytestmark = pytest.mark.both_databases
@@ -426,3 +430,29 @@ def test_a_huge_request_is_refused_without_reading_it(make_world):
     world = make_world(server={"max_request_bytes": 20_000})
     reply = world.post("/cgi-bin/cgi", content=b"x" * 30_000)
     assert "larger than" in reply.text
+
+
+def test_a_result_is_handed_to_one_host_only(world: World, monkeypatch: pytest.MonkeyPatch):
+    """A scheduler whose choice is out of date claims what another host has by now."""
+    chosen: list[Assignment] = []
+    claim = dispatch.claim
+
+    def noted(tx: Transaction, assignments: Sequence[Assignment], **more: Any) -> list[Assignment]:
+        chosen.extend(assignments)
+        return claim(tx, assignments, **more)
+
+    monkeypatch.setattr(dispatch, "claim", noted)
+    world.add_jobs(world.add_app())
+    one, other = world.host(world.user("ada")), world.host(world.user("bob"))
+    one.rpc(ask=1)
+    other.rpc()
+    late = {
+        "host_id": other.id,
+        "user_id": 2,
+        "grace_period": 0.0,
+        "one_result_per_user": True,
+        "now": world.now,
+    }
+    assert len(chosen) == 1
+    assert world.write(lambda tx: claim(tx, chosen, **late)) == []
+    assert world.query("SELECT host_id FROM result WHERE host_id IS NOT NULL") == [(one.id,)]

@@ -143,10 +143,9 @@ def test_signatures_are_pictures(client: Client):
 
 
 def test_a_name_is_no_formula_in_a_spreadsheet(client: Client):
-    table = csv.DictReader(
-        io.StringIO(client.get("ranking/user", params={"q": "=sum", "format": "csv"}).text)
-    )
-    assert [row["name"] for row in table] == ["'=SUM(A1:A9)"]
+    for sign in "=+-@":
+        table = client.get("ranking/user", params={"q": f"{sign}sum", "format": "csv"}).text
+        assert [row["name"] for row in csv.DictReader(io.StringIO(table))] == [f"'{sign}SUM(A1:A9)"]
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ def test_a_venue_that_does_not_exist_has_no_page(world: World) -> None:
 
 def test_a_computer_gets_a_name_and_a_venue_and_is_hidden(world: World) -> None:
     host = world.host(world.user("ada"), domain_name="astra")
-    host.rpc()
+    world.add_jobs(world.add_app())
+    host.rpc(ask=1)
     visitor = Visitor(world).log_in("ada")
     page = f"/host_edit.php?hostid={host.id}"
     assert send(visitor, page, "save", label="the old one", venue="work", hidden="1").status_code == 303
@@ -135,6 +136,8 @@ def test_a_computer_gets_a_name_and_a_venue_and_is_hidden(world: World) -> None:
     assert other.get(f"/results.php?hostid={host.id}").status_code == 403
     assert other.get(f"/credit.csv?hostid={host.id}").status_code == 403
     assert f"hostid={host.id}" not in other.get("/hosts_user.php?userid=1").text
+    assert "the old one" in visitor.get("/results.php?userid=1").text
+    assert f'<option value="{host.id}"' not in other.get("/results.php?userid=1").text.partition("appid")[0]
     assert "the old one" not in other.get("/top_hosts.php").text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.helpers.project_world import World
-from tests.helpers.visitors import Visitor, text_of
+from tests.helpers.visitors import Visitor, hashes_verified, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.values import UserId
@@ -34,6 +34,18 @@ def test_a_password_given_on_the_page_works_in_the_client_and_the_other_way_roun
     assert "<authenticator>" in reply.text
     world.user("ada")
     assert Visitor(world).log_in("ada").get("/home.php").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["ada", "nobody"])
+def test_each_log_in_verifies_one_password_hash_also_for_an_unknown_address(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    world.user("ada")
+    verified = hashes_verified(monkeypatch)
+    Visitor(world).send("/login.php", email_addr=email(name), passwd="wrong")
+    assert len(verified) == 1
+    world.get("/lookup_account.php", params={"email_addr": email(name), "passwd_hash": "0" * 32})
+    assert len(verified) == 2
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,11 @@ def test_comparisons_are_read():
         functions(None).comparison("nummeric")
 
 
+def test_a_comparison_of_a_package_is_for_the_server_to_know():
+    assert functions(None).comparison("words") == ComparisonBody(kind="words")
+    assert functions(None).comparison("words:case=keep,by=line").options == {"case": "keep", "by": "line"}
+
+
 # -- templates of the family -------------------------------------------------------------------------------------
 
 INPUT = """<input_template>

@@ -71,7 +71,7 @@ def look(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf
     )
 
 
-def run_list(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> list[Job]:
+def run_list(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> list[ClientJob]:
     return make_device_run_list(
         jobs, projects, DEVICES, look(jobs, projects), now=0.0, slice_seconds=3600.0, ram_bytes=ram
     ).jobs

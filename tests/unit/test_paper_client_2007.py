@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.published.run_list import enforce_run_list
 from cobblestone.simulator.host.client_2007 import Heap2007
 from cobblestone.simulator.host.run import simulate
@@ -14,15 +15,24 @@ from cobblestone.simulator.paper import cells
 from cobblestone.simulator.world.scenario import DAY, Compatibility, Preferences
 
 
-@dataclass(eq=False)
-class Running:
-    name: int
-    run_start: float = 0.0
-    project: int = 0
-    report_deadline: float = 1e6
-    remaining: float = 1000.0
-    start_order: int = 1
-    running: bool = True
+def job(number: int, *, project: int = 0, run_start: float = 0.0, running: bool = True) -> ClientJob:
+    """A job of the policies of 2007: one processor, no files to wait for."""
+    return ClientJob(
+        id=str(number),
+        project=project,
+        app_name="",
+        version="",
+        cpus=1.0,
+        gpu="",
+        gpus=0.0,
+        raw=1000.0,
+        received=0.0,
+        report_deadline=1e6,
+        remaining=1000.0,
+        start_order=1,
+        run_start=run_start,
+        running=running,
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,13 +51,13 @@ class Running:
 def test_equal_tasks_lie_as_the_cpp_library_leaves_them(
     keys: tuple[int, ...], order: tuple[int, ...]
 ) -> None:
-    heap = Heap2007([Running(i, run_start=key) for i, key in enumerate(keys)], 10.0, [0])
-    assert tuple(heap.pop().name for _ in keys) == order
+    heap = Heap2007([job(i, run_start=key) for i, key in enumerate(keys)], 10.0, [0])
+    assert tuple(int(heap.pop().id) for _ in keys) == order
 
 
 def test_the_second_of_two_equal_tasks_gives_way_in_2007_the_first_today() -> None:
-    tasks = [Running(0), Running(1)]
-    new = Running(2, running=False)
+    tasks = [job(0), job(1)]
+    new = job(2, running=False)
     then = enforce_run_list(
         [tasks[0], new], tasks, now=4000.0, ncpus=2, slice_seconds=3600.0, misses=[1], line_up=Heap2007
     )
@@ -57,11 +67,11 @@ def test_the_second_of_two_equal_tasks_gives_way_in_2007_the_first_today() -> No
 
 
 def test_tasks_in_deadline_trouble_give_way_first_and_one_that_goes_on_is_left_alone() -> None:
-    calm, troubled = Running(0, run_start=1.0), Running(1, run_start=2.0, project=1)
+    calm, troubled = job(0, run_start=1.0), job(1, run_start=2.0, project=1)
     heap = Heap2007([calm, troubled], 10.0, [0, 1])
     assert heap.top() is troubled
     heap.keep(troubled)
-    assert [heap.pop().name] == [0]
+    assert heap.pop() is calm
     assert not len(heap)
 
 

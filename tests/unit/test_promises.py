@@ -1,4 +1,4 @@
-"""Each promise of the documentation names a test that exists."""
+"""Each promise of the documentation names a test that exists, and each mutation a line and a promise."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tools.mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -29,3 +30,10 @@ def functions(path: Path) -> set[str]:
         return set()
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: f"{each.file}, {each.test}")
+def test_each_mutation_breaks_a_line_that_is_there_and_names_a_promise_s_test(mutation: Mutation) -> None:
+    assert (ROOT / "src" / "cobblestone" / mutation.file).read_text().count(mutation.line) == 1
+    promised = "".join((ROOT / "docs" / name).read_text() for name in ("security.md", "promises.md"))
+    assert f"`tests/{mutation.test}`" in promised

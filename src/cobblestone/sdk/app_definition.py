@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
@@ -151,8 +152,9 @@ class ProjectFunctions:
             ConfigError: it is none; the text says what is possible.
         """
         name, _, rest = text.strip().partition(":")
-        if name not in COMPARISON_KINDS and "=" in rest:  # the server may know it
-            pairs = [each.partition("=") for each in rest.split(",")]
+        if name not in COMPARISON_KINDS and not get_close_matches(name, COMPARISON_KINDS):
+            # of a package that the server may have
+            pairs = [each.partition("=") for each in rest.split(",") if each]
             return ComparisonBody(kind=name, options={option: value for option, _, value in pairs})
         rule = parse_comparison(text)
         if COMPARISON_KINDS[rule.kind].project_function(rule.options):

@@ -90,12 +90,12 @@ def open_project(
 
 def _contributions(
     ctx: ServerContext,
-) -> Iterator[tuple[str, StorageKeeper | housekeeping.TransferCounter, float]]:
+) -> Iterator[tuple[StorageKeeper | housekeeping.TransferCounter, float]]:
     """Yield the daemons that count contributions other than computing, if the project enables that."""
     if ctx.settings.contributions.storage:
-        yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
+        yield StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
-        yield housekeeping.TransferCounter.name, housekeeping.TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+        yield housekeeping.TransferCounter(ctx), HISTORY_SWEEP_SECONDS
 
 
 def _daemons(
@@ -126,27 +126,23 @@ def _daemons(
         step = supervision.in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
         yield supervision.DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
     if Role.STATISTICS in roles:
-        for name, daemon, seconds in (
-            ("statistics", housekeeping.StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
-            ("trickles", TrickleCredit(ctx), supervision.SWEEP_SECONDS),
-            ("scales", housekeeping.ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
-            ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), supervision.SWEEP_SECONDS),
-            ("accounts", housekeeping.AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
-            ("top_lists", housekeeping.AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
-            ("history", housekeeping.HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
-            ("badges", housekeeping.BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+        for daemon, seconds in (
+            (housekeeping.StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
+            (TrickleCredit(ctx), supervision.SWEEP_SECONDS),
+            (housekeeping.ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            (Mailer(ctx, ctx.settings.mail, ctx.folder.root), supervision.SWEEP_SECONDS),
+            (housekeeping.AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            (housekeeping.AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+            (housekeeping.HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
+            (housekeeping.BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
             *_contributions(ctx),
             (
-                "exporter",
                 housekeeping.Exporter(ctx),
                 min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
             ),
         ):
-            yield supervision.DaemonTask(
-                name=name,
-                step=supervision.in_turn(ctx.processes, Role.STATISTICS, daemon.step),
-                sweep_seconds=seconds,
-            )
+            step = supervision.in_turn(ctx.processes, Role.STATISTICS, daemon.step)
+            yield supervision.DaemonTask(name=daemon.name, step=step, sweep_seconds=seconds)
     if Role.WEB in roles:
         if ctx.archive.parts is not None:
             follower = ArchiveFollower(ctx)

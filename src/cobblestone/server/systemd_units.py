@@ -19,11 +19,7 @@ from cobblestone.server.app import SCHEDULER_PATH
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, Role, parse_roles
 from cobblestone.server.scheduler.reply import UPLOAD_PATH
 
-DEFAULT_PROCESSES = (
-    "scheduler,upload*2",
-    "web",
-    "transitioner,validator,assimilator,file_deleter,purger,statistics",
-)
+DEFAULT_PROCESSES = ("scheduler,upload*2", "web", ",".join(role for role in Role if role not in HTTP_ROLES))
 MAX_COPIES = 64
 
 

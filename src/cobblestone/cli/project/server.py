@@ -15,6 +15,7 @@ from rich.console import Console
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
+from cobblestone.server.core.roles import Role
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.project import ProjectStatus
@@ -99,8 +100,7 @@ def run(
             "--role",
             metavar="ROLE,...",
             help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
-            "everything. Roles: scheduler, upload, web, transitioner, validator, assimilator, "
-            "file_deleter, purger, statistics.",
+            f"everything. Roles: {', '.join(Role)}.",
         ),
     ] = "",
     host: HostOption = None,

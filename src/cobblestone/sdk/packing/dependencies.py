@@ -162,7 +162,7 @@ def fetch_npm(package: str, names: Iterable[str], instead: str = "") -> dict[str
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
         words = ["npm", "pack", "--silent", package]
         try:
-            done = run_and_read(words, cwd=folder, timeout=FETCH_SECONDS)
+            done = run_and_read(words, cwd=Path(folder), timeout=FETCH_SECONDS)
         except OSError:
             raise ConfigError(f"npm, which downloads {package}, is not installed here. {instead}") from None
         except subprocess.TimeoutExpired:

@@ -31,7 +31,7 @@ SHARDED = (Role.VALIDATOR, Role.ASSIMILATOR)
 SINGLE = (Role.FILE_DELETER, Role.PURGER, Role.STATISTICS)
 """Daemons of which only one acts at a time; more are a reserve."""
 DIVIDED_ROLES = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
-"""All that processes divide among them.  New names go to the end: running processes know them by their number."""
+"""All that processes divide among them."""
 
 
 def parse_roles(text: str) -> frozenset[Role]:
