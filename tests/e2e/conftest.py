@@ -21,6 +21,7 @@ import pytest
 from tests.helpers.command_line import run_here
 from tests.helpers.faulty_proxy import FaultyProxy
 from tests.helpers.nginx import Nginx
+from tests.helpers.redirecting import Redirecting
 
 import cobblestone
 from cobblestone.demo.stock_client import StockClient, free_port
@@ -62,6 +63,7 @@ class LiveProject:
         *,
         behind_proxy: bool = False,
         behind_nginx: bool = False,
+        redirected: bool = False,
         settings: dict[str, str] | None = None,
     ) -> None:
         self.root = root
@@ -69,7 +71,8 @@ class LiveProject:
         self.port = free_port()
         self.proxy = FaultyProxy(self.port) if behind_proxy else None
         self.nginx = Nginx(self.port) if behind_nginx else None
-        in_front = self.proxy or self.nginx
+        self.redirecting = Redirecting(self.port) if redirected else None
+        in_front = self.proxy or self.nginx or self.redirecting
         self.url = f"http://127.0.0.1:{in_front.port if in_front else self.port}/"
         self.clients: list[StockClient] = []
         shutil.copytree(empty_project(), self.folder)
@@ -113,7 +116,7 @@ class LiveProject:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(30)
-        for in_front in (self.proxy, self.nginx):
+        for in_front in (self.proxy, self.nginx, self.redirecting):
             if in_front is not None:
                 in_front.close()
         assert "Traceback" not in self.log(), self.log()

@@ -125,6 +125,23 @@ async def test_what_starts_a_job_loads_no_libraries_that_the_job_has_left(world:
     assert ended.outputs[0].path.read_text() == f"../../projects/{world.project_dir.name}:.:../.."
 
 
+async def test_a_job_has_a_home_of_its_own_whatever_its_account_has(world: World) -> None:
+    program = """
+        import tempfile
+        home = os.path.expanduser("~")
+        assert os.path.samefile(os.path.dirname(home), "."), home
+        for place in (os.environ["XDG_CACHE_HOME"], os.environ["NUMBA_CACHE_DIR"], os.environ["MPLCONFIGDIR"]):
+            os.makedirs(os.path.join(place, "x"))
+            assert place.startswith(home + "/"), place
+        with tempfile.NamedTemporaryFile() as file:
+            open(resolve("out"), "w").write(os.path.relpath(os.path.dirname(file.name)))
+        finish()
+        """
+    ended = await world.run(world.spec(program))
+    assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr)
+    assert ended.outputs[0].path.read_text() == "cobblestone_home/tmp"
+
+
 async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -> None:
     spec = world.spec(
         """

@@ -197,3 +197,65 @@ def test_half_a_reply_counts_as_none_and_its_jobs_come_again(
     asyncio.run(play())
     assert proxy.faults[0].hits == 1
     assert project.value("SELECT COUNT(*) FROM result") == 2
+
+
+def test_behind_a_redirect_tasks_are_fetched_computed_uploaded_and_reported(
+    live: Callable[..., LiveProject], tmp_path: Path
+):
+    project = live(redirected=True)
+    project.app("short", SHORT.replace('"done"', '"done" * 10000'))
+    batch = project.submit("short", "1")
+    key = project.account("alice")
+
+    async def play() -> None:
+        client = make_client(tmp_path / "own")
+        async with attached(client, project, key):
+            await until(
+                lambda: client.state.contents != {} and batch.status().n_success == 1,
+                seconds=120,
+                what="the result",
+            )
+
+    asyncio.run(play())
+    assert project.redirecting is not None
+    assert any(each.startswith("POST /cgi-bin/file_upload_handler") for each in project.redirecting.asked), (
+        project.redirecting.asked
+    )
+
+
+def test_a_reset_and_a_detach_remove_what_the_project_sent_and_nothing_else(
+    live: Callable[..., LiveProject], tmp_path: Path
+):
+    project = live()
+    project.app("short", SHORT)
+    project.submit("short", "1")
+    key = project.account("alice")
+    own = {"app_config.xml": "<app_config/>", "my_program": "x", "notes.txt": "mine"}
+
+    async def play() -> None:
+        client = make_client(tmp_path / "own")
+        async with attached(client, project, key):
+            folder = client.folders.project(project.url)
+            for name, text in own.items():
+                (folder / name).write_text(text)
+            (folder / ".unfinished.part").write_text("half")
+
+            def arrived() -> bool:
+                return len(list(folder.iterdir())) > len(own) + 1
+
+            for end in (client.contacts.reset, client.contacts.detach):
+                await until(arrived, seconds=60, what="files of the project")
+                content = client.contacts.get(project.url)
+                content.project.dont_request_more_work = end == client.contacts.reset
+                await end(content)
+                assert {path.name: path.read_text() for path in folder.iterdir() if path.name in own} == own
+                assert "Your own files stay" in said(client)
+                if end == client.contacts.reset:
+                    fresh = client.contacts.get(project.url).project
+                    assert (fresh.dont_request_more_work, fresh.authenticator) == (True, key)
+                    client.control.change_project(project.url, dont_request_more_work=False)
+                    project.submit("short", "2")
+                    client.control.update(project.url)
+            assert {path.name for path in folder.iterdir()} == set(own)
+
+    asyncio.run(play())

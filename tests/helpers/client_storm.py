@@ -68,6 +68,7 @@ class Storm:
         self.done: dict[str, float] = {}
         self.processes: dict[str, str] = {}  #: of each job that has one: ``runs``, ``waits`` or ``quits``
         self.contact: ContactProject | None = None
+        self.slow: list[ContactProject] = []
         self.owed: list[ev.TaskStopped | ev.JobFailed] = []
         self.steps = 0
         self.tell(
@@ -253,10 +254,18 @@ class Storm:
         }
         if self.contact is not None and self.contact.project == name:
             self.contact = None
+        self.slow = [each for each in self.slow if each.project != name]
         return ev.ProjectDetached(self.now, name)
 
     def _answer(self) -> ev.Event | None:
-        contact, self.contact = self.contact, None
+        if self.contact is not None and self.chance(0.1):
+            self.slow.append(self.contact)
+            self.contact = None
+            return ev.ContactSlow(self.now, self.slow[-1].project)
+        if self.slow and self.chance(0.5):
+            contact = self.slow.pop(self.r.randrange(len(self.slow)))
+        else:
+            contact, self.contact = self.contact, None
         if contact is None:
             return None
         if self.chance(0.25):
@@ -326,6 +335,7 @@ class Storm:
 
     def _begin_contact(self, contact: ContactProject) -> None:
         assert self.contact is None
+        assert contact.project not in [each.project for each in self.slow]
         assert contact.project in self.attached
         assert contact.requests or contact.why[0].code != "contact.work"
         assert 0.0 < contact.correction <= 100.0

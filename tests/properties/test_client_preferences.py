@@ -180,8 +180,8 @@ def test_the_disk_limit_is_the_smallest_of_all(
 ) -> None:
     allowed, why = allowed_disk(prefs, total=total, free=free, used=used)
     assert allowed >= 0
-    assert allowed <= max(0.0, used + free - 1e9 * prefs.disk_min_free_gb)
-    assert prefs.disk_max_used_gb == 0 or allowed <= 1e9 * prefs.disk_max_used_gb
+    assert allowed <= max(0.0, used + free - 2**30 * prefs.disk_min_free_gb)
+    assert prefs.disk_max_used_gb == 0 or allowed <= 2**30 * prefs.disk_max_used_gb
     assert "{" not in why.text()
 
 

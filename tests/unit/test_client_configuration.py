@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from tests.helpers.client_state import World, play
-from tests.helpers.daemon_in_test import said
+from tests.helpers.daemon_in_test import MovableClock, said, until
 from tests.helpers.small_server import serving
 
+from cobblestone.client.records.state import ManagerAttachment
 from cobblestone.client.remote.gui_rpc_operations import Operations
 from cobblestone.domain.computing import ClientConfig, Proxy
 from cobblestone.domain.errors import PolicyViolation
+from cobblestone.domain.values import changed
 from cobblestone.wire.client import config as client_config
+from cobblestone.wire.client.account_manager import ManagedAccount
 from cobblestone.wire.client.config import read_client_config, read_proxy
 from cobblestone.wire.client.gui_rpc import GuiRpcCall
 from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo
@@ -292,3 +295,145 @@ def test_names_that_are_no_hosts_are_left_out_of_those_reached_directly() -> Non
         "no_proxy": "a.org, , b c,.d.org",
     }
     assert read_proxy(settings) == (Proxy(kind="http", host="p", port=1, direct=("a.org", ".d.org")), "")
+
+
+@pytest.mark.parametrize(
+    ("api", "words"), [("", ["--device", "1"]), ("6.0", ["--device", "1"]), ("7.5.0", []), ("7.20.5", [])]
+)
+def test_a_program_of_an_old_api_is_told_its_gpu_on_the_command_line(
+    api: str, words: list[str], tmp_path: Path
+) -> None:
+    def check(world: World) -> None:
+        world.content.versions = [
+            changed(each, api_version=api) if each.coproc_type else each for each in world.content.versions
+        ]
+        world.content.jobs["gpu_0_r"].devices = (1,)
+        assert list(world.spec("gpu_0_r").arguments) == ["--size", "3", *words]
+        assert "--device" not in world.spec("wide_0_r").arguments
+
+    play(tmp_path, check)
+
+
+def prefs(*lines: str) -> str:
+    return f"<global_preferences>{''.join(lines)}</global_preferences>"
+
+
+def windows(name: str, start: int, end: int) -> str:
+    return f"<{name}start_hour>{start}</{name}start_hour><{name}end_hour>{end}</{name}end_hour>"
+
+
+IDLE = (
+    "<idle_time_to_run>10</idle_time_to_run>",
+    "<suspend_if_no_recent_input>5</suspend_if_no_recent_input>",
+)
+ACTIVE = "<run_if_user_active>{}</run_if_user_active>".format
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (
+            (*IDLE, ACTIVE(0)),
+            ("idle_time_to_run", "suspend_if_no_recent_input", "10.0 minutes", "5.0 minutes"),
+        ),
+        ((windows("", 24, 0),), ("start_hour", "end_hour")),
+        ((windows("net_", 24, 0),), ("net_start_hour", "net_end_hour")),
+        (("<disk_min_free_gb>900000</disk_min_free_gb>",), ("disk_min_free_gb",)),
+    ],
+)
+def test_preferences_that_leave_no_moment_are_named(
+    lines: tuple[str, ...], named: tuple[str, ...], tmp_path: Path
+) -> None:
+    def check(world: World) -> None:
+        world.write("global_prefs_override.xml", prefs(*lines))
+        (notice,) = world.client.journal.notices.since(0)
+        assert all(each in notice.description for each in named), notice.description
+
+    play(tmp_path, check)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*IDLE, ACTIVE(1)),
+        (IDLE[0], "<suspend_if_no_recent_input>15</suspend_if_no_recent_input>", ACTIVE(0)),
+        (windows("", 22, 6), windows("net_", 0, 0)),
+        (windows("", 24, 0), f"<day_prefs><day_of_week>6</day_of_week>{windows('', 0, 24)}</day_prefs>"),
+    ],
+)
+def test_preferences_that_leave_a_moment_are_not_named(lines: tuple[str, ...], tmp_path: Path) -> None:
+    def check(world: World) -> None:
+        world.write("global_prefs_override.xml", prefs(*lines))
+        assert len(world.client.journal.notices) == 0
+
+    play(tmp_path, check)
+
+
+def test_what_stops_all_computing_for_a_day_is_named(tmp_path: Path) -> None:
+    clock = MovableClock()
+
+    def check(world: World) -> None:
+        conditions = world.client.conditions
+        conditions._situation = changed(conditions._situation, exclusive_app="systemd")
+        world.look()
+        clock.offset += 86_000
+        world.look()
+        assert "for a day" not in said(world.client)
+        clock.offset += 1_000
+        world.look()
+        assert "Nothing has been computed for a day: systemd is running" in said(world.client)
+
+    play(tmp_path, check, clock)
+
+
+@pytest.mark.parametrize(
+    ("bound", "strict", "limit"),
+    [(5e8, False, 1e9), (1e8, False, 1e8 + 2**28), (5e8, True, 5e8), (0.0, False, 16e9), (1e11, False, 16e9)],
+)
+def test_a_job_that_takes_far_more_memory_than_its_bound_is_ended(
+    bound: float, strict: bool, limit: float, tmp_path: Path
+) -> None:
+    def check(world: World) -> None:
+        conditions = world.client.conditions
+        conditions._host = changed(conditions._host, m_nbytes=16e9)
+        world.content.project.strict_memory_bound = strict
+        name = world.content.jobs["wide_0_r"].result.wu_name
+        world.content.workunits[name] = changed(world.content.workunits[name], rsc_memory_bound=bound)
+        assert world.spec("wide_0_r").limits.memory_bytes == limit
+
+    play(tmp_path, check)
+
+
+def test_contacts_are_as_far_apart_as_the_volunteer_wants_except_when_asked_for(tmp_path: Path) -> None:
+    clock = MovableClock()
+
+    def check(world: World) -> None:
+        interval = "<connection_interval_days>2</connection_interval_days>"
+        world.write("global_prefs_override.xml", prefs(interval))
+        state = world.client.decisions.core.state
+        assert state.preferences.connection_interval == 2 * 86_400.0
+        state.last_contact = clock()
+        assert not state.may_contact(clock() + 86_400.0)
+        assert state.may_contact(clock() + 3 * 86_400.0)
+        world.client.control.update(world.content.project.master_url)
+        world.client.loop.drain()
+        assert state.may_contact(clock() + 1.0) or state.contact is not None
+
+    play(tmp_path, check, clock)
+
+
+def test_a_project_attached_by_hand_can_be_left_although_a_manager_lists_it(tmp_path: Path) -> None:
+    async def check(world: World) -> None:
+        client, url = world.client, world.content.project.master_url
+        account = ManagerAttachment(url="https://manager.example.org/")
+        client.state.notes.manager = account
+        wanted = ManagedAccount(url=url, url_signature="", authenticator="other_key", resource_share=7.0)
+        client.manager._obey(account, wanted)
+        assert world.content.project.resource_share == 7.0
+        client.control.detach(url)
+        await until(lambda: url not in client.state.contents, seconds=30, what="the end of the project")
+        client.manager._obey(account, wanted)
+        assert url not in client.state.contents
+        assert "has not signed" not in said(client)
+
+    play(tmp_path, check)

@@ -171,3 +171,14 @@ def test_a_computer_is_connected_when_it_has_a_default_route(
         if text is not None:
             (tmp_path / "proc/net" / name).write_text(text)
     assert HostWatch({}, root=tmp_path).look(0.0).connected is connected
+
+
+def test_only_servers_that_may_ask_about_files_are_told_that_it_answers(tmp_path: Path) -> None:
+    def check(world: World) -> None:
+        contact = ContactProject(project=URL, requests={}, report=())
+        for asks in (True, False):
+            world.content.project.asks_about_files = asks
+            request = make_request(world.client.state, world.content, contact, world.client.facts())
+            assert ("client_cap_file_challenge" in write_scheduler_request(request).decode()) == asks
+
+    play(tmp_path, check)

@@ -142,7 +142,7 @@ def test_the_number_of_cpus_is_explained_by_the_preference_that_sets_it() -> Non
 
 def test_the_disk_limit_in_force_is_named() -> None:
     prefs = ComputingPreferences(disk_max_used_gb=5.0, disk_max_used_pct=50.0, disk_min_free_gb=1.0)
-    assert allowed_disk(prefs, total=100e9, free=90e9, used=1e9)[0] == 5e9
+    assert allowed_disk(prefs, total=100e9, free=90e9, used=1e9)[0] == 5 * 2**30
     assert allowed_disk(prefs, total=8e9, free=7e9, used=1e9)[1].code == "disk_part_of_disk"
     assert allowed_disk(prefs, total=100e9, free=0.5e9, used=2e9)[1].code == "disk_minimum_free"
     assert allowed_disk(prefs, total=100e9, free=0.5e9, used=0.1e9)[0] == 0.0
@@ -183,6 +183,27 @@ def test_an_override_changes_what_it_names_only() -> None:
     assert problems == ()
     assert (over.run_on_batteries, over.max_ncpus_pct, over.suspend_cpu_usage) == (True, 10.0, 30.0)
     assert over.run_if_user_active
+
+
+LIMITS = ("max_ncpus_pct", "cpu_usage_limit", "suspend_cpu_usage")
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("value", [0.0, 50.0])
+def test_an_absent_limit_for_the_time_of_not_being_in_use_equals_its_counterpart(
+    limit: str, value: float
+) -> None:
+    text = f"<global_preferences><{limit}>{value}</{limit}></global_preferences>".encode()
+    for found, _ in (read_preferences(text), override_preferences(PREFS, text)):
+        assert getattr(found, limit) == getattr(found, f"niu_{limit}") == value
+    both = text.replace(b"</global", f"<niu_{limit}>75</niu_{limit}></global".encode())
+    for found, _ in (read_preferences(both), override_preferences(PREFS, both)):
+        assert (getattr(found, limit), getattr(found, f"niu_{limit}")) == (value, 75.0)
+    base = read_preferences(both)[0]
+    empty = b"<global_preferences></global_preferences>"
+    assert override_preferences(base, empty)[0] == base
+    nothing = read_preferences(empty)[0]
+    assert getattr(nothing, limit) == getattr(nothing, f"niu_{limit}")
 
 
 def test_wrong_values_are_named_with_their_line_and_the_rest_is_used() -> None:

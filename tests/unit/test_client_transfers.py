@@ -15,8 +15,8 @@ import pytest
 from tests.helpers.daemon_in_test import until
 from tests.helpers.file_server import Answer, FileServer
 
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.http import (
-    Connections,
     TransferContext,
     TransferOutcome,
     TransferProgress,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cobblestone import cli
+from cobblestone.client.remote import access
 from cobblestone.demo import services
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import installation
@@ -45,3 +48,27 @@ def test_an_example_is_copied_once(tmp_path: Path) -> None:
         services.copy_example("sunspots", tmp_path)
     with pytest.raises(ConfigError, match=r"no example '../x'.*sunspots"):
         services.copy_example("../x", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("websockets", "client"),
+        ("websockets.sync", "client"),
+        ("pyarrow", "lab"),
+        ("json", ""),
+        ("httpx", ""),
+    ],
+)
+def test_a_module_that_is_missing_belongs_to_an_extra_or_to_none(module: str, extra: str):
+    assert installation.extra_of(module) == extra
+
+
+def test_a_command_without_its_extra_says_in_one_line_which_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
+    monkeypatch.setattr(access, "local_address", lambda _: access.Address("here", "ws://127.0.0.1:1/", "t"))
+    assert cli.run_command(["client", "attach", "https://project.example.org/", "--key", "k"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "[client]" in line

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from cobblestone import launcher
 from cobblestone.domain.errors import JobError
 from cobblestone.launcher import cobblestone_runtime as runtime
+from cobblestone.launcher.packing import wasm_description
 
-ABOUT = {"ncpus": 4, "checkpoint_period": 60.0}
+ABOUT = {"ncpus": 4, "checkpoint_period": 60.0, "gpu": 1}
 JOB = runtime.Job({"main": "in.json", "extra": "b.csv"}, {"main": "out.json"}, {"n": "3 4"}, [])
 
 
@@ -44,6 +45,7 @@ def test_the_file_imports_the_standard_library_only() -> None:
         (["a", "{inputs}"], ["a", "in.json", "b.csv"]),
         (["a", "--x={input:extra}:{output:main}"], ["a", "--x=b.csv:out.json"]),
         (["a", "{arg:n}", "{ncpus}", "{checkpoint_period}"], ["a", "3 4", "4", "60"]),
+        (["a", "--device={gpu}"], ["a", "--device=1"]),
         (["a", "{{input}}", "{{}}"], ["a", "{input}", "{}"]),
         (["python3", "x.py"], [sys.executable, "x.py"]),
     ],
@@ -166,6 +168,39 @@ def test_numbers_of_the_client_that_make_no_sense_are_ignored(tmp_path: Path) ->
     assert info is not None
     assert (info.checkpoint_period, info.cpu_time, info.ncpus) == (300.0, 0.0, 1.0)
     assert runtime.read_init_data(str(tmp_path / "absent")) is None
+
+
+def gpu_info(folder: Path, kind: str, number: int, usage: float) -> runtime.InitData:
+    path = folder / "init_data.xml"
+    path.write_text(
+        f"<gpu_type>{kind}</gpu_type><gpu_device_num>{number}</gpu_device_num><gpu_usage>{usage}</gpu_usage>"
+    )
+    info = runtime.read_init_data(str(path))
+    assert info is not None
+    return info
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "usage", "command", "variables"),
+    [
+        ("NVIDIA", 1, 1.0, ["python3", "x.py"], {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("ATI", 0, 0.5, ["python3", "x.py"], {"HIP_VISIBLE_DEVICES": "0"}),
+        ("intel_gpu", 2, 1.0, ["python3", "x.py"], {"ZE_AFFINITY_MASK": "2"}),
+        ("NVIDIA", 1, 1.0, ["x", "--gpu={gpu}"], {}),  # it counts among all
+        ("NVIDIA", 0, 2.0, ["python3", "x.py"], {}),  # the client names the first only
+        ("", -1, 0.0, ["python3", "x.py"], {}),
+        ("other", 0, 1.0, ["python3", "x.py"], {}),
+    ],
+)
+def test_a_program_sees_the_gpu_that_the_client_gave_it(
+    kind: str, number: int, usage: float, command: list[str], variables: dict[str, str], tmp_path: Path
+) -> None:
+    assert runtime.gpu_variables(gpu_info(tmp_path, kind, number, usage), command) == variables
+
+
+def test_a_native_launcher_does_not_know_the_number_of_the_gpu() -> None:
+    with pytest.raises(JobError, match="is not known"):
+        wasm_description(["x", "{gpu}"], module="m", module_sha256="0" * 64, native_sha256=())
 
 
 def run_library(code: str, folder: Path | None = None) -> str:

@@ -176,3 +176,37 @@ def test_who_sends_a_file_hears_of_every_part_and_of_what_goes_again(tmp_path: P
         assert told == [0, *whole, -len(content), *whole]
         assert [each.content for each in server.requests] == [content] * 2
         assert server.requests[1].headers["Content-Length"] == str(len(content))
+
+
+def moved(status: int, to: str) -> httpx.Response:
+    return httpx.Response(status, headers={"Location": to})
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_project_that_redirects_gets_the_whole_request_at_its_new_address(status: int, tmp_path: Path):
+    server = Server(moved(status, "https://project/new/api/v1/files/5a"), good(STORED))
+    (tmp_path / "f").write_bytes(b"content")
+    connection = server.connection()
+    connection.put_file("5a", tmp_path / "f")
+    assert [(each.method, each.content) for each in server.requests] == [("PUT", b"content")] * 2
+    assert connection.address == "https://project/new/"
+
+
+@pytest.mark.parametrize("to", ["http://other.example.org/sub/api/v1/x", "https://project/login"])
+def test_a_token_is_not_sent_to_another_place(to: str):
+    server = Server(moved(301, to), good())
+    with pytest.raises(Unreachable, match="give its new address"):
+        server.connection().call(POST, body=NEWS)
+    assert len(server.requests) == 1
+
+
+def test_a_token_is_not_sent_from_https_to_http():
+    server = Server(moved(307, "http://project/sub/api/v1/x"), good())
+    client = httpx.Client(transport=httpx.MockTransport(server), base_url="https://project/sub")
+    with pytest.raises(Unreachable, match="give its new address"):
+        Connection(client).call(POST, body=NEWS)
+
+
+def test_redirects_without_end_are_given_up():
+    with pytest.raises(Unreachable, match="without end"):
+        Server(moved(301, "http://project/sub/api/v1/x")).connection().call(GET)

@@ -125,6 +125,15 @@ def run_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         return EXIT_INTERRUPTED
+    except ModuleNotFoundError as error:
+        from cobblestone.ops.installation import extra_of, how_to_install
+
+        if not (extra := extra_of(error.name or "")):
+            raise
+        sys.stderr.write(
+            f"Error: This needs {error.name}, which is not installed. Install it with: {how_to_install(extra)}\n"
+        )
+        return EXIT_FAILED
     except (CobblestoneError, TimeoutError) as error:
         from cobblestone.cli.arguments import error_text
 

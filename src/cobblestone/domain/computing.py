@@ -74,6 +74,7 @@ class ComputingPreferences:
     battery_max_temperature: float = 0.0  #: degrees Celsius
     # Ours; other clients ignore them.
     network_unmetered_only: bool = False  #: no transfers over a connection that the system calls metered
+    connection_interval_days: float = 0.0  #: contacts with projects lie at least so far apart
     temperature_pause: float = 0.0  #: degrees Celsius of the hottest sensor at which computing stops
     temperature_throttle: float = (
         0.0  #: degrees from which it slows down, the more the nearer it comes to the pause

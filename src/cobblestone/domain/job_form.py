@@ -1,7 +1,7 @@
 """The form of an app's jobs: the command with its placeholders, or the files of a native program.
 
 The placeholders are those of the launcher: ``{input}``, ``{input:NAME}``, ``{inputs}``, ``{output}``,
-``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``; ``{{`` and ``}}`` stand for braces.
+``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``, ``{gpu}``; ``{{`` and ``}}`` stand for braces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _SUFFIX = re.compile(r"[A-Za-z0-9_]{1,12}")
 _PACKED = ("gz", "bz2", "xz", "zst")
 _NAMED = ("input", "output", "arg")
-_KNOWN = ("input", "input:NAME", "inputs", "output", "output:NAME", "arg:NAME", "ncpus", "checkpoint_period")
+_NUMBERS = ("ncpus", "checkpoint_period", "gpu")
+_KNOWN = ("input", "input:NAME", "inputs", "output", "output:NAME", "arg:NAME", *_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def find_placeholders(words: Sequence[str]) -> Placeholders:
                 if kind != "arg" and (problem := name_problem(name)):
                     raise JobError(f"In {word!r}: the name {name!r} {problem}. Choose another.")
                 names[kind][name] = None
-            elif inside not in ("ncpus", "checkpoint_period"):
+            elif inside not in _NUMBERS:
                 raise JobError(_unknown(word, inside))
     return Placeholders(
         inputs=tuple(names["input"]),

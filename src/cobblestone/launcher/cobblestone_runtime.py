@@ -30,7 +30,9 @@ The app description is a JSON object; unknown keys are refused:
     List of words, required.  ``python3`` as first word is the interpreter that runs this launcher; a first
     word that is the name of a file in the slot is that program.  In each word: ``{input}`` (the first input),
     ``{input:NAME}``, ``{output}``, ``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``
-    (seconds), ``{{`` and ``}}`` for braces.  ``{inputs}`` as a whole word becomes one word for each input.
+    (seconds), ``{gpu}`` (number of the job's GPU among those of its vendor, 0 without one), ``{{`` and ``}}`` for
+    braces.  ``{inputs}`` as a whole word becomes one word for each input.  A command without ``{gpu}`` sees only the
+    job's own GPU (``CUDA_VISIBLE_DEVICES``, ``HIP_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK``), as number 0.
 ``files``
     Object: open name of each of the app's own files -> its SHA-256 in hexadecimal, or null.
 ``stdout``
@@ -38,7 +40,7 @@ The app description is a JSON object; unknown keys are refused:
 ``optional_outputs``
     List of names of outputs that may be missing.
 ``environment``
-    Object: variables for the command.
+    Object: variables for the command.  Under a client ``HOME``, ``TMPDIR`` and the folders of caches are in the slot.
 ``enforce_memory``, ``enforce_disk``
     True: end the job when its processes' resident size, or the files in the slot, exceed the job's bound.
 ``quit_grace_seconds``
@@ -105,6 +107,12 @@ __all__ = [
 ]
 
 APP_FILE = "cobblestone_app.json"
+HOME_FOLDER = "cobblestone_home"
+GPU_VARIABLES = {
+    "NVIDIA": "CUDA_VISIBLE_DEVICES",
+    "ATI": "HIP_VISIBLE_DEVICES",
+    "intel_gpu": "ZE_AFFINITY_MASK",
+}
 RUNTIME_FILE = "cobblestone_runtime.py"
 FOLDER_VARIABLE = "COBBLESTONE_FOLDER"
 ARGUMENTS_VARIABLE = "COBBLESTONE_ARGUMENTS"
@@ -280,7 +288,7 @@ class _AppSide:
 
         Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
         ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
-        ``arguments`` (of ``--arg``).
+        ``gpu`` (number of the job's GPU, -1 without one), ``arguments`` (of ``--arg``).
         """
         known = _describe_job(None, {})
         if self.folder and not POSIX:
@@ -348,6 +356,9 @@ class InitData(NamedTuple):
     memory_bound: float  # bytes
     disk_bound: float  # bytes
     deadline: float  # Unix s
+    gpu_type: str  # as clients call vendors; empty: no GPU
+    gpu: int  # number among those of its vendor; -1: none
+    gpu_usage: float  # GPUs
 
 
 class Job(NamedTuple):
@@ -401,7 +412,41 @@ def read_init_data(path: str) -> Optional[InitData]:
         memory_bound=number("rsc_memory_bound"),
         disk_bound=number("rsc_disk_bound"),
         deadline=number("computation_deadline"),
+        gpu_type=word("gpu_type"),
+        gpu=int(number("gpu_device_num")) if word("gpu_type") else -1,
+        gpu_usage=number("gpu_usage"),
     )
+
+
+def home_variables(home: str) -> Dict[str, str]:
+    """Return the variables that give a program a home with its temporary files and caches, whatever its account has."""
+    cache = os.path.join(home, ".cache")
+    places = {
+        "HOME": home,
+        "TMPDIR": os.path.join(home, "tmp"),
+        "XDG_CACHE_HOME": cache,
+        "XDG_CONFIG_HOME": os.path.join(home, ".config"),
+        "XDG_DATA_HOME": os.path.join(home, ".local", "share"),
+        "CUDA_CACHE_PATH": os.path.join(cache, "cuda"),
+        "CUPY_CACHE_DIR": os.path.join(cache, "cupy"),
+        "MPLCONFIGDIR": os.path.join(cache, "matplotlib"),
+        "NUMBA_CACHE_DIR": os.path.join(cache, "numba"),
+    }
+    if not POSIX:
+        places.update(dict.fromkeys(("USERPROFILE", "APPDATA", "LOCALAPPDATA"), home))
+        places.update(dict.fromkeys(("TEMP", "TMP"), places["TMPDIR"]))
+    return places
+
+
+def gpu_variables(info: InitData, command: Sequence[str]) -> Dict[str, str]:
+    """Return the variable by which frameworks see only the job's GPU; none for a command that chooses by ``{gpu}``.
+
+    The client names only the first of several GPUs, so a job with more than one sees all.
+    """
+    name = GPU_VARIABLES.get(info.gpu_type)
+    if name is None or info.gpu < 0 or info.gpu_usage > 1 or any("{gpu}" in word for word in command):
+        return {}
+    return {name: str(info.gpu)}
 
 
 def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dict[str, Any]:  # Any: JSON
@@ -413,6 +458,7 @@ def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dic
         "ncpus": max(1, int(info.ncpus)) if info else 1,
         "checkpoint_period": info.checkpoint_period if info else DEFAULT_CHECKPOINT_PERIOD,
         "deadline": info.deadline if info else 0.0,
+        "gpu": info.gpu if info else -1,
         "memory_bound": info.memory_bound if info else 0.0,
         "disk_bound": info.disk_bound if info else 0.0,
         "arguments": dict(arguments),
@@ -516,6 +562,8 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
             if name in table:
                 return table[name]
             raise LauncherError("the command uses %s, but the job has no such %s" % (whole, kind))
+        if kind == "gpu" and name is None:
+            return str(max(0, description["gpu"]))
         if kind in ("ncpus", "checkpoint_period") and name is None:
             return "%.15g" % description[kind]
         raise LauncherError("the command has %r, which is no placeholder; write {{ and }} for braces" % word)
@@ -1007,6 +1055,11 @@ class Launcher:
 
     def _environment(self, ncpus: int) -> Dict[str, str]:
         environment = dict(os.environ)
+        if self.info:
+            variables = home_variables(os.path.abspath(HOME_FOLDER))
+            os.makedirs(variables["TMPDIR"], exist_ok=True)
+            environment.update(variables)
+            environment.update(gpu_variables(self.info, self.app.command))
         environment.update(self.app.environment)
         return self._settings(self.folder, environment, ncpus)
 

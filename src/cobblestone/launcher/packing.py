@@ -71,6 +71,8 @@ BUNDLE_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONNOUSERSITE": "1",
     **{f"{library}_NUM_THREADS": "{ncpus}" for library in ("OMP", "OPENBLAS", "MKL")},
+    # in the slot, also where the account has no home: the launcher of Windows sets no other place
+    **dict.fromkeys(("MPLCONFIGDIR", "NUMBA_CACHE_DIR", "CUPY_CACHE_DIR"), cobblestone_runtime.HOME_FOLDER),
 }
 
 
@@ -125,6 +127,8 @@ def _description(
     try:
         for word in [*words, stdout]:
             cobblestone_runtime.check_placeholders(word)
+            if "{gpu}" in word:
+                raise cobblestone_runtime.LauncherError("{gpu} is not known to the launcher of such apps")
     except cobblestone_runtime.LauncherError as problem:
         raise JobError(f"The app's command cannot be used: {problem}.") from None
     lines += [f"word {_quoted(word)}" for word in words]

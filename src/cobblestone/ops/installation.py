@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +18,16 @@ def how_to_install(extra: str) -> str:
     ``direct_url.json`` (PEP 610).
     """
     return f"pip install {_target(extra, _origin())}"
+
+
+def extra_of(module: str) -> str:
+    """Return the extra that a module belongs to; empty if it belongs to none."""
+    with suppress(PackageNotFoundError):
+        for text in requires("cobblestone") or ():
+            name, extra = re.match(r"[\w.-]+", text), re.search(r"extra == .(\w+)", text)
+            if name and extra and name[0].lower().replace("-", "_") == module.partition(".")[0].lower():
+                return extra[1]
+    return ""
 
 
 def where_from() -> str:

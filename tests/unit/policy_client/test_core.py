@@ -15,6 +15,7 @@ from cobblestone.policy.client.core.events import (
     ContactAsked,
     ContactFailed,
     ContactProject,
+    ContactSlow,
     DevicesChanged,
     DownloadStalled,
     Event,
@@ -254,6 +255,31 @@ def test_only_one_contact_is_under_way_and_a_failed_one_is_tried_again_later(nam
     assert of(ContactProject, out), "the volunteer's wish ends the wait"
     with pytest.raises(IllegalTransition, match="no contact with 'q'"):
         core.handle(ContactFailed(5.0, "q"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_contact_that_takes_long_keeps_no_other_waiting_and_its_answer_still_counts(name: str) -> None:
+    core, _ = begin(name)
+    core.handle(ProjectAttached(1.0, ProjectDescription(id="q")))
+    (contact,) = of(ContactProject, core.handle(ContactSlow(11.0, "p")))
+    assert isinstance(contact, ContactProject)
+    assert contact.project == "q"
+    core.handle(ContactFailed(12.0, "q"))
+    out = core.handle(ContactAsked(13.0, "p"), ContactAsked(13.0, "q"))
+    assert [each.project for each in out if isinstance(each, ContactProject)] == ["q"], (
+        "p is still being asked"
+    )
+    again = ClientCore.restore(core.snapshot(), rng=random.Random(1))
+    forced = [each.project for each in again.instructions_in_force() if isinstance(each, ContactProject)]
+    assert sorted(forced) == ["p", "q"]
+    core.handle(ReplyReceived(20.0, "p", (job("late"),), request_delay=60.0))
+    assert "late" in core.state.by_id
+    assert core.state.projects[0].not_before == 80.0
+    assert core.state.slow == []
+    with pytest.raises(IllegalTransition, match="no contact with 'p'"):
+        core.handle(ContactFailed(21.0, "p"))
+    with pytest.raises(IllegalTransition, match="is waited for"):
+        core.handle(ContactSlow(21.0, "p"))
 
 
 @pytest.mark.parametrize("name", ["published CS2_WF2_WS2_JC2", "recent"])

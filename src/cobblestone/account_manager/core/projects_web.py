@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,6 +26,7 @@ from cobblestone.wire.project.account import passwd_hash
 from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is_signed
 
 TIMEOUT_SECONDS = 30.0
+MAX_REDIRECTS = 3
 MAX_VERSIONS = 500
 
 
@@ -41,8 +43,6 @@ def new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={"User-Agent": f"cobblestone/{__version__} account manager"},
         timeout=TIMEOUT_SECONDS,
-        follow_redirects=True,
-        max_redirects=3,
         limits=httpx.Limits(max_connections=16, max_keepalive_connections=0),
     )
 
@@ -50,7 +50,10 @@ def new_client() -> httpx.AsyncClient:
 async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
     """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
     try:
-        async with asyncio.timeout(TIMEOUT_SECONDS), client.stream("GET", url) as answer:
+        async with (
+            asyncio.timeout(TIMEOUT_SECONDS),
+            contextlib.aclosing(await _get(client, client.build_request("GET", url))) as answer,
+        ):
             if answer.status_code in (404, 410):
                 raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
             if answer.status_code != 200:
@@ -65,6 +68,19 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
+
+
+async def _get(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """Follow redirects, but not from https to http: the address may hold a key."""
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = await client.send(request, stream=True)
+        if (moved := answer.next_request) is None:
+            return answer
+        await answer.aclose()
+        if request.url.scheme == "https" and moved.url.scheme != "https":
+            raise ProjectUnreachable("It redirects from https to http, where keys could be read on the way.")
+        request = moved
+    raise ProjectUnreachable(f"It redirects more than {MAX_REDIRECTS} times.")
 
 
 async def fetch_config(client: httpx.AsyncClient, url: str) -> wire.ProjectConfig:
@@ -213,9 +229,7 @@ class ProjectCredit:
         try:
             async with (
                 asyncio.timeout(TIMEOUT_SECONDS),
-                self.client.stream(
-                    method, address, content=question, headers=headers, follow_redirects=False
-                ) as answer,
+                self.client.stream(method, address, content=question, headers=headers) as answer,
             ):
                 content = bytearray()
                 async for piece in answer.aiter_bytes():
@@ -228,6 +242,10 @@ class ProjectCredit:
             raise ProjectUnreachable(
                 f"It cannot be reached: {str(error) or type(error).__name__}."
             ) from error
+        if answer.next_request is not None:
+            raise ProjectUnreachable(
+                f"It has moved to {answer.next_request.url!s:.200}; a token is not sent there by itself."
+            )
         if answer.status_code != 200:
             raise ProjectUnreachable(f"Asked about credit, it answers with HTTP status {answer.status_code}.")
         exchange = SignedExchange(method=method, target=target, question=question, answer=bytes(content))

@@ -50,10 +50,12 @@ from cobblestone.policy.client.core.values import (
     ProjectDescription,
     SchedulingPreferences,
 )
+from cobblestone.policy.client.host.contradictions import contradictions
 from cobblestone.policy.client.host.preferences import (
     Allowance,
     LoadGate,
     Situation,
+    SuspendReason,
     allowed_disk,
     decide_allowance,
     load_limit,
@@ -101,6 +103,9 @@ class Conditions:
         self._searched = False
         self._network_open_until = 0.0
         self._no_benchmark_before = 0.0
+        self._stopped_since = (
+            self._started
+        )  #: preferences allow no computing, and the clock alone does not change that
         self._told = Changed()
         self._files = PreferenceFiles(folders.root)
         self._in_force = InForce(ComputingPreferences(), ClientConfig())
@@ -175,7 +180,7 @@ class Conditions:
         try:
             found = await run_benchmarks(self.devices().ncpus, self.job_environment(), clock=self._clock)
         except BenchmarkFailed as error:
-            self._journal.say(str(error))
+            self._journal.say(f"{error} The last figures stay.")
             self._no_benchmark_before = self._clock() + DAY
             return
         finally:
@@ -223,6 +228,7 @@ class Conditions:
                 domain_name=config.device_name or name,
                 ip_addr=address,
                 n_usable_coprocs=len(coprocs),
+                product_name=self._state.notes.product_name or host.product_name,
             ),
             coprocs=coprocs,
             platforms=names,
@@ -279,7 +285,9 @@ class Conditions:
     def read_files(self) -> None:
         """Read all preference and configuration files; an error in one is reported once."""
         self._in_force = self._files.read(self.venue())
-        problems = list(self._in_force.problems)
+        disk, gpus = self._folders.free_space()[0], bool(self._coprocs)
+        never = contradictions(self._in_force.preferences, disk_bytes=disk, gpus=gpus)
+        problems = [*self._in_force.problems, *(each.text() for each in never)]
         for url, content in self._state.contents.items():
             problems += self.read_own_apps(content)
             content.app_config, further = self._files.read_app_config(self._folders.project(url))
@@ -318,6 +326,7 @@ class Conditions:
         self._started -= seconds
         self._network_open_until -= seconds
         self._no_benchmark_before -= seconds
+        self._stopped_since -= seconds
 
     def open_network(self, seconds: float) -> None:
         """Allow the network for a while, regardless of preferences."""
@@ -349,6 +358,7 @@ class Conditions:
         return SchedulingPreferences(
             buffer_min=wishes.work_buf_min_days * DAY,
             buffer_additional=wishes.work_buf_additional_days * DAY,
+            connection_interval=wishes.connection_interval_days * DAY,
             slice_seconds=wishes.cpu_scheduling_period_minutes * 60.0,
             rec_half_life=config.rec_half_life_days * DAY,
             leave_in_memory=wishes.leave_apps_in_memory,
@@ -392,6 +402,12 @@ class Conditions:
             others_busy=self._gate.busy,
         )
         self._allowance = decide_allowance(self._in_force.preferences, self._in_force.config, self._situation)
+        stopped = self._allowance.cpu
+        if stopped.allowed or stopped.until is not None or stopped.code is SuspendReason.USER_REQUEST:
+            self._stopped_since = now
+        elif now - self._stopped_since > DAY:
+            self._stopped_since = now
+            self._journal.alert(f"Nothing has been computed for a day: {stopped.reasons[0].text()}")
 
     def permission(self) -> Permission:
         """Return what is currently allowed."""

@@ -20,8 +20,8 @@ from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.daemon.news import changed_descriptions, events_at_start, stalled_downloads
 from cobblestone.client.loop import Loop, LoopHooks
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.contacts import ContactPorts, Contacts
-from cobblestone.client.projects.http import Connections
 from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import FeedReader
@@ -110,11 +110,7 @@ class Client:
             policy=self.state.notes.policy,
             seed=self.rng.randrange(2**32) if seed is None else seed,
         )
-        hooks = LoopHooks(
-            readings=self._readings,
-            carry_out=self._carry_out,
-            saved=self._remove_unneeded,
-        )
+        hooks = LoopHooks(readings=self._readings, carry_out=self._carry_out, saved=self._remove_unneeded)
         self.loop = Loop(self.state, self.journal, self.decisions, hooks, clock=clock)
         self.jobs = Jobs(
             self.state,
@@ -131,6 +127,7 @@ class Client:
         self.started = clock()
         self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
+        self.restarting = False  #: it ends, to be started again
         self.contacts = Contacts(form_of(ContactPorts, self))
         self.control = ClientCommands(form_of(CommandPorts, self, stop=self.stopping.set))
         self.manager = ManagerContacts(form_of(ManagerPorts, self))
@@ -171,6 +168,11 @@ class Client:
             ticker.cancel()
             await self._stop(watcher)
 
+    def restart(self) -> None:
+        """End, and be started again."""
+        self.restarting = True
+        self.stopping.set()
+
     async def _prepare(self) -> None:
         for content in self.state.contents.values():
             content.project.scheduler_rpc_in_progress = False  # that was another process
@@ -208,7 +210,8 @@ class Client:
         self.loop.post_first(*events_at_start(self.state, self.conditions, self.decisions, self.clock()))
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
-        notify("STOPPING=1")
+        if not self.restarting:
+            notify("STOPPING=1")
         self.journal.say("Stopping: jobs save their work")
         self.loop.may_act = False
         self.loop.cancel_alarm()
@@ -292,10 +295,8 @@ class Client:
                 )
                 self.loop.post(HostOn(now))
                 if gap < 0:
-                    self.conditions.clock_set_back(SECOND - gap)
-                    self.transfers.clock_set_back(SECOND - gap)
-                    self.measurements.clock_set_back(SECOND - gap)
-                    self.feeds.clock_set_back(SECOND - gap)
+                    for each in (self.conditions, self.transfers, self.measurements, self.feeds):
+                        each.clock_set_back(SECOND - gap)
                 last_look = min(last_look, now - TICK)
             self._last_tick = now
             self.measurements.passed(self.decisions.core.state, now)

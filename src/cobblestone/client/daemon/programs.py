@@ -27,10 +27,12 @@ def run_client(root: Path, faces: Faces, *, policy: str = "") -> None:
     """Run a client until it is told to stop."""
     # httpx would load its command line, with Rich and Pygments, which takes as long as all of ours and 8 MB
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]  # None: not to be imported
-    asyncio.run(_run(root, faces, policy))
+    while asyncio.run(_run(root, faces, policy)):
+        pass
 
 
-async def _run(root: Path, faces: Faces, policy: str) -> None:
+async def _run(root: Path, faces: Faces, policy: str) -> bool:
+    """Run a client until it ends; return whether it is to be started again."""
     client = Client(root, policy=policy)
     gui_rpc = GuiRpcServer(client.controls, port=faces.gui_port)
     json = JsonInterface(
@@ -48,6 +50,7 @@ async def _run(root: Path, faces: Faces, policy: str) -> None:
     finally:
         await gui_rpc.close()
         await json.close()
+    return client.restarting
 
 
 NAME = "cobblestone-client.service"

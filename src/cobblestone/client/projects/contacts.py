@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import os
 import random
-import shutil
 import stat
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from pathlib import Path
 from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.loop import Loop
-from cobblestone.client.projects.http import Connections
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.jobs import Jobs
-from cobblestone.client.projects.scheduler_reply import take_reply
+from cobblestone.client.projects.scheduler_reply import TakenReply, take_reply
 from cobblestone.client.projects.scheduler_request import make_request
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import ProjectNotReached, contact_scheduler, fetch_schedulers
@@ -26,11 +26,13 @@ from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound, RemoteProtocolError
+from cobblestone.domain.values import changed
 from cobblestone.ops.files import write_private
 from cobblestone.policy.client.core.events import (
     ContactAsked,
     ContactFailed,
     ContactProject,
+    ContactSlow,
     ProjectAttached,
     ProjectDetached,
 )
@@ -79,12 +81,21 @@ def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChall
 
 MASTER_AGAIN_AFTER = 10
 """Failed contacts after which the front page is read again: the scheduler may have moved."""
+SLOW_SECONDS = 10.0
+"""A contact that takes longer no longer keeps others waiting."""
+LEAST_DELAY = 10.0
+"""Seconds between a reply and the next contact, whatever the project asks for; the volunteer's wish goes before it."""
+LONGEST_UNHEARD = 4 * 3600.0
 REASONS = {
     "user": RpcReason.USER,
     "trickle": RpcReason.TRICKLE_UP,
     "account_manager": RpcReason.ACCOUNT_MANAGER,
     "project": RpcReason.PROJECT,
 }
+_KEPT_AT_RESET = (
+    *("attached_via_acct_mgr", "resource_share", "share_from_manager", "no_rsc_ams", "suspended_via_gui"),
+    *("dont_request_more_work", "host", "user", "rpc_seqno", "code_sign_key", "credit"),
+)
 ABORTED_BY_USER = 203
 DETACHED = "the project was removed"
 
@@ -104,6 +115,7 @@ class ContactPorts:
     loop: Loop
     rng: random.Random
     facts: Callable[[], ReportedHost]
+    restart: Callable[[], None]  #: end the client, and start it again
 
 
 class Contacts:
@@ -114,6 +126,10 @@ class Contacts:
         self._state = ports.state
         self._journal = ports.journal
         self._loop = ports.loop
+        self._unheard: Counter[str] = (
+            Counter()
+        )  #: replies in a row that acknowledged not all reports, by project
+        self._told: set[tuple[str, str]] = set()  #: addresses, and those that projects say to have instead
 
     # -- belonging to projects ----------------------------------------------------------------------------
 
@@ -173,8 +189,9 @@ class Contacts:
         return found
 
     async def detach(self, content: ProjectContent) -> None:
-        """Detach from a project: end its jobs, forget its state, remove its files."""
+        """Detach from a project: end its jobs, forget its state, remove what it sent; the volunteer's own files stay."""
         url = content.project.master_url
+        sent = [name for name, file in content.files.items() if not file.own]
         self._ports.transfers.forget(url)
         await self._ports.jobs.end_all(content, ABORTED_BY_USER, DETACHED)
         self._loop.drain()
@@ -185,7 +202,10 @@ class Contacts:
         self._loop.post(ProjectDetached(self._loop.clock(), url))
         self._loop.drain()
         self._ports.folders.account_file(url).unlink(missing_ok=True)
-        await asyncio.to_thread(shutil.rmtree, self._ports.folders.project(url), True)
+        left = await asyncio.to_thread(self._ports.folders.empty_project, url, sent)
+        if left:
+            names = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
+            self._journal.say(f"Your own files stay in {self._ports.folders.project(url)}: {names}", url)
 
     async def reset(self, content: ProjectContent) -> None:
         """Reset a project: remove jobs and files, and keep the account."""
@@ -194,14 +214,9 @@ class Contacts:
         fresh = self.attach(
             project.master_url, project.authenticator, name=project.project_name, email=project.email_addr
         )
-        fresh.project.attached_via_acct_mgr = project.attached_via_acct_mgr
-        fresh.project.resource_share, fresh.project.share_from_manager = (
-            project.resource_share,
-            project.share_from_manager,
-        )
-        fresh.project.host, fresh.project.user = project.host, project.user
-        fresh.project.rpc_seqno, fresh.project.code_sign_key = project.rpc_seqno, project.code_sign_key
-        fresh.project.credit = project.credit
+        for name in _KEPT_AT_RESET:
+            setattr(fresh.project, name, getattr(project, name))
+        self._loop.post(ProjectAttached(self._loop.clock(), self._ports.conditions.describe_project(fresh)))
 
     def write_account(self, project: ProjectRecord) -> None:
         """Write the account file with which BOINC's client would attach to the project."""
@@ -224,6 +239,7 @@ class Contacts:
         if project.scheduler_rpc_in_progress:
             return
         project.scheduler_rpc_in_progress = True
+        slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._slow, project.master_url)
         try:
             await self._contact(content, wanted)
         except (
@@ -234,15 +250,21 @@ class Contacts:
             if not isinstance(error, CobblestoneError):
                 raise
         finally:
+            slow.cancel()
             project.scheduler_rpc_in_progress = False
+
+    def _slow(self, url: str) -> None:
+        """Have other projects contacted while one takes its time."""
+        contact = self._ports.decisions.core.state.contact
+        if contact is not None and contact.project == url:
+            self._loop.post(ContactSlow(self._loop.clock(), url))
 
     def _failed(self, project: ProjectRecord, error: Exception) -> None:
         project.nrpc_failures += 1
         project.master_url_fetch_pending |= project.nrpc_failures % MASTER_AGAIN_AFTER == 0
         self._state.put_project(project)
         self._journal.say(f"The contact failed: {error}", project.master_url)
-        contact = self._ports.decisions.core.state.contact
-        if contact is not None and contact.project == project.master_url:
+        if self._ports.decisions.core.state.under_way(project.master_url):
             self._loop.post(ContactFailed(self._loop.clock(), project.master_url))
 
     def _attached(self, content: ProjectContent) -> bool:
@@ -253,7 +275,9 @@ class Contacts:
         project, ports, loop = content.project, self._ports, self._loop
         if project.master_url_fetch_pending or not project.scheduler_urls:
             try:
-                project.scheduler_urls = await fetch_schedulers(ports.connections.http, project.master_url)
+                project.scheduler_urls, project.asks_about_files = await fetch_schedulers(
+                    ports.connections.http, project.master_url
+                )
             except ProjectNotReached:
                 project.master_fetch_failures += 1
                 raise
@@ -286,11 +310,15 @@ class Contacts:
         ports.jobs.forget(content, done)
         if taken.description_changed:
             loop.post(ProjectAttached(now, ports.conditions.describe_project(content)))
-        loop.post(taken.event)
+        loop.post(
+            changed(
+                taken.event, request_delay=max(taken.event.request_delay, self._least_delay(wanted, taken))
+            )
+        )
         loop.drain()
         ports.conditions.take_preferences(taken.preferences, project)
         if taken.moved_to:
-            self._journal.say(f"The project says that its address is {taken.moved_to}", project.master_url)
+            loop.background(self._move(project, taken.moved_to))  # the next contact does not wait for it
         self.write_account(project)
         ports.jobs.fetch_missing(content)
         for name, text in taken.trickle_downs:
@@ -299,6 +327,41 @@ class Contacts:
         ports.transfers.poll()
         if project.detach_when_done and not content.jobs:
             loop.background(self.detach(content))
+
+    def _least_delay(self, wanted: ContactProject, taken: TakenReply) -> float:
+        """Return the seconds without contact after any reply: twice as long each time that reports stay unacknowledged."""
+        heard = set(wanted.report) <= set(taken.event.acknowledged or ())
+        unheard = self._unheard[wanted.project] = 0 if heard else self._unheard[wanted.project] + 1
+        return min(LEAST_DELAY * 2.0 ** min(unheard, 20), LONGEST_UNHEARD)
+
+    async def _move(self, project: ProjectRecord, address: str) -> None:
+        """Take over a project's own address if it is ours with https; say once what to do about any other."""
+        old = project.master_url
+        with contextlib.suppress(RemoteProtocolError):
+            address = canonical_master_url(address)
+        if address == old:
+            return
+        problem = "To use it, detach from the project and attach it there"
+        if address.partition("://")[2] == old.partition("://")[2] and address.startswith("https:"):
+            try:
+                found = await fetch_schedulers(self._ports.connections.http, address)
+            except ProjectNotReached as error:
+                problem = f"It will be used when it can be: {error}"
+            else:
+                content = self._state.contents.get(old)
+                if content is None or content.project is not project:
+                    return  # left meanwhile
+                project.scheduler_urls, project.asks_about_files = found
+                self._state.put_project(project)
+                self._state.move_at_start(old, address)
+                self._journal.say(
+                    f"The project has moved to {address}: the client starts again with that address", old
+                )
+                self._ports.restart()
+                return
+        if (old, address) not in self._told:
+            self._told.add((old, address))
+            self._journal.alert(f"The project says that its address is {address}, not {old}. {problem}", old)
 
     def _remember(self, content: ProjectContent, job: JobRecord, now: float) -> None:
         """Write a reported job to the history."""

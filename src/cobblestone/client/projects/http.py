@@ -1,6 +1,4 @@
-"""HTTP: connections through the volunteer's proxy, and one download or upload that resumes and is checked.
-
-One transfer over HTTP: a download that resumes and is checked, or an upload that resumes.
+"""One transfer over HTTP: a download that resumes and is checked, or an upload that resumes.
 
 An outcome is a value; only cancellation is raised.  Reading, hashing, unpacking and checking of files happens in threads, so
 that the daemon goes on answering.
@@ -12,17 +10,14 @@ import asyncio
 import contextlib
 import gzip
 import hashlib
-import ipaddress
 import os
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cobblestone.client.records.identity import user_agent
-from cobblestone.domain.computing import Proxy
-from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.client.projects.connections import Connections, read_body, send
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.upload import (
     FileSizeQuery,
@@ -35,114 +30,7 @@ from cobblestone.wire.project.upload import (
 )
 from cobblestone.wire.scheduler.job import FileInfo
 
-if TYPE_CHECKING:
-    import httpx
-
-
-CONNECT_SECONDS = 30.0
-SILENCE_SECONDS = 300.0
-MAX_REDIRECTS = 5
-OLD_SECONDS = 120.0
-
-
-class Connections:
-    """The connections of one client.  Requests in progress when the proxy changes may end as they began."""
-
-    def __init__(self) -> None:
-        self._http: httpx.AsyncClient | None = (
-            None  #: made when first wanted: to load what it takes costs 10 MB
-        )
-        self._proxy: Proxy | None = None
-        self._silence = SILENCE_SECONDS
-        self._old: list[tuple[float, httpx.AsyncClient]] = []  #: with the moment since when they are not used
-
-    @property
-    def http(self) -> httpx.AsyncClient:
-        """Return the connections to use now."""
-        if self._http is None:
-            self._http = make_http(self._proxy)
-            self._be_patient()
-        return self._http
-
-    def use(self, proxy: Proxy | None, silence: float) -> bool:
-        """Use this proxy and this timeout in seconds; return whether the connections have changed.
-
-        Raises:
-            ConfigError: the proxy cannot be used; the one before stays.
-        """
-        changed = proxy != self._proxy
-        if changed:
-            fresh = _checked(proxy)
-            if self._http is not None:
-                self._old.append((asyncio.get_running_loop().time(), self._http))
-            self._proxy, self._http = proxy, fresh
-        self._silence = silence
-        self._be_patient()
-        return changed
-
-    def _be_patient(self) -> None:
-        if self._http is not None:
-            import httpx
-
-            self._http.timeout = httpx.Timeout(self._silence, connect=CONNECT_SECONDS)
-
-    async def close_old(self, age: float = OLD_SECONDS) -> None:
-        """Close connections not used for new requests for this many seconds."""
-        before = asyncio.get_running_loop().time() - age
-        gone = [each for each in self._old if each[0] <= before]
-        for each in gone:
-            self._old.remove(each)
-            await each[1].aclose()
-
-    async def close(self) -> None:
-        """Close everything."""
-        await self.close_old(0.0)
-        if self._http is not None:
-            await self._http.aclose()
-
-
-def _checked(proxy: Proxy | None) -> httpx.AsyncClient:
-    import httpx
-
-    try:
-        return make_http(proxy)
-    except (ValueError, ImportError, httpx.InvalidURL) as error:
-        raise ConfigError(f"The proxy {_name(proxy)} cannot be used: {error}.") from error
-
-
-def make_http(proxy: Proxy | None) -> httpx.AsyncClient:
-    """Return connections through a proxy; without one, as the environment says."""
-    import httpx
-
-    via = None
-    if proxy is not None:
-        login = (proxy.user, proxy.password) if proxy.user else None
-        via = httpx.Proxy(f"{proxy.kind}://{proxy.host}:{proxy.port}", auth=login)
-    return httpx.AsyncClient(
-        headers={"User-Agent": user_agent(), "Accept": "*/*"},
-        timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-        limits=httpx.Limits(max_connections=40, max_keepalive_connections=8, keepalive_expiry=30.0),
-        follow_redirects=True,
-        max_redirects=MAX_REDIRECTS,
-        proxy=via,
-        mounts={_pattern(name): None for name in proxy.direct} if proxy else None,
-        trust_env=proxy is None,
-    )
-
-
-def _pattern(name: str) -> str:
-    """Return a pattern for a host, or for a domain with all its hosts."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return f"all://*{name.lstrip('.')}"
-    return f"all://{name}"
-
-
-def _name(proxy: Proxy | None) -> str:
-    return f"{proxy.kind}://{proxy.host}:{proxy.port}" if proxy else "of the environment"
-
-
+MAX_UPLOAD_REPLY = 64 * 1024
 PIECE = 64 * 1024
 SMALL_UPLOAD = 8192
 """Smaller files are sent without asking first how much is there (bytes)."""
@@ -259,7 +147,10 @@ async def _fetch(
     headers = {"Accept-Encoding": "identity"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    async with exchange.connections.http.stream("GET", url, headers=headers) as response:
+    http = exchange.connections.http
+    async with contextlib.aclosing(
+        await send(http, http.build_request("GET", url, headers=headers), public=True)
+    ) as response:
         status = response.status_code
         if status == 416:
             await asyncio.to_thread(growing.unlink, missing_ok=True)
@@ -428,7 +319,7 @@ async def upload(
         offset = 0
         if size >= SMALL_UPLOAD:
             query = write_file_size_query(FileSizeQuery(name=file.name, client_version=exchange.version))
-            reply = await _post(exchange, url, query)
+            reply, url = await _post(exchange, url, query)  # the bytes go at once to where it has moved
             refusal = _refusal(reply, url)
             if refusal:
                 return refusal
@@ -448,8 +339,8 @@ async def upload(
         )
         progress.offset = progress.bytes = offset
         length = str(len(header) + size - offset)
-        async with contextlib.aclosing(_body(exchange, header, path, offset, size, progress)) as body:
-            reply = await _post(exchange, url, body, {"Content-Length": length})
+        body = _UploadBody(exchange, header, path, offset, size, progress)
+        reply, url = await _post(exchange, url, body, {"Content-Length": length})
         return _refusal(reply, url) or TransferOutcome(True, nbytes=size)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         return TransferOutcome(False, f"{url} cannot be reached: {error}", server_down=True)
@@ -468,15 +359,21 @@ async def upload(
 async def _post(
     exchange: TransferContext,
     url: str,
-    body: bytes | AsyncIterator[bytes],
+    body: bytes | AsyncIterable[bytes],
     headers: dict[str, str] | None = None,
-) -> UploadReply:
-    response = await exchange.connections.http.post(
-        url, content=body, headers={"Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
+) -> tuple[UploadReply, str]:
+    """Return the answer, and the address that gave it."""
+    http = exchange.connections.http
+    request = http.build_request(
+        "POST",
+        url,
+        content=body,
+        headers={"Content-Type": "application/x-www-form-urlencoded", **(headers or {})},
     )
-    if response.status_code != 200:
-        raise RemoteProtocolError(f"answered with HTTP status {response.status_code}")
-    return parse_upload_reply(response.content)
+    async with contextlib.aclosing(await send(http, request)) as answer:
+        if answer.status_code != 200:
+            raise RemoteProtocolError(f"answered with HTTP status {answer.status_code}")
+        return parse_upload_reply(await read_body(answer, MAX_UPLOAD_REPLY)), str(answer.url)
 
 
 def _refusal(reply: UploadReply, url: str) -> TransferOutcome | None:
@@ -487,24 +384,35 @@ def _refusal(reply: UploadReply, url: str) -> TransferOutcome | None:
     return TransferOutcome(False, f"{words} ({url})", permanent=permanent, code=-127)
 
 
-async def _body(
-    exchange: TransferContext, header: bytes, path: Path, offset: int, size: int, progress: TransferProgress
-) -> AsyncGenerator[bytes, None]:
-    yield header
-    pace = _Pace(exchange)
-    handle = await asyncio.to_thread(path.open, "rb")
-    try:
-        handle.seek(offset)
-        left = size - offset
-        while left > 0:
-            piece = await asyncio.to_thread(handle.read, min(PIECE, left))
-            if not piece:
-                raise OSError(f"{path.name} became shorter while it was sent")
-            left -= len(piece)
-            await exchange.up(len(piece))
+@dataclass(frozen=True, slots=True)
+class _UploadBody:
+    """Header and bytes of an upload; they can be sent again after a redirect."""
+
+    exchange: TransferContext
+    header: bytes
+    path: Path
+    offset: int
+    size: int
+    progress: TransferProgress
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.header
+        pace = _Pace(self.exchange)
+        at = self.progress.bytes = self.offset
+        while at < self.size:
+            piece = await asyncio.to_thread(_read_piece, self.path, at, min(PIECE, self.size - at))
+            await self.exchange.up(len(piece))
             yield piece
-            progress.bytes += len(piece)
-            progress.moved += len(piece)
+            at += len(piece)
+            self.progress.bytes = at
+            self.progress.moved += len(piece)
             pace.moved(len(piece))
-    finally:
-        await asyncio.to_thread(handle.close)
+
+
+def _read_piece(path: Path, offset: int, nbytes: int) -> bytes:
+    with path.open("rb") as handle:
+        handle.seek(offset)
+        piece = handle.read(nbytes)
+    if not piece:
+        raise OSError(f"{path.name} became shorter while it was sent")
+    return piece

@@ -9,7 +9,7 @@ from pathlib import Path
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.projects.http import check_file, partial_path
 from cobblestone.client.projects.scheduler_reply import missing_files, needed_files
-from cobblestone.client.projects.task_specs import make_task_spec
+from cobblestone.client.projects.task_specs import guessed_fraction, make_task_spec
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.records.decisions import job_id, job_place
 from cobblestone.client.records.folders import DataFolder
@@ -210,7 +210,7 @@ class Jobs:
             task = found[1].task
             task.pid, task.state = view.pid, int(view.state)
             task.current_cpu_time, task.elapsed_time = view.cpu_time, view.elapsed
-            task.fraction_done = view.fraction_done
+            task.fraction_done = view.fraction_done or guessed_fraction(*found, view.elapsed)
             task.checkpoint_cpu_time, task.checkpoint_elapsed_time = (
                 view.checkpoint_cpu_time,
                 view.checkpoint_elapsed,

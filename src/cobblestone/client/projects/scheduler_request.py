@@ -67,7 +67,7 @@ def make_request(
         cpu_req_instances=cpu.instances,
         cpu_estimated_delay=cpu.delay,
         client_cap_plan_class=True,
-        client_cap_file_challenge=True,
+        client_cap_file_challenge=project.asks_about_files,
         platforms=("anonymous", *facts.platforms) if project.anonymous_platform else facts.platforms,
         code_sign_key=project.code_sign_key,
         working_global_preferences=GlobalPreferences(text=facts.preferences) if facts.preferences else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 
 from cobblestone.client.conditions.host import ReportedHost
@@ -22,6 +23,7 @@ from cobblestone.wire.scheduler.job import AppVersionBlock
 MAX_PROCESSES = 2000
 """Processes and threads of one job: far more than any needs, and few enough that the computer stays usable."""
 MAX_ELAPSED_MIN = 120.0
+MEMORY_SLACK, MEMORY_SLACK_BYTES = 2.0, 2.0**28
 
 
 def make_task_spec(
@@ -68,7 +70,11 @@ def make_task_spec(
         project_url=job.project,
         project_dir=folder,
         main_program=main.file_name,
-        arguments=(*shlex.split(workunit.command_line), *shlex.split(version.cmdline)),
+        arguments=(
+            *shlex.split(workunit.command_line),
+            *shlex.split(version.cmdline),
+            *_device_words(version, job),
+        ),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         init=_init_data(state, facts, content, job, version, checkpoint_seconds),
@@ -80,12 +86,30 @@ def make_task_spec(
         niceness=_niceness(version, config),
         stderr_head=config.stderr_head,
         limits=TaskLimits(
-            memory_bytes=facts.host.m_nbytes,
+            memory_bytes=_memory_limit(
+                workunit.rsc_memory_bound, facts.host.m_nbytes, strict=content.project.strict_memory_bound
+            ),
             disk_bytes=workunit.rsc_disk_bound,
             elapsed_seconds=seconds,
             processes=MAX_PROCESSES,
         ),
     )
+
+
+def guessed_fraction(content: ProjectContent, job: JobRecord, elapsed: float) -> float:
+    """Return how far a program that does not say so may be: 63 % at its estimated run time, and never all, as in the family."""
+    workunit, version = content.workunits.get(job.result.wu_name), content.version_of(job)
+    if workunit is None or version is None or min(workunit.rsc_fpops_est, version.flops) <= 0:
+        return 0.0
+    return -math.expm1(-max(0.0, elapsed) * version.flops / workunit.rsc_fpops_est)
+
+
+def _memory_limit(bound: float, machine: float, *, strict: bool) -> float:
+    """Return the bytes at which a job is ended: its bound with some slack, since most projects only estimate it."""
+    if bound <= 0:
+        return machine
+    limit = bound if strict else max(MEMORY_SLACK * bound, bound + MEMORY_SLACK_BYTES)
+    return min(machine or limit, limit)
 
 
 def _init_data(
@@ -131,6 +155,13 @@ def _init_data(
         coprocs=facts.coprocs,
         app_files=tuple(ref.file_name for ref in version.file_refs),
     )
+
+
+def _device_words(version: AppVersionBlock, job: JobRecord) -> list[str]:
+    """Return the words that tell a program which GPUs it has; from API 7.5 on it reads that in ``init_data.xml``."""
+    if not version.coproc_type or _api(version.api_version) >= (7, 5):
+        return []
+    return [word for number in job.devices for word in ("--device", str(number))]
 
 
 def _niceness(version: AppVersionBlock, config: ClientConfig) -> int | None:

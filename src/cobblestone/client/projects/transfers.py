@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.http import (
-    Connections,
     TransferContext,
     TransferOutcome,
     TransferProgress,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cobblestone.client.projects.http import Connections
+from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
@@ -18,6 +19,7 @@ from cobblestone.wire.project.pages import (
     ProjectConfig,
     RssItem,
     canonical_master_url,
+    is_cobblestone,
     parse_account_out,
     parse_project_config,
     project_config_url,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     import httpx
 
 
+MOST_SECONDS = 600.0
+"""For a whole exchange."""
 PAGE_BYTES = 4 * 1024 * 1024
 
 
@@ -43,18 +47,17 @@ async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: i
     import httpx
 
     try:
-        response = await http.send(request, stream=True)
-        try:
+        async with (
+            asyncio.timeout(MOST_SECONDS),
+            contextlib.aclosing(await send(http, request)) as response,
+        ):
             if response.status_code != 200:
                 raise ProjectNotReached(f"{request.url} was answered with HTTP status {response.status_code}")
-            body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > limit:
-                    raise ProjectNotReached(f"{request.url} answered with more than {limit} bytes")
-            return bytes(body)
-        finally:
-            await response.aclose()
+            return await read_body(response, limit)
+    except RemoteProtocolError as error:
+        raise ProjectNotReached(f"{request.url} {error}") from error
+    except TimeoutError as error:
+        raise ProjectNotReached(f"{request.url} did not answer within {MOST_SECONDS:.0f} s") from error
     except httpx.HTTPError as error:
         raise ProjectNotReached(
             f"{request.url} cannot be reached: {str(error) or type(error).__name__}"
@@ -83,18 +86,19 @@ async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
     return config
 
 
-async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[str, ...]:
-    """Return the addresses of a project's schedulers, from its front page.
+async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tuple[str, ...], bool]:
+    """Return the addresses of a project's schedulers, from its front page, and whether it runs on this program.
 
     Raises:
         Unreachable: the page cannot be had, or names no scheduler.
     """
-    urls = scheduler_urls(await fetch(http, master_url))
+    page = await fetch(http, master_url)
+    urls = scheduler_urls(page)
     if not urls:
         raise ProjectNotReached(
             f"{master_url} is a page, but not of a project: it does not say where the scheduler is. Is the address right?"
         )
-    return urls
+    return urls, is_cobblestone(page)
 
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:

@@ -9,6 +9,7 @@ where the error is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -51,6 +52,16 @@ class DataFolder:
     def account_file(self, master_url: str) -> Path:
         """Return the account file of a project, in BOINC's format."""
         return self.root / f"account_{folder_of(master_url)}.xml"
+
+    def empty_project(self, master_url: str, sent: Iterable[str]) -> list[str]:
+        """Remove what a project sent, and unfinished downloads; return the names of the volunteer's own files, which stay."""
+        folder = self.project(master_url)
+        for path in (*(folder / name for name in sent), *folder.glob(".*.part")):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
     def password(self) -> str:
         """Return the password for controlling this client; created at the first start.

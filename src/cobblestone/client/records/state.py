@@ -26,6 +26,7 @@ from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, WorkunitBl
 DATABASE = "cobblestone_client.sqlite"
 LOCK = "lockfile"
 FORMAT = 1
+MOVES = "moves"
 MAX_MESSAGES = 2000
 MAX_EVENTS = 200_000
 MAX_RUNS = 2000
@@ -104,6 +105,7 @@ class ManagerAttachment:
     no_project_notices: bool = False
     feeds: tuple[str, ...] = ()  #: addresses of its own feeds
     send_tasks: str = ""  #: ``active``, ``all`` or empty
+    left: tuple[str, ...] = ()  #: projects that the volunteer had attached by hand, and has left
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,6 +122,7 @@ class ClientNotes:
     p_iops: float = 1e9
     p_calculated: float = 0.0
     hardware: str = ""  #: what the benchmarks were run on
+    product_name: str = ""  #: of the computer, as a manager says; empty: as the system says
     manager: ManagerAttachment | None = None
     proxy: dict[str, str | int] = field(default_factory=dict[str, str | int])
     suspended_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
@@ -135,6 +138,8 @@ class ClientDatabase:
         self._database = _open(folder / DATABASE)
         self._dirty: dict[tuple[str, str, str], Any] = {}
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
+        for old, new in (self.note(MOVES, dict[str, str]) or {}).items():
+            self._move(old, new)
         self.contents: dict[str, ProjectContent] = {}
         self.notes = self.note("client", ClientNotes) or ClientNotes()
         self._load()
@@ -145,6 +150,21 @@ class ClientDatabase:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def move_at_start(self, old: str, new: str) -> None:
+        """Give a project another address when the state is opened next: everywhere at once, while nothing is in progress."""
+        self.keep(MOVES, {**(self.note(MOVES, dict[str, str]) or {}), old: new})
+
+    def _move(self, old: str, new: str) -> None:
+        texts = (f'"{old}"', f'"{new}"', f'"{old}|', f'"{new}|')  # alone, and in front of a job's name
+        change = "CAST(replace(replace(CAST(body AS TEXT), ?1, ?2), ?3, ?4) AS BLOB)"
+        with self._database:
+            for table in (*_KINDS, "trickle", "credit_day", "estimated", "history", "run"):
+                sql = f"UPDATE OR REPLACE {table} SET project = ? WHERE project = ?"
+                self._database.execute(sql, (new, old))
+            for table in (*_KINDS, "note", "event"):
+                self._database.execute(f"UPDATE {table} SET body = {change}", texts)
+            self._database.execute("DELETE FROM note WHERE name = ?", (MOVES,))
 
     # -- records ----------------------------------------------------------------------------------------
 

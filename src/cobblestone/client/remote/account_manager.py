@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.loop import Loop
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.contacts import Contacts
-from cobblestone.client.projects.http import Connections
 from cobblestone.client.projects.web import ProjectNotReached, read_bounded
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.identity import VERSION_TEXT, platforms
@@ -235,6 +235,8 @@ class ManagerContacts:
         content = self._ports.contacts.find(wanted.url)
         try:
             if content is None:
+                if canonical_master_url(wanted.url) in account.left:
+                    return
                 content = self._attach(account, wanted)
                 if content is None:
                     return
@@ -245,7 +247,6 @@ class ManagerContacts:
         if wanted.detach:
             self._ports.loop.background(self._ports.contacts.detach(content))
             return
-        project.attached_via_acct_mgr = True
         if wanted.authenticator and ("_" in project.authenticator) <= ("_" in wanted.authenticator):
             project.authenticator = wanted.authenticator
         project.dont_request_more_work = wanted.dont_request_more_work

@@ -12,8 +12,8 @@ from typing import Any
 
 from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.loop import Loop
+from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.contacts import Contacts
-from cobblestone.client.projects.http import Connections
 from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import FeedReader, ProjectNotReached, account_request, fetch_config
@@ -118,11 +118,15 @@ class ClientCommands:
     def detach(self, url: str) -> None:
         """Detach from a project."""
         content = self.project(url)
-        if content.project.attached_via_acct_mgr and self._state.notes.manager is not None:
+        manager = self._state.notes.manager
+        if content.project.attached_via_acct_mgr and manager is not None:
             raise PolicyViolation(
                 "This project was chosen by your account manager: remove it there, or detach "
                 "from the account manager first"
             )
+        if manager is not None:  # it may list the project, too
+            manager.left = (*manager.left, content.project.master_url)
+            self._state.keep_notes()
         self._ports.loop.background(self._ports.contacts.detach(content))
 
     def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
@@ -274,6 +278,11 @@ class ClientCommands:
     def read_host(self) -> None:
         """Find out again what this computer is."""
         self._ports.loop.background(self._conditions.read_host())
+
+    def name_product(self, name: str) -> None:
+        """Report this as the computer's product name; empty: what the system says."""
+        self._state.notes.product_name = name
+        self._state.keep_notes()
 
     def quit(self) -> None:
         """End the client."""

@@ -10,7 +10,7 @@ from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, 
 from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
 from cobblestone.wire.client import gui_rpc as answers
-from cobblestone.wire.client.config import FLAGS, NUMBERS, TEXTS, read_proxy
+from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall, NoticeEntry
 from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.account import write_account_out
@@ -80,7 +80,7 @@ class Operations:
             "get_old_results": self._get_old_results,
             "exchange_versions": lambda _: answers.client_version(self._identity),
             "get_newer_version": lambda _: answers.newer_version(),
-            "get_all_projects_list": lambda _: "",
+            "get_all_projects_list": self._all_projects_list,
         }
 
     def _get_state(self, _: GuiRpcCall) -> str:
@@ -270,7 +270,7 @@ class Operations:
             "run_benchmarks": lambda _: control.run_benchmarks(),
             "quit": lambda _: control.quit(),
             "reset_host_info": lambda _: control.read_host(),
-            "set_host_info": lambda _: None,
+            "set_host_info": self._set_host_info,
             "set_language": lambda _: None,
             "acct_mgr_info": self._acct_mgr_info,
             "acct_mgr_rpc": self._acct_mgr_rpc,
@@ -317,6 +317,18 @@ class Operations:
         self._write(self._app_config(call), call, "app_config")
         self._control.read_preferences()
 
+    def _set_host_info(self, call: GuiRpcCall) -> None:
+        if (found := call.node.find("host_info")) is not None:
+            self._control.name_product(found.reader([]).text("product_name", 255))
+
+    def _all_projects_list(self, _: GuiRpcCall) -> str:
+        """Return the list that BOINC's client has left in the folder; ours fetches none."""
+        try:
+            body = (self._view.folders.root / "all_projects_list.xml").read_bytes()[:MAX_FILE_BYTES]
+            return _inside(body, "projects")
+        except OSError:
+            return ""
+
     def _acct_mgr_info(self, _: GuiRpcCall) -> str:
         manager = self._state.notes.manager
         return answers.manager_info(
@@ -362,3 +374,9 @@ def _error_number(element: str, errand: Errand) -> str:
 def _without_declaration(document: bytes) -> str:
     text = document.decode()
     return text.partition("?>\n")[2] if text.startswith("<?xml") else text
+
+
+def _inside(document: bytes, element: str) -> str:
+    """Return an element of a document as it stands there; empty if there is none."""
+    begin, end = document.find(b"<%s>" % element.encode()), document.rfind(b"</%s>" % element.encode())
+    return document[begin:end].decode("utf-8", "replace") + f"</{element}>\n" if 0 <= begin < end else ""

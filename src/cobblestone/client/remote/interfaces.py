@@ -17,6 +17,7 @@ import ipaddress
 import secrets
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
@@ -65,7 +66,7 @@ class GuiRpcServer:
         self._port = port
         self._remote = remote
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], float] = {}  #: with the time of the last request
         self._complained = 0.0
 
     @property
@@ -102,13 +103,17 @@ class GuiRpcServer:
         peer = str((writer.get_extra_info("peername") or ("",))[0])
         local = _is_local(peer)
         limit = MAX_GUI_RPC_CONNECTIONS if local else MAX_FROM_ELSEWHERE
-        if len(self._connections) >= limit or not (local or self._may_connect(peer)):
-            self._complain(peer, len(self._connections) >= limit)
+        if not (local or self._may_connect(peer)):
+            self._complain(peer)
             writer.close()
             return
+        if len(self._connections) >= limit:  # the one that has been silent longest gives way
+            idle = min(self._connections, key=lambda task: self._connections[task])
+            del self._connections[idle]
+            idle.cancel()
         task = asyncio.create_task(self._serve(reader, writer, local=local))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self._connections[task] = time.monotonic()
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
 
     def _may_connect(self, peer: str) -> bool:
         """Return whether ``remote_hosts.cfg`` names the peer; not needed if remote control is allowed to all."""
@@ -122,12 +127,11 @@ class GuiRpcServer:
                     return True
         return False
 
-    def _complain(self, peer: str, full: bool) -> None:
+    def _complain(self, peer: str) -> None:
         now = self._view.loop.clock()
         if now - self._complained > 600:
             self._complained = now
-            why = "too many connections" if full else "it is not allowed to control this client"
-            self._view.journal.say(f"GUI RPC connection from {peer} refused: {why}")
+            self._view.journal.say(f"GUI RPC connection from {peer} refused: it may not control this client")
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, local: bool
@@ -146,6 +150,8 @@ class GuiRpcServer:
                     return
                 for found in connection.receive_data(data):
                     patience = IDLE_SECONDS
+                    if (task := asyncio.current_task()) in self._connections:
+                        self._connections[task] = time.monotonic()
                     answer = found if isinstance(found, GuiRpcReply) else GuiRpcReply(self._answer(found))
                     writer.write(answer.data)
                     await writer.drain()

@@ -22,6 +22,7 @@ from cobblestone.client.sandbox.sandbox import SYSTEM_PATH
 from cobblestone.client.sandbox.slot_files import SlotFolder, checked_open_name, checked_physical_name
 from cobblestone.client.tasks.description import ProducedFile, TaskOutput, TaskSpec
 from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.launcher.cobblestone_runtime import HOME_FOLDER, home_variables
 from cobblestone.policy.client.host.tasks import (
     DEFAULT_DEFERRAL,
     ERR_FILE_MISSING,
@@ -73,6 +74,7 @@ RESERVED = frozenset(
         READY_FILE,
         SEGMENT_FILE,
         OUTPUTS,
+        HOME_FOLDER,
         "boinc_lockfile",
     }
 )
@@ -178,6 +180,7 @@ def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int |
     """Write what each start needs; return the descriptor of the segment, None for an app without one."""
     for name in (FINISH_FILE, TEMPORARY_EXIT_FILE):
         folder.remove(name)
+    folder.write(f"{HOME_FOLDER}/tmp/.keep", b"")  # noqa: S108  # in the slot
     write_init(folder, spec, start)
     return folder.open_for_exchange(SEGMENT_FILE, SEGMENT_BYTES) if spec.mapped else None
 
@@ -415,11 +418,20 @@ class SharedSegment:
 _WITH_LIBRARIES = 'LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
 
 
-def job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
-    """Return a job's environment: of the volunteer's own, only time zone and language."""
+def job_environment(
+    spec: TaskSpec, environment: Mapping[str, str], data_dir: Path, slot: Path
+) -> dict[str, str]:
+    """Return a job's environment: of the volunteer's own, only time zone and language.
+
+    ``slot`` is the slot's path as the job sees it: the home of the account that it runs under may not exist.
+    """
     kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
     kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
-    return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)} if spec.in_container else kept
+    if spec.in_container:
+        return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)}
+    if spec.uses_gpu:
+        kept["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order of the driver, from which we have the numbers
+    return {**kept, **home_variables(str(slot / HOME_FOLDER))}
 
 
 def with_libraries(spec: TaskSpec, environment: Mapping[str, str], words: Sequence[str]) -> list[str]:

@@ -168,7 +168,9 @@ class RunningTask:
                 wrapped.argv,
                 slot=self.folder.path,
                 stderr=stderr,
-                environment=job_environment(spec, environment, around.data_dir),
+                environment=job_environment(
+                    spec, environment, around.data_dir, wrapped.boinc_dir / "slots" / self.folder.path.name
+                ),
                 prepare=self._set_limits,
             )
         finally:

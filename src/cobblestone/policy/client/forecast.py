@@ -89,8 +89,8 @@ class _World:
         begin: list[Event] = [
             TaskStopped(self.now, job.id) for job in state.jobs if job.phase is Phase.QUITTING
         ]
-        if state.contact is not None:
-            begin.append(self._answer(state.contact.project))
+        under_way = [each.project for each in (state.contact, *state.slow) if each is not None]
+        begin += map(self._answer, under_way)
         self._tell([*begin, *self._carry_out(self._first)])
         for _ in range(most_steps):
             if self.now >= self.end or not self._running:

@@ -419,7 +419,8 @@ class Connection:
     @contextmanager
     def _stream(self, path: str) -> Generator[httpx.Response]:
         try:
-            with self._client.stream("GET", path) as answer:
+            # A file may lie elsewhere: httpx leaves the token out there.
+            with self._client.stream("GET", path, follow_redirects=True) as answer:
                 if answer.is_error:
                     answer.read()
                     raise _problem(answer)
@@ -442,6 +443,9 @@ class Connection:
                 if number == ATTEMPTS or isinstance(error, httpx.UnsupportedProtocol):
                     raise self._unreachable(error) from error
             else:
+                if answer.next_request is not None:
+                    self._follow(answer, answer.next_request.url)
+                    continue
                 if not answer.is_error:
                     return answer
                 if answer.status_code not in _AGAIN or number == ATTEMPTS:
@@ -449,7 +453,23 @@ class Connection:
                 wait = max(pause, _retry_after(answer))
             self._sleep(wait * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        raise AssertionError("the last attempt returns or raises")
+        raise Unreachable(
+            f"The project at {self.address} redirects from one address to the next without end."
+        )
+
+    def _follow(self, answer: httpx.Response, new: httpx.URL) -> None:
+        """Use a project's new address on the same machine from now on; the token goes nowhere else, and not from https to http.
+
+        Raises Unreachable for any other redirect.
+        """
+        old, path = answer.request.url, str(answer.request.url).removeprefix(self.address)
+        safe = new.host == old.host and (new.scheme == "https" or old.scheme == "http")
+        if not safe or answer.status_code == 303 or not str(new).endswith(path):
+            raise Unreachable(
+                f"The project at {self.address} redirects to {new!s:.200}. If it has moved, give its new address:"
+                " your token is not sent there by itself."
+            )
+        self._client.base_url = str(new).removesuffix(path)
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         return Unreachable(

@@ -128,25 +128,19 @@ def read_preferences(body: bytes, venue: str = "") -> tuple[ComputingPreferences
     """Return the preferences for a venue, and sentences about errors; an invalid value gets its default.
 
     A section for the venue replaces the general preferences entirely.  Switches that are absent are off, whatever their default,
-    as in the family's client; limits for the time of not being in use that are absent equal those for the time of use.
+    as in the family's client.
     Raises RemoteProtocolError for a file that is not XML.
     """
     root = parse_file(body, "global_preferences")
     section = next((each for each in root.iterfind("venue") if venue and each.get("name") == venue), None)
     problems: list[str] = []
-    base = changed(ComputingPreferences(), **dict.fromkeys(_PREFERENCE_SWITCHES, False))
-    preferences = _apply(base, root if section is None else section, problems)
-    named = {str(each.tag) for each in (root if section is None else section)}
-    equal = {
-        niu: getattr(preferences, busy) or (100.0 if busy == "max_ncpus_pct" else 0.0)
-        for niu, busy in _COUNTERPARTS.items()
-        if niu not in named and busy in named
-    }
     head = ComputingPreferences()
+    equal = {niu: getattr(head, busy) for niu, busy in _COUNTERPARTS.items()}
+    base = changed(head, **dict.fromkeys(_PREFERENCE_SWITCHES, False), **equal)
+    preferences = _apply(base, root if section is None else section, problems)
     return (
         changed(
             preferences,
-            **equal,
             mod_time=_number(root, "mod_time", head.mod_time, problems),
             source_project=(root.findtext("source_project") or "").strip()[:255],
             venue=venue if section is not None else "",
@@ -158,7 +152,7 @@ def read_preferences(body: bytes, venue: str = "") -> tuple[ComputingPreferences
 def override_preferences(
     preferences: ComputingPreferences, body: bytes
 ) -> tuple[ComputingPreferences, tuple[str, ...]]:
-    """Override the preferences with those of the override file; what it does not name stays.
+    """Override the preferences with those of the override file; what it names in no form stays.
 
     Raises RemoteProtocolError for a file that is not XML.
     """
@@ -167,6 +161,7 @@ def override_preferences(
 
 
 def _apply(preferences: ComputingPreferences, element: Element, problems: list[str]) -> ComputingPreferences:
+    """Apply a file's elements; an absent limit for the time of not being in use equals that for the time of use."""
     changes: dict[str, Any] = {}  # Any: fields of several types
     hours = {"hours": list(preferences.hours), "network_hours": list(preferences.network_hours)}
     for child in element:
@@ -180,6 +175,9 @@ def _apply(preferences: ComputingPreferences, element: Element, problems: list[s
             hours[which][end] = _number(element, name, 0.0, problems, 24.0)
         elif name == "max_cpus":
             changes["max_ncpus"] = int(_number(element, name, 0.0, problems))
+    for niu, busy in _COUNTERPARTS.items():
+        if busy in changes:
+            changes.setdefault(niu, changes[busy])
     changes["hours"], changes["network_hours"] = Hours(*hours["hours"]), Hours(*hours["network_hours"])
     if element.find("day_prefs") is not None:
         changes["day_hours"] = _days(element, "start_hour", "end_hour", problems)

@@ -133,6 +133,7 @@ class ProjectRecord:
     dont_request_more_work: bool = False
     detach_when_done: bool = False
     ended: bool = False
+    asks_about_files: bool = True  #: its server may ask about stored files
     attached_via_acct_mgr: bool = False
     no_rsc_ams: tuple[str, ...] = ()  #: device types that the account manager excludes
     no_rsc_apps: tuple[str, ...] = ()  #: device types for which the project has nothing

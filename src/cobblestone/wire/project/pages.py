@@ -383,6 +383,11 @@ def scheduler_urls(page: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(urls))[:MAX_SCHEDULERS]
 
 
+def is_cobblestone(page: bytes) -> bool:
+    """Return whether a front page is of a project that runs on this program."""
+    return b'<meta name="generator" content="cobblestone">' in page
+
+
 MAX_FEED_BYTES = 1024 * 1024
 MAX_ITEMS = 100
 MAX_TITLE = 255

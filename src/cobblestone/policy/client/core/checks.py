@@ -99,8 +99,13 @@ def _job_has_run(state: CoreState, event: ev.JobCheckpointed) -> None:
 
 
 def _contact_under_way(state: CoreState, event: ev.ContactFailed | ev.ReplyReceived) -> None:
-    if state.contact is None or state.contact.project != event.project:
+    if state.under_way(event.project) is None:
         raise IllegalTransition(f"no contact with {event.project!r} is under way")
+
+
+def _contact_waited_for(state: CoreState, event: ev.ContactSlow) -> None:
+    if state.contact is None or state.contact.project != event.project:
+        raise IllegalTransition(f"no contact with {event.project!r} is waited for")
 
 
 def _reply(state: CoreState, event: ev.ReplyReceived) -> None:
@@ -153,6 +158,7 @@ _CHECKS: Mapping[type[ev.Event], Callable[[CoreState, Any], object]] = {  # Any:
     ev.ContactAsked: lambda state, event: state.position(event.project),
     ev.ReplyReceived: _reply,
     ev.ContactFailed: _contact_under_way,
+    ev.ContactSlow: _contact_waited_for,
     ev.JobsFound: lambda state, event: _new_jobs(state, event.jobs),
     ev.JobReady: _job_may("ready"),
     ev.DownloadStalled: lambda state, event: state.job(event.job),
@@ -228,8 +234,14 @@ def _projects(s: CoreState) -> Iterator[str]:
     names = [project.description.id for project in s.projects]
     if len(set(names)) < len(names):
         yield "a project is attached twice"
-    if s.contact is not None and s.contact.project not in names:
-        yield f"a contact with {s.contact.project!r} is under way, which is not attached"
+    contacts = [each.project for each in (s.contact, *s.slow) if each is not None]
+    yield from (
+        f"a contact with {each!r} is under way, which is not attached"
+        for each in contacts
+        if each not in names
+    )
+    if len(set(contacts)) < len(contacts):
+        yield "two contacts with one project are under way"
     if s.plan.project is not None and not 0 <= s.plan.project < len(names):
         yield "the plan of work fetch names a project that is not attached"
     mine: list[list[ClientJob]] = [[] for _ in names]

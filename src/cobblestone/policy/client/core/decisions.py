@@ -334,8 +334,7 @@ class DecisionRound:
         for project in s.projects:
             if now + TINY < project.not_before < wake and s.may_contact(project.not_before):
                 wake = project.not_before
-            if project.contact_by < wake:
-                wake = max(project.contact_by, project.not_before)
+            wake = min(wake, max(project.contact_by, project.not_before))
         due = [
             max(job.report_at, s.projects[job.project].not_before)
             for job in s.finished

@@ -149,6 +149,13 @@ class ContactFailed(Event):
     code: str = "unreachable"
 
 
+@value()
+class ContactSlow(Event):
+    """A contact takes long: others may be made meanwhile.  Its answer or failure still has to follow."""
+
+    project: str
+
+
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +259,7 @@ EVENTS: dict[str, type[Event]] = {
     for kind in (
         TimePassed, HostOn, HostOff, AvailabilityKnown, PreferencesChanged, PermissionChanged, DevicesChanged,
         ProjectAttached, ProjectDetached, ContactAsked, ReplyReceived, ContactFailed,
+        ContactSlow,
         JobsFound, JobsDescribed, JobReady, DownloadStalled, JobProgressed, JobCheckpointed, JobFinished, JobFailed,
         JobDeferred, TaskStopped, JobUploaded, JobSuspended,
     )

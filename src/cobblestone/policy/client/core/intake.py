@@ -130,6 +130,7 @@ class Intake:
         i = s.position(event.project)
         if s.contact is not None and s.contact.project == event.project:
             s.contact = None
+        s.slow = [each for each in s.slow if each.project != event.project]
         for listed in (s.jobs, s.finished, s.running, s.wanted):
             listed[:] = [job for job in listed if job.project != i]
         s.by_id = {job.id: job for job in (*s.jobs, *s.finished)}
@@ -144,9 +145,10 @@ class Intake:
         """Remember it; a volunteer's wish ends all waits."""
         project = self.state.projects[self.state.position(event.project)]
         project.contact_asked = event.why
-        if event.why == "user":
+        if event.why == "user" and self.state.under_way(event.project) not in self.state.slow:
             project.not_before = min(project.not_before, event.now)
             project.backoffs.clear()
+            self.state.last_contact = -NEVER
         self.state.must_fetch = True
 
     def reply_received(self, event: ev.ReplyReceived) -> None:
@@ -180,12 +182,26 @@ class Intake:
         self.policy.unreachable(i)
         self.state.must_fetch = True
 
+    def contact_slow(self, event: ev.ContactSlow) -> None:
+        """Leave it aside, and its project out, until the answer comes."""
+        s = self.state
+        assert s.contact is not None  # noqa: S101  # else the event would not have been taken
+        s.slow.append(s.contact)
+        s.contact = None
+        project = s.projects[s.position(event.project)]
+        project.not_before = max(project.not_before, event.now + LONGEST)
+        s.must_fetch = True
+
     def _contact_over(self, identity: str) -> tuple[int, PendingContact]:
         s = self.state
-        contact = s.contact
+        contact = s.under_way(identity)
         assert contact is not None  # noqa: S101  # else the event would not have been taken
-        s.contact = None
         i = s.position(identity)
+        if contact in s.slow:
+            s.slow.remove(contact)
+            s.projects[i].not_before = min(s.projects[i].not_before, s.now)
+        else:
+            s.contact = None
         s.projects[i].contact_asked = ""
         return i, contact
 
@@ -430,6 +446,7 @@ HANDLERS: dict[type[ev.Event], Handler] = {
     ev.ContactAsked: Intake.contact_asked,
     ev.ReplyReceived: Intake.reply_received,
     ev.ContactFailed: Intake.contact_failed,
+    ev.ContactSlow: Intake.contact_slow,
     ev.JobsFound: Intake.jobs_found,
     ev.JobsDescribed: Intake.jobs_described,
     ev.JobReady: Intake.job_ready,

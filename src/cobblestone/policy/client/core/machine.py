@@ -170,12 +170,10 @@ class ClientCore:
         ]
         force += [QuitTask(job=job.id) for job in s.jobs if job.phase is Phase.QUITTING]
         force += [GiveUp(job=job.id, why=job.why) for job in s.finished if job.phase is Phase.GIVEN_UP]
-        if s.contact is not None:
-            force.append(
-                self._decisions.contact_instruction(
-                    s.position(s.contact.project), s.contact.requests, s.contact.report
-                )
-            )
+        for each in (s.contact, *s.slow):
+            if each is not None:
+                i = s.position(each.project)
+                force.append(self._decisions.contact_instruction(i, each.requests, each.report))
         return [*force, SetAlarm(at=s.alarm)]
 
     def why_job(self, identity: str) -> tuple[Why, ...]:

@@ -267,6 +267,9 @@ class CoreState:
     wanted: list[ClientJob] = field(default_factory=list[ClientJob])  #: the last run list
     plan: PlannedFetch = NOTHING
     contact: PendingContact | None = None  #: under way
+    slow: list[PendingContact] = field(
+        default_factory=list[PendingContact]
+    )  #: under way, and no longer waited for
     last_contact: float = -NEVER
     must_schedule: bool = False
     must_enforce: bool = False
@@ -335,6 +338,11 @@ class CoreState:
             if each.description.id == project:
                 return i
         raise IllegalTransition(f"project {project!r} is not attached")
+
+    def under_way(self, project: str) -> PendingContact | None:
+        """Return the contact with a project that is under way."""
+        found = (each for each in (self.contact, *self.slow) if each is not None and each.project == project)
+        return next(found, None)
 
     def job(self, identity: str) -> ClientJob:
         """Return a job.  Raises :class:`IllegalTransition` if it is not known."""

@@ -60,7 +60,7 @@ LOAD_RELEASE = 0.8
 TEMPERATURE_RELEASE = 5.0
 """It goes on when the computer is so many degrees cooler than the limit."""
 MIN_THROTTLE = 10.0
-GIGABYTE = 1e9
+GIGABYTE = 2.0**30  #: as the family counts
 
 
 class SuspendReason(IntEnum):
