@@ -81,6 +81,18 @@ CREATE_PERIOD = (
 )
 
 
+def test_an_app_is_made_with_spot_checks_and_paid_steadily(cli: Cli, sky: Path):
+    words = '--command "cat {input}" --stdout out'
+    cli(f"app create checked -p sky {words} --spot-checks")
+    shown = json.loads(cli("app show checked -p sky --json").out)
+    assert (shown["dispatch"]["adaptive"], shown["rules"]["min_quorum"]) == (True, 2)
+    assert shown["credit"]["system"] == "steady"
+    said = cli("doctor -p sky --check liars").out
+    assert "app checked" in said
+    assert "4.1 %" in said
+    assert "app period" in said
+
+
 # -- project --------------------------------------------------------------------------------------------------
 
 

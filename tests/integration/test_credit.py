@@ -19,7 +19,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.values import HostId, float_sum
+from cobblestone.domain.values import HostId, UserId, float_sum
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
 from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
@@ -34,6 +34,8 @@ from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.operation.interventions import merge_computers
 from cobblestone.store.people import users
 from cobblestone.store.people.credentials import create_token, new_secret
+from cobblestone.store.people.hosts import proven_speeds
+from cobblestone.store.work.batches import cancel_workunits
 from cobblestone.wire.scheduler.report import MsgFromHost
 
 pytestmark = pytest.mark.both_databases
@@ -530,8 +532,9 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
     assert "3 trickle messages" in answer["entries"][-1]["reasons"][0]["text"]
 
 
-def test_what_messages_brought_to_a_result_that_failed_stays(world: World):
-    app = an_app(world, "trickle")
+@pytest.mark.parametrize("end", ["failed", "late", "given up", "cancelled"])
+def test_what_messages_brought_is_taken_back_from_a_result_that_will_not_be_valid(world: World, end: str):
+    app = an_app(world, "trickle", quorum=2 if end == "given up" else 1)
     world.add_jobs(app)
     host = a_host(world)
     host.rpc(ask=1)
@@ -539,10 +542,28 @@ def test_what_messages_brought_to_a_result_that_failed_stays(world: World):
     world.now += 1000
     host.rpc(trickles=[trickle(name, "500", world.now)])
     handle_trickles(world)
-    host.rpc(reports=[failed(name)])
+    assert world.value("SELECT total_credit FROM user_account ORDER BY id LIMIT 1") > 0
+    if end == "failed":
+        host.rpc(reports=[failed(name)])
+    elif end == "late":
+        world.now += 30 * 86400
+    elif end == "given up":
+        report(world, host)  # a success that no one will confirm
+        for number in range(9):
+            other = a_host(world, f"other{number}")
+            other.rpc(ask=1)
+            if other.held:
+                other.rpc(reports=[failed(next(iter(other.held)))])
+            world.settle()
+        assert world.value("SELECT error_mask FROM workunit") != 0
+    else:  # not the volunteer's doing
+        world.write(lambda tx: cancel_workunits(tx, [1], now=world.now))
     world.settle()
-    assert [line.kind for line in ledger(world)] == ["trickle"]
-    assert world.value("SELECT granted_credit FROM result WHERE name = ?", name) > 0
+    kept = end == "cancelled"
+    assert [line.kind for line in ledger(world)] == ["trickle"] + ["correction"] * (not kept)
+    for table in ("host", "user_account"):
+        assert (world.value(f"SELECT MAX(total_credit) FROM {table}") > 1e-9) is kept
+    assert audit(world).differences == []
 
 
 def test_a_message_for_somebody_elses_job_brings_nothing(world: World):
@@ -734,30 +755,103 @@ def test_messages_of_a_small_job_bring_no_more_than_its_bound_is_worth(world: Wo
     assert audit(world).differences == []
 
 
-def test_messages_of_all_jobs_of_a_host_bring_no_more_than_its_processors_can_earn(world: World):
-    huge = JobLimits(rsc_fpops_est=1e15, rsc_fpops_bound=1e20, delay_bound=1e8)
-    app = an_app(world, "trickle")
-    many = replace(app.dispatch, max_jobs_per_day_init=20)
-    world.write(lambda tx: apps.update_app(tx, replace(app, limits=huge, dispatch=many)))
-    world.add_jobs(app, n=8, limits=huge)
-    host = a_host(world, p_ncpus=2)
-    host.rpc(ask=1e7)
-    names = sorted(host.held)
-    assert len(names) > 2
-    began = world.value("SELECT create_time FROM host")
-    for _ in range(12):
+HUGE = JobLimits(rsc_fpops_est=1e15, rsc_fpops_bound=1e20, delay_bound=1e8)
+CPU_DAY = 86400 * 3e9 * 200 / 86400e9
+
+
+def tell(world: World, *hosts: SimHost, days: int) -> float:
+    """Each day each job that a host holds claims a day of run time; all credit that is there afterwards."""
+    for _ in range(days):
         world.now += 86400
-        for name in names:
-            host.rpc(trickles=[trickle(name, "86400", world.now)])
+        for host in hosts:
+            host.rpc(trickles=[trickle(name, "86400", world.now) for name in sorted(host.held)])
         handle_trickles(world)
-    possible = 2 * (world.now - began) * 3e9 * 200 / 86400e9
-    assert sum(line.granted for line in ledger(world)) <= possible * (8 + 7) / 7
-    week = [line.granted for line in ledger(world) if line.time > world.now - 7 * 86400]
-    assert sum(week) <= 2 * 8 * 86400 * 3e9 * 200 / 86400e9 * (1 + 1e-9)
+    return float(world.value("SELECT COALESCE(SUM(total_credit), 0) FROM user_account"))
+
+
+def test_a_person_who_returned_nothing_has_a_week_of_one_processor_open_at_most(world: World):
+    app = an_app(world, "trickle")
+    world.add_jobs(app, n=64, limits=HUGE)
+    host = a_host(world, p_ncpus=64)
+    host.rpc(ask=1e9)
+    assert len(host.held) > 10
+    assert tell(world, host, days=1) <= CPU_DAY * 1.01
+    assert tell(world, host, days=20) <= 7 * CPU_DAY * 1.01
+    host.rpc(reports=[failed(name) for name in sorted(host.held)])
+    world.settle()
+    assert world.value("SELECT total_credit FROM user_account") == pytest.approx(0, abs=1e-9)
     assert audit(world).differences == []
+
+
+def test_merging_a_new_record_each_day_renews_nothing(world: World):
+    app = an_app(world, "trickle", quorum=2)
+    world.add_jobs(app, n=60, limits=HUGE)
+    owner = world.user("alice")
+    earned = [0.0]
+    hosts: list[SimHost] = []
+    for day in range(12):
+        host = world.host(owner, p_fpops=3e9, p_ncpus=8, domain_name=f"d{day}")
+        host.rpc(ask=1e6)
+        assert host.held
+        earned.append(tell(world, host, days=1))
+        host.rpc(reports=[succeeded(name) for name in sorted(host.held)])  # no one confirms it
+        world.settle()
+        if hosts:
+            before, now = HostId(hosts[-1].id), HostId(host.id)
+            world.write(lambda tx, a=before, b=now: merge_computers(tx, UserId(1), a, b, now=world.now))
+        hosts.append(host)
+    assert earned[-1] <= 7 * CPU_DAY * 1.01
+    assert all(later - before <= CPU_DAY * 1.01 for before, later in pairwise(earned))
+    assert audit(world).differences == []
+
+
+def test_a_person_who_returned_valid_work_may_have_as_much_open(world: World):
+    app = an_app(world, "fixed", fixed_credit=40 * CPU_DAY, partial_credit=True)
+    world.add_jobs(app, n=1)
+    host = a_host(world, p_ncpus=4)
+    run_jobs(world, host, 1)
+    world.add_jobs(app, n=40, limits=HUGE)
+    host.rpc(ask=1e9)
+    assert len(host.held) > 4
+    total = tell(world, host, days=30)
+    assert (40 + 20) * CPU_DAY < total <= (40 + 7 + 40) * CPU_DAY * 1.01
+    assert audit(world).differences == []
+
+
+def test_an_app_that_changes_to_the_steady_system_pays_on_as_before(world: World):
+    app = an_app(world, "fixed", fixed_credit=7.5)
+    host = a_host(world)
+    world.add_jobs(app, n=25)
+    run_jobs(world, host, 25)
+    factor = 7.5 * 86400e9 / 200 / 1e12
+    changed = ApiClient(world).patch(f"/apps/{app.name}", {"credit": {"system": "steady"}})
+    assert changed["credit"]["system"] == "steady"
+    assert world.value("SELECT min_avg_pfc FROM app") == pytest.approx(factor)
+    world.add_jobs(app, n=3)
+    run_jobs(world, host, 3)
+    assert [line.granted for line in ledger(world)] == [pytest.approx(7.5)] * 28
+    assert audit(world).differences == []
+    ApiClient(world).patch(f"/apps/{app.name}", {"credit": {"system": "steady"}})  # no change
+    assert world.value("SELECT min_avg_pfc FROM app") == pytest.approx(factor)
+
+
+def test_only_computers_that_returned_valid_work_say_how_fast_computers_are(world: World):
+    app = an_app(world, "fixed", fixed_credit=1.0)
+    world.add_jobs(app, n=30)
+    alice = world.user("alice")
+    first, second = (world.host(alice, p_fpops=speed, domain_name=f"at {speed:g}") for speed in (3e9, 4e9))
+    bob = a_host(world, "bob")
+    for host in (first, second, bob):
+        host.rpc(ask=1)
+    for name in ("carol", "dave", "erin"):  # records that return nothing
+        world.host(world.user(name), p_fpops=1e12).rpc()
+    for host in (first, second, bob):
+        world.now += 1000
+        report(world, host)
+    assert sorted(world.ctx.store.read(proven_speeds)) == [3e9, 4e9]
 
 
 def test_a_new_app_is_not_the_one_that_a_child_can_cheat(world: World):
     api = ApiClient(world)
     made = api.post("/apps", {"name": "fresh", "outputs": [{"name": "out"}], "version": api.version()})
-    assert made["credit"]["system"] == "creditnew-deployed"
+    assert made["credit"]["system"] == "steady"

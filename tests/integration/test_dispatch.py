@@ -309,6 +309,64 @@ def test_jobs_of_a_new_host_are_checked_and_those_of_a_trusted_one_seldom(world:
     assert valid == 1_000_000  # what nobody checked proves nothing
 
 
+def test_whether_a_job_is_checked_is_not_shown_while_it_runs(world: World):
+    world.add_jobs(world.add_app(quorum=2, dispatch=AppDispatch(adaptive=True)))
+    alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
+    alice.rpc(ask=1)
+    world.settle()
+    assert world.value("SELECT min_quorum FROM workunit") == 2
+    running = world.get("/workunit.php?wuid=1").text
+    assert "shown when it is finished" in running
+    assert "_0_1" not in running
+    assert "must agree" not in running
+    (name,) = alice.new_results()
+    alice.rpc(reports=[alice.finish(name, b"same")])
+    world.settle()
+    assert "must agree" not in world.get("/result.php?resultid=1").text
+    bob.rpc(ask=1)
+    (name,) = bob.new_results()
+    bob.rpc(reports=[bob.finish(name, b"same")])
+    world.settle()
+    finished = world.get("/workunit.php?wuid=1").text
+    assert "must agree" in finished
+    assert "_0_1" in finished
+
+
+# Hosts that failed lately
+
+
+def test_a_host_that_failed_is_checked_by_someone_else_under_a_quorum_of_one(world: World):
+    world.add_jobs(world.add_app(), n=5)
+    alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
+    for host in (alice, bob):  # two people whose computers returned valid work
+        host.rpc(ask=1)
+        (name,) = host.new_results()
+        host.rpc(reports=[host.finish(name, b"right")])
+    world.settle()
+    world.write(lambda tx: tx.wake(apps.CATALOGUE_CHANGED))
+    alice.rpc(ask=1)
+    (broken,) = alice.new_results()
+    alice.rpc(reports=[failed(broken)])
+    world.settle()
+    assert world.value("SELECT error_rate FROM host_app_version WHERE host_id = 1") > 0.1
+    alice.rpc(ask=1)
+    (name,) = alice.new_results()
+    workunit = world.value("SELECT workunit_id FROM result WHERE name = ?", name)
+    assert world.query("SELECT min_quorum, target_nresults FROM workunit WHERE id = ?", workunit) == [(2, 2)]
+    alice.rpc(reports=[alice.finish(name, b"right")])
+    world.settle()
+    assert world.value("SELECT canonical_result_id FROM workunit WHERE id = ?", workunit) is None
+    bob.rpc(ask=1e6)
+    checks = bob.new_results()
+    bob.rpc(reports=[bob.finish(each, b"right") for each in checks])
+    world.settle()
+    assert world.value("SELECT canonical_result_id FROM workunit WHERE id = ?", workunit) is not None
+    bobs = "SELECT w.min_quorum FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.name = ?"
+    alone = [world.value(bobs, each) for each in checks if not each.startswith(name[:-1])]
+    assert alone
+    assert set(alone) == {1}  # he did not fail
+
+
 # Bad hosts
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.domain.apps import AppDispatch, ComparisonRule
 from cobblestone.domain.reasons import Finding
-from cobblestone.domain.work import InputFile
+from cobblestone.domain.work import InputFile, ReplicationRules
 from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
+from cobblestone.store.catalog import apps
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.operation.audit import Actor
 from cobblestone.wire.project.signatures import encode_private_key, generate_key
@@ -61,7 +65,38 @@ def test_a_healthy_project_is_found_healthy(lived_in: World, name: str):
             f"database: {setting} is off: a power loss could lose acknowledged writes"
             for setting in ("fsync", "full_page_writes")
         ]
+    if name == "liars":  # says what could be gained, of every app
+        healthy = found(lived_in, name)
+        assert len(healthy) == 1
     assert found(lived_in, name) == healthy
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"credit_system": "steady"},
+            ("app demo: Reports (steady)", "1.28 times", "no one checks them", "--quorum 2", "--adaptive"),
+        ),
+        ({"credit_system": "creditnew-deployed"}, ("failed benchmark", "--credit steady")),
+        (
+            {"credit_system": "counted:minimum", "rules": ReplicationRules(min_quorum=3)},
+            ("needs 3 computers",),
+        ),
+        ({"dispatch": AppDispatch(adaptive=True), "rules": ReplicationRules(min_quorum=2)}, ("4.1 %",)),
+        ({"comparison": ComparisonRule(kind="trivial")}, ("any output is taken for right",)),
+        ({"credit_system": "fixed"}, ("the project itself says",)),
+        ({"credit_system": "joules"}, ("a system of the project's own",)),
+        ({"credit_system": "trickle"}, ("Messages of running jobs", "--flops-bound")),
+    ],
+)
+def test_what_a_liar_could_gain_is_told_of_each_app_with_what_would_bound_it(
+    lived_in: World, changes: dict[str, Any], said: tuple[str, ...]
+):
+    app = lived_in.ctx.store.read(apps.list_apps)[0]
+    lived_in.write(lambda tx: apps.update_app(tx, replace(app, **changes)))
+    (text,) = found(lived_in, "liars")
+    assert all(each in text for each in said), text
 
 
 def sql(*statements: str) -> Callable[[World], None]:
@@ -240,7 +275,7 @@ def test_harm_is_found_and_healed_where_that_is_safe(
 
 def test_every_check_is_tried_by_harm():
     untried = set(CHECKS) - {each[0] for each in HARMS}
-    assert untried == {"durable", "schema", "disk", "daemons", "export"}  # tried below
+    assert untried == {"durable", "schema", "disk", "daemons", "export", "liars"}  # tried below
 
 
 def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):

@@ -439,6 +439,16 @@ def test_a_new_version_has_one_number_more_and_keeps_the_rest(project: Project):
     assert [spec.name for spec in project.app("period").outputs] == ["output", "log.txt"]
 
 
+@pytest.mark.parametrize(("quorum", "needed"), [(None, 2), (1, 2), (3, 3)])
+def test_an_app_with_spot_checks_begins_each_job_with_one_computer(
+    project: Project, world: World, quorum: int | None, needed: int
+):
+    app = project.create_app("checked", "cat {input}", stdout="out", quorum=quorum, spot_checks=True)
+    assert (app.dispatch.adaptive, app.rules.min_quorum, app.credit.system) == (True, needed, "steady")
+    project.submit("checked", [b"1", b"2"])
+    assert world.query("SELECT DISTINCT min_quorum, target_nresults FROM workunit") == [(1, 1)]
+
+
 def test_an_app_is_not_made_twice(project: Project):
     with pytest.raises(Conflict, match="app update"):
         project.create_app("period", "cat {input}", stdout="out")

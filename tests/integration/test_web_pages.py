@@ -444,4 +444,8 @@ def test_computers_apps_and_job_counts_are_told_in_the_familys_format(world: Wor
     assert app.findtext("name") == "demo"
     assert {each.findtext("platform_short") for each in app.findall("version")} == {"any"}
     (computer,) = ET.fromstring(world.get("/hosts_user.php?userid=1&format=xml").content).findall("host")
-    assert (computer.findtext("id"), computer.findtext("p_ncpus"), computer.findtext("domain_name")) == ("1", "1", "")
+    assert (computer.findtext("id"), computer.findtext("p_ncpus"), computer.findtext("domain_name")) == (
+        "1",
+        "1",
+        "",
+    )

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.credit_builders import NOW, VERSION, WORKUNIT, facts
 
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit.book import (
     CreditBook,
     GrantTerms,
@@ -144,7 +144,7 @@ def test_messages_of_one_job_are_credited_for_no_more_than_the_time_since_it_was
     accounts = book()
     message = MessageReceived(
         result_id=ResultId(1),
-        host_id=HostId(1),
+        user_id=UserId(1),
         facts=TrickleFacts(run_time=800.0, p_fpops=1e9, in_progress=True, sent_time=NOW - 1000.0),
         rules=TrickleRules(),
         now=NOW,
@@ -155,7 +155,7 @@ def test_messages_of_one_job_are_credited_for_no_more_than_the_time_since_it_was
     assert accounts.apply(message) == []
 
 
-def test_messages_bring_no_more_than_the_bound_of_the_job_and_the_processors_of_the_host_are_worth() -> None:
+def test_messages_bring_no_more_than_the_bound_of_the_job_and_what_its_owner_may_have_open() -> None:
     accounts = book()
     told = TrickleFacts(
         run_time=86400.0,
@@ -163,16 +163,16 @@ def test_messages_bring_no_more_than_the_bound_of_the_job_and_the_processors_of_
         in_progress=True,
         sent_time=NOW - 1e7,
         most_credit=2.5,
-        host_most_credit=4.0,
+        owner_most_credit=4.0,
     )
     message = MessageReceived(
-        result_id=ResultId(1), host_id=HostId(1), facts=told, rules=TrickleRules(), now=NOW
+        result_id=ResultId(1), user_id=UserId(1), facts=told, rules=TrickleRules(), now=NOW
     )
     assert [entry.credit.granted for entry in accounts.apply(message)] == [2.5]
     assert accounts.apply(message) == []
     other = replace(message, result_id=ResultId(2))
     assert [entry.credit.granted for entry in accounts.apply(other)] == [1.5]
-    assert accounts.apply(replace(other, host_id=HostId(2)))
+    assert accounts.apply(replace(other, user_id=UserId(2)))
 
 
 def test_a_record_that_went_over_is_nowhere_twice() -> None:

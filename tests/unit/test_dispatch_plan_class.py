@@ -41,7 +41,7 @@ def accepted(answer: ResourceUsage | Reason) -> ResourceUsage:
 
 
 def test_a_sequential_version_uses_one_cpu_at_its_benchmark_speed():
-    assert sequential_usage(description(p_fpops=5e9), "--x") == ResourceUsage(
+    assert sequential_usage(description(p_fpops=5e9), POPULATION, "--x") == ResourceUsage(
         avg_ncpus=1, command_line="--x", flops=5e9, peak_flops=5e9
     )
 

@@ -24,11 +24,17 @@ from tests.helpers.dispatch_world import (
     version,
 )
 
-from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch
+from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, ComparisonRule, PlanClass
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.values import AppId, HostId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, ReplicationRules
-from cobblestone.policy.dispatch.catalogue import Catalogue, DispatchDecision, batch_weight, turns
+from cobblestone.policy.dispatch.catalogue import (
+    Catalogue,
+    DispatchDecision,
+    SpeedPopulation,
+    batch_weight,
+    turns,
+)
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits, RetryRules, quota_day
 from cobblestone.policy.dispatch.match import hr_class
@@ -71,12 +77,16 @@ def test_a_new_host_holds_few_jobs_and_more_with_each_success():
     for earned, most in ((0, 4), (20, 4), (40, 16), (80, 64)):  # 4 CPUs
         known = records(record(1, max_jobs_per_day=earned))
         decision = choose(
-            request(seconds=1e12, disk_bytes=1e15, records=known), candidates(99), limits=replace(limits, max_jobs_per_rpc=0)
+            request(seconds=1e12, disk_bytes=1e15, records=known),
+            candidates(99),
+            limits=replace(limits, max_jobs_per_rpc=0),
         )
         assert len(decision.assignments) == most
     known = records(record(1, max_jobs_per_day=40, consecutive_valid=1))
     decision = choose(
-        request(seconds=1e12, disk_bytes=1e15, records=known), candidates(99), limits=replace(limits, max_jobs_per_rpc=0)
+        request(seconds=1e12, disk_bytes=1e15, records=known),
+        candidates(99),
+        limits=replace(limits, max_jobs_per_rpc=0),
     )
     assert len(decision.assignments) == 99
     own = offer(AppDispatch(max_jobs_per_day_init=2))
@@ -321,6 +331,78 @@ def test_jobs_of_trusted_hosts_are_replicated_as_often_as_stated():
 
 def test_a_job_that_is_replicated_already_is_left_as_it_is():
     assert choose(request(), [candidate(1, replicated=True)], ADAPTIVE).assignments[0].quorum == 0
+
+
+# Hosts that failed lately
+
+
+def answering(people: int, dispatch: AppDispatch | None = None, **changes: Any) -> Catalogue:
+    """An app of quorum one in a project of so many people whose computers returned valid work."""
+    alone = ReplicationRules(min_quorum=1, target_nresults=1)
+    found = offer(dispatch or AppDispatch(), **{"rules": alone, **changes})
+    return replace(found, population=SpeedPopulation(people=people))
+
+
+def quorum(catalogue: Catalogue, *, replicated: bool = False, **of_record: Any) -> int:
+    asking = request(records=records(record(1, max_jobs_per_day=500, **of_record)))
+    return choose(asking, [candidate(1, replicated=replicated)], catalogue).assignments[0].quorum
+
+
+def test_a_host_that_failed_lately_is_checked_under_a_quorum_of_one_too():
+    assert quorum(answering(2), error_rate=0.145) == 2
+    assert quorum(answering(2), error_rate=0.1) == 0  # a newcomer
+    assert (
+        quorum(answering(2), error_rate=0.145, consecutive_valid=10) == 0
+    )  # it has shown that it works again
+    assert quorum(answering(2), error_rate=0.145, replicated=True) == 0  # as it is
+
+
+def test_no_one_is_waited_for_who_could_not_check_it():
+    assert quorum(answering(1), error_rate=0.9) == 0  # the only person
+    assert quorum(answering(9, comparison=ComparisonRule(kind="trivial")), error_rate=0.9) == 0
+    assert quorum(answering(9, AppDispatch(non_cpu_intensive=True)), error_rate=0.9) == 0
+
+
+def test_spot_checks_do_not_spare_a_host_that_failed_lately():
+    of_app = {"rules": ReplicationRules(min_quorum=3, target_nresults=3)}
+    drawn = [quorum(answering(9, AppDispatch(adaptive=True), **of_app), error_rate=0.5, consecutive_valid=9)]
+    assert drawn == [3]
+
+
+# Speeds that are believed
+
+
+def test_records_of_computers_that_lie_do_not_move_what_is_believed():
+    honest = [4e9 * 1.01**n for n in range(60)]
+    believed = SpeedPopulation.of(honest).percentile_95
+    assert believed < SpeedPopulation.of([*honest, 1e12, 1e12, 1e12]).percentile_95 < 1.04 * believed
+    half = SpeedPopulation.of([*honest, *[1e12] * 50])
+    assert half.percentile_95 <= 3 * max(
+        honest
+    )  # half of all people do not lift it beyond what the median bears
+
+
+@pytest.mark.parametrize("speeds", [[], [1e12], [1e12] * 19, [0.0] * 50])
+def test_a_young_project_believes_what_processors_reach(speeds: list[float]):
+    young = SpeedPopulation.of(speeds)
+    assert (young.median, young.percentile_95, young.people) == (3.3e9, 1e10, len(speeds))
+
+
+def test_a_fast_computer_among_slow_ones_is_believed():
+    assert SpeedPopulation.of([5e8] * 100).percentile_95 == 3.3e9
+
+
+@pytest.mark.parametrize("plan_class", ["", "one"])
+def test_a_benchmark_is_believed_within_bounds_with_and_without_a_plan_class(plan_class: str):
+    known = SpeedPopulation.of([4e9] * 100)
+    offered = replace(
+        catalogue(version(plan_class=plan_class)),
+        population=known,
+        plan_classes={"one": PlanClass(name="one")},
+    )
+    liar = host(description=description(p_fpops=1e12))
+    (given,) = choose(request(host=liar), candidates(1), offered).assignments
+    assert given.usage.peak_flops == pytest.approx(1.1 * 4e9)
 
 
 # Fairness

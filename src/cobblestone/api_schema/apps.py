@@ -140,7 +140,9 @@ class DispatchBody(Body, frozen=True, kw_only=True):
 class CreditBody(Body, frozen=True, kw_only=True):
     """How an app's results are credited; omitted members keep their value."""
 
-    system: Annotated[str, msgspec.Meta(max_length=60)] | None = None  #: see /credit/systems
+    system: Annotated[str, msgspec.Meta(max_length=60)] | None = (
+        None  #: see /credit/systems; of a new app steady
+    )
     per_job: Amount | None = None  #: system "fixed": of a job that names no amount
     host_scale_check: bool | None = None  #: credit scales of hosts only when proven
     partial: bool | None = None  #: trickle messages of running jobs bring provisional credit

@@ -27,7 +27,7 @@ from cobblestone.credit_lab.figures import (
 from cobblestone.credit_lab.joblog import ERROR, FIGURES, INVALID, OUTCOMES, SENT, TRICKLE, VALID, JobLog
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, float_sum
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, float_sum
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.installation import how_to_install
 from cobblestone.policy.credit.book import (
@@ -206,7 +206,7 @@ class Run:
         )
         event = MessageReceived(
             result_id=ResultId(result_id),
-            host_id=self._key(line)[0],
+            user_id=UserId(columns["user_id"][line]),
             facts=facts,
             rules=self.options.trickles,
             unit=self.options.unit,

@@ -47,8 +47,8 @@ def generalised_on_gpu(version_id: AppVersionId) -> bool:
     return version_id % GENERALISED > _KINDS["CPU"]
 
 
-DEFAULT_CREDIT_SYSTEM = "creditnew-deployed"
-"""Of apps that name none: claims are normalised against those of others, so that reporting too much gains little."""
+DEFAULT_CREDIT_SYSTEM = "steady"
+"""Of new apps that name none: what a computer reports does not decide what it gets, so that lies gain next to nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

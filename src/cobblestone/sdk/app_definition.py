@@ -53,6 +53,7 @@ class AppSpec:
         input_template: BOINC's description of a native program's inputs, a path.
         output_template: BOINC's description of its outputs, a path.
         quorum: Computers that must agree on each job; None: 1, or as the template says.
+        spot_checks: Compute jobs of proven computers once, with spot checks by other people's; others need a quorum of 2.
         compare: ``bitwise``, ``numeric:rtol=1e-6``, ``trivial`` or ``python:FILE.py:function``.
         assimilate: ``FILE.py:function`` that is called with each agreed answer, or ``folder:PATH``.
         function_files: Further files that your functions import.
@@ -87,11 +88,17 @@ class AppSpec:
     input_template: str | Path | None = None
     output_template: str | Path | None = None
     quorum: int | None = None
+    spot_checks: bool = False
     compare: str = "bitwise"
     assimilate: str = ""
     function_files: Iterable[str | Path] = ()
     limits: LimitsBody = LimitsBody()
     credit: CreditBody = CreditBody()
+
+    @property
+    def needed(self) -> int | None:
+        """Return how many computers must agree on a job that is checked; None: as the template says."""
+        return max(self.quorum or 0, 2) if self.spot_checks else self.quorum
 
 
 def parse_size(text: str) -> float:

@@ -66,7 +66,7 @@ class AppMethods:
             ConflictError: the name is taken.
         """
         spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
-        _check_browsers(spec.in_browsers, spec.quorum or 1, spec.compare, spec.bundle)
+        _check_browsers(spec.in_browsers, spec.needed or 1, spec.compare, spec.bundle)
         package = _command(spec) if spec.command or spec.wasm or spec.portable else None
         if package is not None:
             package.check()
@@ -79,7 +79,8 @@ class AppMethods:
             assimilator=functions.assimilator(spec.assimilate),
             credit=functions.credit(spec.credit),
             limits=spec.limits,
-            rules=schema.RulesBody(min_quorum=spec.quorum or 1),
+            rules=schema.RulesBody(min_quorum=spec.needed or 1),
+            dispatch=schema.DispatchBody(adaptive=spec.spot_checks or None),
             outputs=[]
             if package is None
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
@@ -317,7 +318,7 @@ def _native(spec: AppSpec, about: schema.NewApp) -> schema.NewApp:
         ],
         outputs=outputs,
         limits=replace(templates.limits, **given),
-        rules=templates.rules if spec.quorum is None else about.rules,
+        rules=templates.rules if spec.needed is None else about.rules,
         credit=_credit(about.credit, templates.credit),
     )
 

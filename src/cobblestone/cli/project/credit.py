@@ -123,7 +123,7 @@ def systems(
 @credit_commands.command("replay")
 def replay(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.")],
-    system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "creditnew-deployed",
+    system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "steady",
     unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
     host_scale_check: Annotated[
         bool, typer.Option("--host-scale-check", help="Use only credit scales of proven hosts.")

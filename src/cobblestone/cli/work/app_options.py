@@ -42,6 +42,14 @@ class FormOptions:
             "command.",
         ),
     ] = None
+    spot_checks: Annotated[
+        bool,
+        typer.Option(
+            "--spot-checks",
+            help="Compute jobs of proven computers once; someone else's computer checks 10 / W of them, where W is the number"
+            " of checked valid results in a row. Jobs of other computers have a quorum of 2.",
+        ),
+    ] = False
     optional_outputs: Annotated[
         list[str] | None,
         typer.Option("--optional-output", metavar="NAME", help="An output that may be missing."),
@@ -129,7 +137,7 @@ class CreditOptions:
         typer.Option(
             "--credit",
             metavar="SYSTEM",
-            help="Credit system; see `cobblestone credit systems`. Default creditnew-deployed.",
+            help="Credit system; see `cobblestone credit systems`. Default steady.",
         ),
     ] = None
     per_job: Annotated[

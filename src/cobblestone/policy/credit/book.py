@@ -8,8 +8,9 @@ is unusable; for the recent average, the work began a day ago.
 
 As the CreditNew design has it, and unlike the deployed handler, the message names its result: it must be in
 progress on the host that sends it, and the run times of all its messages fit into the time since it was
-sent.  All of them bring at most what the job's bound is worth, and all messages of a host at most what its processors can
-have earned since it first called, or in a week.  The credit is provisional: at validation only the rest is granted.
+sent.  All of them bring at most what the job's bound is worth, and those of all open jobs of a person at most what one
+processor earns in a week and what the person's results earned so far (`owner_allowance`).  The credit is provisional: at
+validation only the rest is granted, and a result that ends otherwise loses it.
 
 The bookkeeping of credit as one pure object: events in, ledger entries and changed rows out.
 
@@ -36,11 +37,19 @@ from dataclasses import dataclass, field, replace
 
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed, value
+from cobblestone.domain.values import (
+    AppId,
+    AppVersionId,
+    HostId,
+    ResultId,
+    UserId,
+    WorkunitId,
+    changed,
+    value,
+)
 from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.claims import (
     DEPLOYED,
-    MAX_PROCESSORS,
     MAX_SECONDS,
     AppStatistics,
     ClaimInput,
@@ -72,24 +81,28 @@ class TrickleFacts:
     credited_run_time: float = 0.0  #: seconds of it that earlier messages were granted for
     most_credit: float = math.inf  #: what the job's rsc_fpops_bound is worth
     credited: float = 0.0  #: what earlier messages of the job brought
-    host_most_credit: float = math.inf  #: what the host's processors can have earned in `HOST_WINDOW`
-    host_credited: float = 0.0  #: what messages of all its jobs brought it in that time
+    owner_most_credit: float = math.inf  #: the `owner_allowance` of the person who owns the host
+    owner_credited: float = 0.0  #: what messages of the person's jobs that are not valid yet brought
 
 
-HOST_WINDOW = 7 * SECONDS_PER_DAY
-"""Time over which the messages of all jobs of a host are added up, seconds."""
+FIRST_WINDOW = 7 * SECONDS_PER_DAY
+"""So long one processor is believed whose owner has returned nothing yet, seconds."""
+
+OPEN_WINDOW = 26 * FIRST_WINDOW
+"""How far back messages of jobs that are not valid yet are looked for, seconds."""
 
 
-def host_allowance(
-    *, ncpus: float, speed: float, known_since: float, rules: TrickleRules, unit: CreditUnit, now: float
+def owner_allowance(
+    *, returned: float, speed: float, known_since: float, rules: TrickleRules, unit: CreditUnit, now: float
 ) -> float:
-    """Most credit that messages of a host may have brought in the last `HOST_WINDOW`: all of its processors, all the time.
+    """Most credit that messages may have brought a person for jobs that are not valid yet.
 
-    ``known_since`` is when the host first called (Unix seconds); a message may speak of the time before the window.
+    One processor's since the host first called (``known_since``, Unix seconds), at most `FIRST_WINDOW`, whatever number of
+    processors is claimed; and as much again as the person was granted for good (``returned``).  Records of computers and
+    their merging change nothing.
     """
-    seconds = max(0.0, min(now - known_since, HOST_WINDOW + rules.max_run_time))
-    counted = min(max(1.0, ncpus), MAX_PROCESSORS)
-    return unit.of_flops(seconds * counted * _speed(speed, rules)[0])
+    seconds = max(0.0, min(now - known_since, FIRST_WINDOW))
+    return unit.of_flops(seconds * _speed(speed, rules)[0]) + max(0.0, returned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +177,13 @@ def grant_trickle(
             ),
         ),
         (
-            facts.host_most_credit,
-            facts.host_credited,
+            facts.owner_most_credit,
+            facts.owner_credited,
             reason(
-                "beyond_wall_time",
-                "The host's processors can earn at most {most} in a week, of which messages have "
-                "already granted {before}.",
-                most=facts.host_most_credit,
-                before=facts.host_credited,
+                "beyond_returned",
+                "Until more of this person's results are valid, messages grant at most {most}, of which {before} is granted.",
+                most=facts.owner_most_credit,
+                before=facts.owner_credited,
             ),
         ),
     ):
@@ -251,10 +263,10 @@ class JobLost:
 
 @value(kw_only=True)
 class MessageReceived:
-    """A trickle message of a running job; the book knows what earlier messages of the job and the host brought."""
+    """A trickle message of a running job; the book knows what earlier messages of the job and the person brought."""
 
     result_id: ResultId
-    host_id: HostId
+    user_id: UserId
     facts: TrickleFacts
     rules: TrickleRules
     unit: CreditUnit = DEPLOYED
@@ -332,8 +344,8 @@ class CreditBook:
         self.canonical_credit: dict[WorkunitId, float] = {}
         #: run time that messages of a job were credited for, and credit
         self.messages: dict[ResultId, tuple[float, float]] = {}
-        #: credit that messages of a host brought lately
-        self.host_messages: dict[HostId, float] = {}
+        #: credit that messages of a person's open jobs brought
+        self.owner_messages: dict[UserId, float] = {}
         self.changed = ChangedRows()
 
     def apply(self, event: Event) -> list[BookEntry]:
@@ -391,13 +403,13 @@ class CreditBook:
 
     def _credit_message(self, event: MessageReceived) -> list[BookEntry]:
         seconds, credited = self.messages.get(event.result_id, (0.0, 0.0))
-        of_host = self.host_messages.get(event.host_id, 0.0)
-        facts = replace(event.facts, credited_run_time=seconds, credited=credited, host_credited=of_host)
+        of_owner = self.owner_messages.get(event.user_id, 0.0)
+        facts = replace(event.facts, credited_run_time=seconds, credited=credited, owner_credited=of_owner)
         grant = grant_trickle(facts, event.rules, unit=event.unit, now=event.now)
         if grant.amount <= 0.0:
             return []
         self.messages[event.result_id] = seconds + grant.run_time, credited + grant.amount
-        self.host_messages[event.host_id] = of_host + grant.amount
+        self.owner_messages[event.user_id] = of_owner + grant.amount
         self.changed.messages.add(event.result_id)
         credit = ResultCredit(
             result_id=event.result_id, claimed=grant.amount, granted=grant.amount, reasons=grant.reasons

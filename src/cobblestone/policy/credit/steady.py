@@ -47,13 +47,14 @@ from dataclasses import dataclass, replace
 
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY, AveragingRule, RunningAverage
-from cobblestone.domain.values import AppVersionId
+from cobblestone.domain.values import AppVersionId, float_sum
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
     ClaimInput,
     ClaimMode,
     CreditContext,
+    CreditUnit,
     Grant,
     PlatformKind,
     StatisticIncrements,
@@ -63,7 +64,9 @@ from cobblestone.policy.credit.claims import (
     minimum,
 )
 from cobblestone.policy.credit.scales import (
+    LARGEST_RATIO,
     MIN_HOST_SAMPLES,
+    SMALLEST_RATIO,
     ResultPeakFlops,
     VersionRecord,
     VersionScales,
@@ -91,6 +94,9 @@ VOTING_AGE = SECONDS_PER_DAY
 
 DAILY_LIMIT = 1.1
 """The factor of an app that has its votes grows or shrinks by at most this much a day."""
+
+MIN_PAID = 20
+"""Results that tell what an app's jobs were worth under another system."""
 
 LARGEST_LENGTH = 4.0
 """A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured)."""
@@ -130,6 +136,19 @@ def steady_scales(
         min_avg_pfc=factor,
         reasons=(why,),
     )
+
+
+def factor_paid(paid: Sequence[tuple[float, float]], unit: CreditUnit) -> float | None:
+    """Return the factor under which jobs are worth what they were paid on average; None for fewer than `MIN_PAID`.
+
+    An app that changes to this system begins with it, so that its jobs are worth what they were worth before.
+    ``paid``: (credit, ``rsc_fpops_est``) of its newest results.
+    """
+    worth = float_sum(unit.of_flops(estimate) for _, estimate in paid)
+    credit = float_sum(credit for credit, _ in paid)
+    if len(paid) < MIN_PAID or worth <= 0.0 or credit <= 0.0:
+        return None
+    return min(LARGEST_RATIO, max(SMALLEST_RATIO, credit / worth))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ costs a request of its own; to ask for that where a batch ends brings its answer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -66,12 +67,38 @@ UNKNOWN_FPOPS_EST = 1e12
 MIN_AVAILABILITY = 0.1
 
 
+MANY_PEOPLE = 20
+"""From so many people on a project knows how fast computers are; one in twenty who lies does not change that."""
+
+USUAL_SPEED = 3.3e9
+YOUNG_SPEED = 1e10  #: before that: about what the fastest processors reach
+FASTEST_PER_MEDIAN = (
+    3.0  #: honest benchmarks spread less, and the median needs half of the people to be moved
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedPopulation:
-    """Percentiles of CPU speed over active hosts, in FLOPS of one CPU; defaults for an unknown population."""
+    """Percentiles of CPU speed in FLOPS of one CPU, over people whose computers returned valid work lately."""
 
-    median: float = 3.3e9
-    percentile_95: float = 3.3e9
+    median: float = USUAL_SPEED
+    percentile_95: float = YOUNG_SPEED
+    people: int = 0
+
+    @classmethod
+    def of(cls, speeds: Sequence[float]) -> SpeedPopulation:
+        """Return the population of people whose fastest proven computers have these benchmarks.
+
+        So neither records of computers that returned nothing nor many computers of one person count.  The percentile is at
+        least `USUAL_SPEED`, for fast computers among slow ones, and at most `FASTEST_PER_MEDIAN` times the median.
+        """
+        ordered = sorted(speed for speed in speeds if speed > 0.0)
+        if len(ordered) < MANY_PEOPLE:
+            return cls(people=len(speeds))
+        median = ordered[len(ordered) // 2]
+        percentile = ordered[math.ceil(0.95 * len(ordered)) - 1]
+        highest = max(USUAL_SPEED, min(percentile, FASTEST_PER_MEDIAN * median))
+        return cls(median=median, percentile_95=highest, people=len(speeds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +116,14 @@ def cpu_speed(description: HostDescription) -> float:
     return min(max(description.p_fpops, MIN_FLOPS), MAX_CPU_FLOPS)
 
 
-def capped_cpu_speed(description: HostDescription, population: SpeedPopulation) -> float:
-    """FLOPS of one CPU as plan classes count it: at most 1.1 times the 95th percentile."""
-    if description.p_fpops <= 0:
-        return population.median
+def believed_speed(description: HostDescription, population: SpeedPopulation) -> float:
+    """FLOPS of one CPU by its benchmark, as far as it is believed: at most 1.1 times the 95th percentile."""
     return min(cpu_speed(description), 1.1 * population.percentile_95)
+
+
+def capped_cpu_speed(description: HostDescription, population: SpeedPopulation) -> float:
+    """FLOPS of one CPU as plan classes count it; the median without a benchmark."""
+    return believed_speed(description, population) if description.p_fpops > 0 else population.median
 
 
 def availability(description: HostDescription, *, gpu: bool = False) -> float:

@@ -26,7 +26,14 @@ from cobblestone.policy.dispatch.catalogue import (
 )
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.explain import Code, Tally, by_importance, explain
-from cobblestone.policy.dispatch.limits import DispatchLimits, is_reliable, must_replicate, shortened_delay
+from cobblestone.policy.dispatch.limits import (
+    CHECK_QUORUM,
+    DispatchLimits,
+    failed_lately,
+    is_reliable,
+    must_replicate,
+    shortened_delay,
+)
 from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space, by_suitability, hr_class
 from cobblestone.policy.dispatch.request import WorkRequest
 
@@ -161,6 +168,7 @@ class _Selection:
         self._rng = rng
         self._always = set(always)  #: apps of which the host still lacks its one job
         self._scored = catalogue.scored
+        self._checkable = catalogue.population.people > 1  #: someone else's computer may confirm an answer
         self._chooser = VersionChooser(request, catalogue, limits, budget, rng, now=now)
         self._workload: Workload | None = None
         self._tally = Tally()
@@ -396,7 +404,7 @@ class _Selection:
                 estimated_seconds=seconds,
                 hr_class=self._hr_class(app.id) if rules.homogeneous_redundancy else 0,
                 commit_version=rules.homogeneous_app_version,
-                quorum=self._quorum(app, candidate, match) if rules.adaptive else 0,
+                quorum=self._quorum(app, candidate, match),
             )
         )
         self._taken.add(candidate.workunit_id)
@@ -427,15 +435,19 @@ class _Selection:
         return shortened_delay(full, seconds, retries)
 
     def _quorum(self, app: App, candidate: Candidate, match: Match) -> int:
-        """Adaptive replication: how many results must agree on this job; 0 if this one is enough."""
+        """How many results must agree on this job: spot checks, and hosts that failed lately; 0 if as it is."""
         if (
             candidate.replicated
             or candidate.target_host_id is not None
             or candidate.target_user_id is not None
         ):
             return 0  # (a job for one person's computers is checked by no one)
-        trusted = self._budget.record(match.version.id).consecutive_valid
-        return app.rules.min_quorum if must_replicate(trusted, self._rng) else 0
+        record = self._budget.record(match.version.id)
+        if app.dispatch.adaptive:
+            checked = must_replicate(record.consecutive_valid, self._rng) or failed_lately(record)
+            return app.rules.min_quorum if checked else 0
+        comparable = app.comparison.kind != "trivial" and not app.dispatch.non_cpu_intensive
+        return CHECK_QUORUM if comparable and self._checkable and failed_lately(record) else 0
 
     def _stopped(self) -> bool:
         if not self._budget.open and not self._always:

@@ -49,6 +49,9 @@ Both hold as long as a wrong answer does not find a second one that agrees with 
 Source: the idea is BOINC's adaptive replication, which replicates with probability 1 / W from W = 10 on and
 so lets through ``W - 1`` before the first check.
 
+A host that failed lately is not believed alone either (`failed_lately`): under every app with a quorum of one its jobs are
+replicated, as long as there is another person's computer that could check them.
+
 Limits that the operator sets on dispatch.
 
 Source: BOINC's ``config.xml`` and ``config_aux.xml`` (names and meaning).
@@ -240,6 +243,20 @@ def spot_check_probability(valid_jobs: int) -> float:
 def must_replicate(valid_jobs: int, rng: random.Random) -> bool:
     """Draw whether the next job of a host with W = ``valid_jobs`` must be replicated."""
     return rng.random() < spot_check_probability(valid_jobs)
+
+
+NEWCOMER_ERROR_RATE = 0.1  # with which a record begins
+CHECK_QUORUM = 2
+"""Results that must agree on a job of an app of quorum one whose host failed lately."""
+
+
+def failed_lately(record: HostAppVersion) -> bool:
+    """Return whether a host has no say alone: its error rate is above a newcomer's, and it lacks ten valid results in a row.
+
+    The error rate is an average in which each result weighs 0.05: one failure of a newcomer, or three in a row of a host
+    that never failed, lift it above.  Source: CreditNew page, "host punishment": no single replication for a while.
+    """
+    return record.error_rate > NEWCOMER_ERROR_RATE and record.consecutive_valid < MIN_CONSECUTIVE_VALID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from cobblestone.policy.dispatch.catalogue import (
     Catalogue,
     ResourceUsage,
     availability,
-    cpu_speed,
+    believed_speed,
     projected_flops,
 )
 from cobblestone.policy.dispatch.explain import Code, explain
@@ -166,7 +166,9 @@ class VersionChooser:
             if own.app_name != app.name:
                 continue
             version = own_app_version(own, app)
-            usage = own_usage(own, description, self._request.records.get(version.id))
+            usage = own_usage(
+                own, description, self._catalogue.population, self._request.records.get(version.id)
+            )
             allowed = self._allowed(version, app, usage)
             if isinstance(allowed, ResourceUsage):
                 available = self._gpu_available if usage.gpu_type else self._cpu_available
@@ -224,7 +226,7 @@ class VersionChooser:
         """Return the resources of the version on the host, or why not; None if its processor type is filled."""
         description = self._request.host.description
         if not version.plan_class:
-            usage = sequential_usage(description, version.command_line)
+            usage = sequential_usage(description, self._catalogue.population, version.command_line)
         else:
             plan_class = self._catalogue.plan_classes.get(version.plan_class)
             if plan_class is None:
@@ -262,7 +264,7 @@ class VersionChooser:
 
     def _match(self, version: AppVersion, platform: str, estimated: ResourceUsage) -> Match:
         flops = projected_flops(
-            cpu_flops=cpu_speed(self._request.host.description),
+            cpu_flops=believed_speed(self._request.host.description, self._catalogue.population),
             avg_ncpus=estimated.avg_ncpus,
             ngpus=estimated.ngpus,
             estimate=estimated.flops,

@@ -118,7 +118,9 @@ def _version_status(
         throttled=quota.is_throttled(today, full),
         reliable=is_reliable(today, rules=limits.retries, daily_quota=full),
         valid_in_a_row=today.consecutive_valid,
-        check_probability=spot_check_probability(today.consecutive_valid) if app.dispatch.adaptive else 1.0,
+        check_probability=spot_check_probability(today.consecutive_valid)
+        if app.dispatch.adaptive and not quota.failed_lately(today)
+        else 1.0,
     )
 
 

@@ -45,9 +45,9 @@ from cobblestone.policy.dispatch.catalogue import (
     Catalogue,
     ResourceUsage,
     SpeedPopulation,
+    believed_speed,
     capped_cpu_speed,
     corrected_flops,
-    cpu_speed,
 )
 from cobblestone.policy.dispatch.explain import Code, explain
 
@@ -101,9 +101,11 @@ def is_gpu_class(name: str, plan_classes: Mapping[str, PlanClass]) -> bool:
     return any(part in name for part in _GPU_NAMES)
 
 
-def sequential_usage(description: HostDescription, command_line: str = "") -> ResourceUsage:
+def sequential_usage(
+    description: HostDescription, population: SpeedPopulation, command_line: str = ""
+) -> ResourceUsage:
     """Return the resources of a version without a plan class: one CPU."""
-    speed = cpu_speed(description)
+    speed = believed_speed(description, population)
     return ResourceUsage(command_line=command_line, flops=speed, peak_flops=speed)
 
 
@@ -257,11 +259,13 @@ class OwnVersion:
     flops: float = 0.0  #: speed by which the client estimates run times; 0: not stated
 
 
-def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVersion | None) -> ResourceUsage:
+def own_usage(
+    own: OwnVersion, description: HostDescription, population: SpeedPopulation, record: HostAppVersion | None
+) -> ResourceUsage:
     """Return the resources of the version on the host, and its expected speed there."""
     ncpus = min(max(own.avg_ncpus, 0.0), MAX_CPUS)
     ngpus = min(max(own.ngpus, 0.0), MAX_GPUS) if own.gpu_type else 0.0
-    peak = ncpus * cpu_speed(description)
+    peak = ncpus * believed_speed(description, population)
     gpu = find_gpu(description, own.gpu_type) if own.gpu_type else None
     if gpu is not None:
         peak += ngpus * min(max(gpu.peak_flops, 0.0), MAX_GPU_FLOPS)

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, Value, reason
+from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import (
     DAY,
     AssimilateState,
@@ -138,6 +139,22 @@ def deadline_of(result: Result, workunit: Workunit) -> float:
 
 _LOOKED_AT_LATER = (TimeOutResult, MarkTooLate, SkipValidation, DropResult, FailWorkunit)
 """Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
+
+
+def lost_for_credit(view: WorkunitView, transition: Transition) -> Iterator[ResultId]:
+    """Yield results that got credit while they ran and will not become valid, unless the project cancelled the job."""
+    if WorkunitError.CANCELLED in view.workunit.error_mask:
+        return
+    effects = transition.effects
+    late = {effect.result_id for effect in effects if isinstance(effect, TimeOutResult)}
+    given_up = bool(view.workunit.error_mask) or any(isinstance(effect, FailWorkunit) for effect in effects)
+    for result in view.results:
+        if result.granted_credit > 0.0 and result.validate_state is not ValidateState.VALID:
+            failed = result.server_state is ServerState.OVER and (
+                given_up or result.outcome is not Outcome.SUCCESS
+            )
+            if failed or result.id in late:
+                yield result.id
 
 
 @dataclass(slots=True)

@@ -113,14 +113,13 @@ class OfferCache:
         statistics = credit_statistics.version_statistics(
             db, [version.id for of_app in versions.values() for version in of_app]
         )
-        median, percentile_95 = hosts.speed_percentiles(db)
         current = next((key.public_key for key in signing if key.is_current), "")
         return Offer(
             catalogue=Catalogue(
                 apps={app.id: app for app in found},
                 versions=versions,
                 plan_classes=self._plan_classes(),
-                population=SpeedPopulation(median=median, percentile_95=percentile_95),
+                population=SpeedPopulation.of(hosts.proven_speeds(db)),
                 peak_flop_counts={
                     id_: PeakFlopCount(n=known.pfc.n, avg=known.pfc.mean) for id_, known in statistics.items()
                 },

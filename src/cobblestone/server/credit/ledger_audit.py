@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.rac import OWNERS, CreditTotals
@@ -307,12 +307,12 @@ class _Recomputation:
 
     def _message_again(self, line: LedgerLine) -> list[books.BookEntry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
-        told, host_id = facts.message, HostId(line.host_id)
+        told, user_id = facts.message, UserId(line.user_id)
         self._book.messages[result_id] = told.credited_run_time, told.credited
-        self._book.host_messages[host_id] = told.host_credited
+        self._book.owner_messages[user_id] = told.owner_credited
         event = books.MessageReceived(
             result_id=result_id,
-            host_id=host_id,
+            user_id=user_id,
             facts=told,
             rules=facts.rules,
             unit=claims.CreditUnit(line.unit),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import entry_points
 
-from cobblestone.domain.apps import DEFAULT_CREDIT_SYSTEM
 from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.credit.credit_new import DeployedSystem
 from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system, credit_system_names
-from cobblestone.policy.credit.system import (
-    CreditSystem,
-)
+from cobblestone.policy.credit.system import CreditSystem
 
 
 @lru_cache(maxsize=64)
@@ -21,7 +19,9 @@ def find_system(name: str) -> CreditSystem:
         ConfigError: there is none of that name; the text lists those that there are.
     """
     try:
-        return credit_system(name or DEFAULT_CREDIT_SYSTEM)
+        return credit_system(
+            name or DeployedSystem().name
+        )  # what an app stored without a name has always had
     except ConfigError:
         for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
             system: CreditSystem = entry.load()()

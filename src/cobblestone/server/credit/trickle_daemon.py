@@ -63,34 +63,36 @@ class _Batch:
         self._now = ctx.clock()
         self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
         self._book = books.CreditBook()
+        self._returned: dict[UserId, float] = {}
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
         self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
-        median, percentile_95 = hosts.speed_percentiles(tx)
-        self._rules = books.TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
+        known = ctx.offers.get(tx).catalogue.population
+        self._rules = books.TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
         """Add the credit for one message."""
-        if message.host_id not in self._book.host_messages:
-            self._book.host_messages[message.host_id] = ledger.message_credit(
-                self._tx, message.host_id, after=self._now - books.HOST_WINDOW
+        if result.host_id is None or result.user_id is None:
+            return
+        if result.user_id not in self._returned:
+            open_, self._returned[result.user_id] = ledger.open_and_returned(
+                self._tx, result.user_id, after=self._now - books.OPEN_WINDOW
             )
+            self._book.owner_messages[result.user_id] = open_
         event = books.MessageReceived(
             result_id=result.id,
-            host_id=message.host_id,
-            facts=self._facts(message, result),
+            user_id=result.user_id,
+            facts=self._facts(message, result, self._returned[result.user_id]),
             rules=self._rules,
             unit=self._unit,
             now=self._now,
         )
-        if result.host_id is not None and result.user_id is not None:
-            self._entries += [
-                self._entry(result, result.host_id, result.user_id, entry)
-                for entry in self._book.apply(event)
-            ]
+        self._entries += [
+            self._entry(result, result.host_id, result.user_id, entry) for entry in self._book.apply(event)
+        ]
 
-    def _facts(self, message: StoredTrickle, result: Result) -> books.TrickleFacts:
+    def _facts(self, message: StoredTrickle, result: Result, returned: float) -> books.TrickleFacts:
         processors = hosts.processors(self._tx, [message.host_id]).get(message.host_id, hosts.Processors())
         return books.TrickleFacts(
             run_time=read_run_time(message.text),
@@ -98,8 +100,8 @@ class _Batch:
             in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
             sent_time=result.sent_time or self._now,
             most_credit=self._unit.of_flops(self._workunits[result.workunit_id].limits.rsc_fpops_bound),
-            host_most_credit=books.host_allowance(
-                ncpus=processors.p_ncpus,
+            owner_most_credit=books.owner_allowance(
+                returned=returned,
                 speed=processors.p_fpops,
                 known_since=processors.known_since,
                 rules=self._rules,

@@ -23,12 +23,18 @@ from cobblestone.policy.credit.host_records import statistics_of, with_statistic
 from cobblestone.policy.dispatch.limits import after_failure
 from cobblestone.policy.lifecycle.application import advance_assimilation, advance_files, advance_inputs
 from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, Transition, WorkunitView
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
+from cobblestone.policy.lifecycle.transition import (
+    LifecycleTiming,
+    apply_transition,
+    lost_for_credit,
+    next_transition,
+)
 from cobblestone.policy.validation.canonical import ValidationReport, apply_decision, results_to_check
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.daemons.verdicts import judge_and_grant, quick_report
 from cobblestone.service.supervision import SWEEP_SECONDS
 from cobblestone.store.catalog import files
+from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import lifecycle, uploads
@@ -183,6 +189,8 @@ class Transitioner:
         else:
             lifecycle.apply_transitions(tx, decided, now=now)
         self._punish_time_outs(tx, decided)
+        lost = [result_id for view, transition in decided for result_id in lost_for_credit(view, transition)]
+        ledger.take_back_provisional(tx, lost, now=now)
         return len(due)
 
     def _apply_and_finish(

@@ -14,6 +14,7 @@ from pathlib import Path
 from cobblestone.api_schema.operation import Diagnosis
 from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.domain.reasons import Finding
+from cobblestone.policy.credit.exposure import what_a_liar_gains
 from cobblestone.policy.dispatch.rollout import RolloutState
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -296,6 +297,11 @@ def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             )
 
 
+def _liars(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for app in apps.apps_in_use(db):
+        yield Finding("liar_gains", "app", app.name, what_a_liar_gains(app))
+
+
 CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="one_host",
@@ -418,6 +424,13 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         promise="Every app in use has a version that hosts can get.",
         find=_versions,
         advice="Add or release a version: cobblestone app version.",
+        only_warns=True,
+    ),
+    Check(
+        name="liars",
+        promise="Of each app it is known what lies could gain.",
+        find=_liars,
+        advice="docs/credit.md says which system and which checks are right for whom.",
         only_warns=True,
     ),
     Check(

@@ -21,6 +21,7 @@ from cobblestone.server.web.presentation.site import (
     sees_computer,
     sees_computers,
 )
+from cobblestone.server.web.presentation.wording import checks_are_secret
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import Pages, shows
@@ -132,7 +133,9 @@ class WorkPages(Pages[ProjectSite]):
             result = row.result
             host = None if result.host_id is None else hosts.host_by_id(db, result.host_id)
             workunit = work.workunits(db, [result.workunit_id])[result.workunit_id]
+            app = apps.app_by_id(db, workunit.app_id)
             return {
+                "secret": checks_are_secret(workunit, app),
                 "row": row,
                 "result": result,
                 "host": host,
@@ -166,9 +169,11 @@ class WorkPages(Pages[ProjectSite]):
             workunit = work.workunits(db, [workunit_id]).get(workunit_id)
             if workunit is None:
                 return None
+            app = apps.app_by_id(db, workunit.app_id)
             return {
                 "workunit": workunit,
-                "app": apps.app_by_id(db, workunit.app_id),
+                "app": app,
+                "secret": checks_are_secret(workunit, app),
                 "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 

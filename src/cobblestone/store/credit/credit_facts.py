@@ -127,8 +127,8 @@ TRICKLE = (
     "credited_run_time",
     "most_credit",
     "credited",
-    "host_most_credit",
-    "host_credited",
+    "owner_most_credit",
+    "owner_credited",
 )
 RULES = ("max_run_time", "median_speed", "percentile_95_speed")
 

@@ -243,7 +243,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
 
 
 def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
-    """Take back provisional credit of results that turned out invalid, with new entries.
+    """Take back provisional credit of results that turned out invalid, or ended without one, with new entries.
 
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
@@ -254,6 +254,8 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
         by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
         for line in lines:  # the user may have changed teams between messages
             by_owners.setdefault(line.owners(), []).append(line)
+        for table, ids in zip(OWNERS, zip(*by_owners, strict=True), strict=False):
+            tx.lock(table, sorted({id_ for id_ in ids if id_ is not None}))
         for of_owners in by_owners.values():
             amount = float_sum(line.granted for line in of_owners)
             if amount <= 0.0:
@@ -261,7 +263,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
             messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
             why = reason(
                 "provisional_taken_back",
-                "Found invalid: {amount}, which {n} trickle messages had already granted, is taken back.",
+                "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
                 amount=amount,
                 n=len(messages),
             )
@@ -344,15 +346,15 @@ def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[Result
     return {ResultId(row[0]): row[1] for row in rows}
 
 
-def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
-    """Return the credit for trickle messages of a host after ``after`` (Unix seconds)."""
-    return float(
-        db.value(
-            "SELECT COALESCE(SUM(granted), 0) FROM credit_entry WHERE host_id = ? AND time > ? AND kind = 'trickle'",
-            (host_id, after),
-        )
-        or 0.0
+def open_and_returned(db: Database, user_id: UserId, *, after: float) -> tuple[float, float]:
+    """Return a person's credit for messages since ``after`` (Unix seconds) of jobs that are not valid yet, and all other."""
+    provisional = db.value(
+        "SELECT SUM(granted) FROM credit_entry e WHERE user_id = ? AND time > ? AND kind IN ('trickle', 'correction')"
+        f" AND NOT EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.kind = '{GRANT}')",
+        (user_id, after),
     )
+    total = db.value("SELECT total_credit FROM user_account WHERE id = ?", (user_id,))
+    return provisional or 0.0, (total or 0.0) - (provisional or 0.0)
 
 
 def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:

@@ -275,16 +275,17 @@ def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId
     return {host_id: counts[user_id] for host_id, user_id in owners.items()}
 
 
-def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
-    """Return median and 95th percentile of CPU speed over the newest hosts; ``default`` without any.
-
-    Not over those that called last: the time of a call has no index, for it would be written with each.
-    """
-    rows = db.query("SELECT description FROM host ORDER BY id DESC LIMIT ?", (sample,))
-    speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
-    if not speeds:
-        return default, default
-    return speeds[len(speeds) // 2], speeds[min(int(len(speeds) * 0.95), len(speeds) - 1)]
+def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
+    """Return the benchmark of each person's fastest computer, among those that the newest grants went to."""
+    fastest: dict[int, float] = {}
+    for user_id, text in db.query(
+        "SELECT user_id, description FROM host WHERE id IN (SELECT host_id FROM"
+        " (SELECT host_id FROM credit_entry WHERE kind = 'grant' ORDER BY id DESC LIMIT ?) newest)",
+        (results,),
+    ):
+        speed = _decode_processors(text).p_fpops
+        fastest[user_id] = max(speed, fastest.get(user_id, 0.0))
+    return list(fastest.values())
 
 
 def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hidden: bool) -> None:

@@ -195,6 +195,16 @@ def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
     return [Turnaround(run_time=row[0], total=row[1]) for row in rows]
 
 
+def paid_lately(db: Database, app_id: AppId) -> list[tuple[float, float]]:
+    """Return credit and ``rsc_fpops_est`` of the 200 newest valid results of an app."""
+    rows = db.query(
+        "SELECT r.granted_credit, w.rsc_fpops_est FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        f" WHERE r.app_id = ? AND r.validate_state = {ValidateState.VALID} ORDER BY r.id DESC LIMIT 200",
+        (app_id,),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppDay:
     """An app's jobs on one day."""

@@ -20,6 +20,8 @@ from cobblestone.domain import apps as domain
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.values import AppVersionId, form_of
+from cobblestone.policy.credit.claims import CreditUnit
+from cobblestone.policy.credit.steady import MEASURED, STEADY, factor_paid
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -30,9 +32,10 @@ from cobblestone.server.files.code_signing import private_key_of, sign_version
 from cobblestone.server.operation import rollout
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog.files import fan_out
+from cobblestone.store.credit import credit_statistics
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
-from cobblestone.store.work.job_results import turnarounds
+from cobblestone.store.work.job_results import paid_lately, turnarounds
 
 Programs = Mapping[str, tuple[str, ...] | None]
 """Files by physical name, and what `platforms_of_program` says of each."""
@@ -302,11 +305,26 @@ async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.A
     def change(tx: Transaction) -> schema.App:
         app = app_named(tx, name)
         call.before.append(app)
-        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), changes)
-        apps.update_app(tx, changed, form=form)
+        changed, _ = _apply_changes(tx, app, changes, call.ctx)
         return _describe_app(tx, changed)
 
     return await call.write(change)
+
+
+def _apply_changes(
+    tx: Transaction, app: domain.App, changes: schema.AppChanges, ctx: ServerContext
+) -> tuple[domain.App, JobForm]:
+    """Store the changes to an app.  Under another credit system its jobs go on being worth what they were."""
+    form = apps.job_form(tx, app.id)
+    if changes == schema.AppChanges():
+        return app, form
+    changed, form = app_rules.changed_app(app, form, changes)
+    apps.update_app(tx, changed, form=form)
+    if changed.credit_system != app.credit_system and changed.credit_system in (STEADY, MEASURED):
+        factor = factor_paid(paid_lately(tx, app.id), CreditUnit(ctx.settings.credit.per_gflops_day))
+        if factor is not None:
+            credit_statistics.save_min_avg_pfc(tx, app.id, factor)
+    return changed, form
 
 
 async def _with_size_classes(
@@ -329,10 +347,7 @@ async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.
 
     def add(tx: Transaction) -> schema.Version:
         app = app_named(tx, name)
-        form = apps.job_form(tx, app.id)
-        if body.app_changes is not None:
-            app, form = app_rules.changed_app(app, form, body.app_changes)
-            apps.update_app(tx, app, form=form)
+        app, form = _apply_changes(tx, app, body.app_changes or schema.AppChanges(), call.ctx)
         versions = adder.add(tx, body, app, form)
         for version in versions:
             if body.rollout:

@@ -8,6 +8,7 @@ from typing import cast
 
 import msgspec
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.reasons import exit_advice, exit_cause
 from cobblestone.domain.work import (
     ExitStatus,
@@ -135,8 +136,14 @@ def _failure(result: Result) -> Status:
     return _FAILURES[result.outcome]
 
 
-def workunit_status(workunit: Workunit) -> Status:
-    """Return the state of a workunit."""
+def checks_are_secret(workunit: Workunit, app: App) -> bool:
+    """Return whether it is not told yet if other computers compute it too: a liar who knew would lie elsewhere."""
+    is_open = workunit.canonical_result_id is None and not workunit.error_mask
+    return is_open and app.rules_of_jobs.min_quorum == 1
+
+
+def workunit_status(workunit: Workunit, *, secret: bool = False) -> Status:
+    """Return the state of a workunit; ``secret``: not how many results must agree."""
     if workunit.error_mask:
         cancelled = WorkunitError.CANCELLED in workunit.error_mask
         return Status(
@@ -146,6 +153,8 @@ def workunit_status(workunit: Workunit) -> Status:
         )
     if workunit.canonical_result_id is not None:
         return Status(_("Finished"), "good", _("The answer is known."))
+    if secret:
+        return Status(_("In progress"), "busy", _("Which computers check it is shown when it is finished."))
     needed = workunit.rules.min_quorum
     sentence = ngettext("One valid result is needed.", "%(count)d results must agree.", needed)
     return Status(_("In progress"), "busy", sentence % {"count": needed})

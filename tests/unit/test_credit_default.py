@@ -1,0 +1,100 @@
+"""What a new app gets that says nothing about credit: a system under which no known attack pays, reached without a jump."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.credit_attacks import ATTACKS, gain
+
+from cobblestone.api_schema.apps import CreditBody, NewApp, OutputBody
+from cobblestone.credit_lab.figures import ReplayOptions
+from cobblestone.credit_lab.population import PopulationOptions, synthetic_log
+from cobblestone.credit_lab.replay import Run, groups
+from cobblestone.policy.credit.claims import DEPLOYED
+from cobblestone.policy.credit.exposure import SAFE, WORST
+from cobblestone.policy.credit.registry import credit_system_names
+from cobblestone.policy.credit.steady import MIN_PAID, factor_paid
+from cobblestone.server.api.submission.app_rules import app_from
+from cobblestone.server.credit.systems import find_system
+
+
+def new_app(**more: object) -> NewApp:
+    return NewApp(name="a", outputs=[OutputBody(name="out")], **more)  # type: ignore[arg-type]
+
+
+def test_a_new_app_without_a_word_about_credit_is_paid_steadily():
+    assert app_from(new_app()).credit_system == "steady"
+    assert app_from(new_app(credit=CreditBody(per_job=3.0))).credit_system == "steady"
+    assert app_from(new_app(credit=CreditBody(system="counted"))).credit_system == "counted"
+
+
+def test_what_was_stored_without_a_name_keeps_its_system():
+    assert find_system("").name == "creditnew-deployed"
+
+
+@pytest.mark.parametrize("quorum", [1, 2])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_known_attack_pays_under_the_default(name: str, quorum: int):
+    population = PopulationOptions(hosts=100, jobs=1000, seed=7_031)
+    assert gain(population, ATTACKS[name], "steady", quorum=quorum) <= SAFE
+
+
+def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_here():
+    assert max(gain for gain, _ in WORST["steady"]) <= SAFE
+    assert set(WORST) >= {name.partition(":")[0] for name in credit_system_names()} - {
+        *(
+            "fixed",
+            "assigned",
+            "after-assimilation",
+            "trickle",
+            "none",
+        )  # worth what the project says, or nothing
+    }
+
+
+# A change of the system
+
+
+def levels(before: str, after: str) -> tuple[float, float]:
+    """Credit per true operation of the last 200 jobs under one system, and of the first 100 (17 hours) under the next."""
+    sample = synthetic_log(PopulationOptions(hosts=60, jobs=900, seed=9_102))
+    run = Run(sample.log, find_system(before), ReplayOptions())
+    events = list(groups(sample.log))
+    estimates = sample.log.column("rsc_fpops_est")
+    change = len(events) - 100
+    for number, (start, end, late) in enumerate(events):
+        if number == change:
+            factor = factor_paid(
+                [(run.granted[line], estimates[line]) for line in range(start - 200, start)], DEPLOYED
+            )
+            assert factor is not None
+            run.terms = replace(run.terms, system=find_system(after))
+            run.book.apps = {id_: replace(app, min_avg_pfc=factor) for id_, app in run.book.apps.items()}
+        run.event(start, end, late)
+
+    def level(first: int, last: int) -> float:
+        lines = range(events[first][0], events[last - 1][1])
+        return sum(run.granted[line] for line in lines) / sum(sample.work[line] for line in lines)
+
+    return level(change - 200, change), level(change, len(events))
+
+
+@pytest.mark.parametrize("before", ["creditnew-deployed", "creditnew-designed", "counted", "runtime"])
+def test_an_app_that_changes_to_the_default_pays_on_as_before(before: str):
+    last, first = levels(before, "steady")
+    assert first == pytest.approx(last, rel=0.1)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e9), st.floats(0, 1e18)), max_size=60),
+)
+def test_the_factor_taken_over_is_usable_whatever_was_paid(paid: list[tuple[float, float]]):
+    factor = factor_paid(paid, DEPLOYED)
+    if factor is None:
+        worthless = not any(credit for credit, _ in paid) or not any(DEPLOYED.of_flops(e) for _, e in paid)
+        assert len(paid) < MIN_PAID or worthless
+    else:
+        assert 1e-4 <= factor <= 1e4
