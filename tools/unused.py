@@ -40,10 +40,7 @@ CALLED_FROM_OUTSIDE = {
     "from_name": "client policies, by the names in a table",
 }
 #: What tests measure the code by: stated bounds, what a volunteer's program would write, and ways to look inside.
-USED_BY_TESTS = {
-    "unparsed_xml",
-    "write_global_preferences",
-}
+USED_BY_TESTS = {"unparsed_xml", "write_global_preferences"}
 #: Rules of the client that wait for the part that will ask for them.
 FOR_LATER = {
     "check_text": "programs that edit preferences",

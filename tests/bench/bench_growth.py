@@ -239,9 +239,7 @@ def measure(folder: Path, *, n: int, n_hosts: int = 0, server: PostgresServer | 
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)
-        with (
-            counted_sqlite(ctx) if server is None else counted_postgresql(server, name) as work,
-        ):
+        with counted_sqlite(ctx) if server is None else counted_postgresql(server, name) as work:
             begin = time.perf_counter()
             asyncio.run(Day(ctx, project).play())
             print(f"the day took {time.perf_counter() - begin:.1f} s", flush=True)

@@ -23,11 +23,7 @@ from cobblestone.service.passwords import one_time_password, time_step
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 LOOKS = ("desktop", "dark-phone", "dark", "phone")
-WHO: Mapping[str, Mapping[str, str]] = {
-    "": {**PUBLIC, "api": "api/v1/docs"},
-    "ada": OWN,
-    "olga": OPERATORS,
-}
+WHO: Mapping[str, Mapping[str, str]] = {"": {**PUBLIC, "api": "api/v1/docs"}, "ada": OWN, "olga": OPERATORS}
 """Pages by who looks at them; nobody is logged in as ""."""
 
 NO_PAGES = {

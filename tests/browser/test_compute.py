@@ -105,11 +105,7 @@ class Computing:
             environment=program.environment,
         )
         app = self.world.add_app(
-            name,
-            quorum=2,
-            limits=program.limits,
-            platform=PLATFORM,
-            outputs=[OutputSpec(open_name="output")],
+            name, quorum=2, limits=program.limits, platform=PLATFORM, outputs=[OutputSpec(open_name="output")]
         )
         release(self.world, app, instrument(program.module, name), description, program.files)
         given = as_input(self.world.store_file("input", program.given), "input")

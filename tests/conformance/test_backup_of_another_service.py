@@ -11,13 +11,7 @@ from tests.conformance.test_other_schema import FIRST, SECOND, VISITS, Visit, st
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.service.backup import (
-    Contents,
-    NeededFiles,
-    make_backup,
-    restore_backup,
-    verify_backup,
-)
+from cobblestone.service.backup import Contents, NeededFiles, make_backup, restore_backup, verify_backup
 from cobblestone.service.folder import Kind
 from cobblestone.store.engine.database import Store
 from cobblestone.store.maintenance.steps import Schema
@@ -36,11 +30,7 @@ def addresses(request: pytest.FixtureRequest) -> tuple[str, str]:
 def kind_of(schema: Schema, address: str) -> Kind:
     """A kind of service with ``schema``, whose restored settings name ``address``."""
     return Kind(
-        what="site",
-        settings="site.toml",
-        address=lambda root: address,
-        schema=schema,
-        database="site.sqlite",
+        what="site", settings="site.toml", address=lambda root: address, schema=schema, database="site.sqlite"
     )
 
 

@@ -73,11 +73,7 @@ def test_readiness_says_within_seconds_that_the_database_hangs(folder: Path):
         url = url_of(folder)
         eventually(lambda: answers(url) == 200)
         blocker = subprocess.Popen(
-            [
-                *(sys.executable, "-c"),
-                HOLD_DATABASE,
-                str(next(folder.glob("*.sqlite"))),
-            ],
+            [*(sys.executable, "-c"), HOLD_DATABASE, str(next(folder.glob("*.sqlite")))],
             stdout=subprocess.PIPE,
         )
         try:

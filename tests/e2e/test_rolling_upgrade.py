@@ -121,10 +121,7 @@ def test_a_new_version_takes_over_under_load_and_no_request_fails(
         assert list(root.glob(f"project-before-upgrade-{PROJECT.head}-*.dump"))
         proxy.add(new)
         before = Counter(proxy.answers)
-        until(
-            lambda: all(proxy.answers[url, 200] - before[url, 200] > 30 for url in urls),
-            volunteers,
-        )
+        until(lambda: all(proxy.answers[url, 200] - before[url, 200] > 30 for url in urls), volunteers)
         refused = subprocess.run(upgrade, capture_output=True, text=True)
         assert refused.returncode == 1
         assert old.process is not None

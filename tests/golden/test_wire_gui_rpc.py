@@ -159,10 +159,7 @@ def test_requests_may_come_in_pieces_and_several_at_once():
     assert [each.operation for each in found if isinstance(each, GuiRpcCall)] == ["get_state", "get_messages"]
     assert [
         c.arguments.integer("seqno") for c in connection().receive_data(data) if isinstance(c, GuiRpcCall)
-    ] == [
-        0,
-        5,
-    ]
+    ] == [0, 5]
 
 
 def test_an_endless_request_is_refused():

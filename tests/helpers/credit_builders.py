@@ -71,8 +71,7 @@ def host(n: int = 0, mean: float = 0.0, **changes: Any) -> HostVersionStatistics
 def statistics(n: int = 0, mean: float = 0.0, *, scale: float = 0.0, **app: Any) -> Statistics:
     """Statistics of an app with one version."""
     return Statistics(
-        app=AppStatistics(**app),
-        versions={VERSION: VersionStatistics(pfc=average(n, mean), pfc_scale=scale)},
+        app=AppStatistics(**app), versions={VERSION: VersionStatistics(pfc=average(n, mean), pfc_scale=scale)}
     )
 
 

@@ -289,11 +289,7 @@ def main() -> None:
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "project"
-        world = World(
-            root,
-            contributions={"storage": True, "network": True},
-            badges={"total": [0.01, 1e6]},
-        )
+        world = World(root, contributions={"storage": True, "network": True}, badges={"total": [0.01, 1e6]})
         path = world.ctx.folder.database
         try:
             live(world)

@@ -51,10 +51,7 @@ def work(host: SimHost, rng: random.Random, acknowledged: set[str], *, lies: boo
     host.rpc(
         trickles=[
             MsgFromHost(
-                result_name=name,
-                time=int(time.time()),
-                variety="trickle_credit",
-                text="<runtime>1</runtime>",
+                result_name=name, time=int(time.time()), variety="trickle_credit", text="<runtime>1</runtime>"
             )
             for name in host.held
         ]

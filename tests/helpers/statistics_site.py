@@ -102,11 +102,7 @@ def open_filled_site(root: Path, url: str) -> StatisticsContext:
     build(folder, members, now=now)
     settings = StatisticsSettings(project=sources)
     ctx = StatisticsContext(
-        folder=folder,
-        settings=settings,
-        secret=b"s" * 32,
-        master_url=url,
-        clock=lambda: now,
+        folder=folder, settings=settings, secret=b"s" * 32, master_url=url, clock=lambda: now
     )
     ctx.open_newest()
     return ctx

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from cobblestone.wire.scheduler.host import CoprocRequest
-from cobblestone.wire.scheduler.report import (
-    MsgFromHost,
-    ReportedFile,
-    ReportedResult,
-    StickyFile,
-)
+from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
 from cobblestone.wire.scheduler.request import ClientAppVersion, SchedulerRequest
 
 COPROC_TAGS = {

@@ -50,9 +50,7 @@ def busy(world: World, n: int = 3) -> None:
     stored = world.store_file("low.json", b"input " * 1000)
     app = world.add_app()
     world.add_jobs(
-        app,
-        n=n,
-        inputs=[InputFile(name=stored.name, open_name="in", nbytes=stored.nbytes, md5=stored.md5)],
+        app, n=n, inputs=[InputFile(name=stored.name, open_name="in", nbytes=stored.nbytes, md5=stored.md5)]
     )
     world.settle()
     host = world.host(world.user("ada"))

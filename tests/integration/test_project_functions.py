@@ -41,8 +41,7 @@ def python_rule(world: World, code: str) -> ComparisonRule:
 
 def test_a_projects_own_comparison_decides(world: World):
     rule = python_rule(
-        world,
-        "def compare(a, b):\n    return a['out'].read_text().lower() == b['out'].read_text().lower()\n",
+        world, "def compare(a, b):\n    return a['out'].read_text().lower() == b['out'].read_text().lower()\n"
     )
     world.add_jobs(world.add_app(quorum=2, comparison=rule))
     two_results(world, b"ABC", b"abc")

@@ -85,8 +85,7 @@ def test_every_public_name_is_there_and_explained(name: str):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["AppSpec", "Batch", "BatchStatus", "Content", "Job", "JobResult", "JobFailed", "RequestRefused"],
+    "name", ["AppSpec", "Batch", "BatchStatus", "Content", "Job", "JobResult", "JobFailed", "RequestRefused"]
 )
 def test_every_attribute_is_explained(name: str, project: Project):
     kind = getattr(cobblestone, name)

@@ -218,11 +218,7 @@ def test_projects_that_misbehave_touch_no_other_one(tmp_path: Path, projects: Pr
     for name in names:
         projects.put(name, small(200, NOON + EVERY))
     projects.files = {path: data for path, data in projects.files.items() if not path.startswith("/gone/")}
-    projects.special = {
-        "/moved/tables.xml": redirect,
-        "/slow/user.gz": silent,
-        "/large/user.gz": endless,
-    }
+    projects.special = {"/moved/tables.xml": redirect, "/slow/user.gz": silent, "/large/user.gz": endless}
     projects.files["/bomb/user.gz"] = gzip.compress(b"<users>" + b" " * 20_000_000)
     projects.files["/cut/host.gz"] = projects.files["/cut/host.gz"][:-30]
     projects.files["/liar/user.gz"] = gzip.compress(b"<users></users>") + b"x" * 20

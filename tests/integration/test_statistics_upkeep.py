@@ -93,10 +93,7 @@ def test_a_site_is_ready_once_there_is_something_to_show_and_says_how_collecting
 ):
     create_site(tmp_path / "new")
     empty = ask(SiteFolder(tmp_path / "new"), "readyz")
-    assert (empty.status_code, empty.json()["database"]) == (
-        503,
-        "no project's figures have come in yet",
-    )
+    assert (empty.status_code, empty.json()["database"]) == (503, "no project's figures have come in yet")
     assert ask(site, "readyz").status_code == 200
     assert ask(site, "healthz").text == "ok\n"
     found = {

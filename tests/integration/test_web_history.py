@@ -54,11 +54,7 @@ def rows(world: World, address: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("query", "table", "n_days", "n_tasks"),
-    [
-        ("userid=1", "user_account", 3, 3),
-        ("hostid=1", "host", 3, 3),
-        ("teamid=1", "team", 4, 4),
-    ],
+    [("userid=1", "user_account", 3, 3), ("hostid=1", "host", 3, 3), ("teamid=1", "team", 4, 4)],
 )
 def test_the_history_adds_up_to_the_total_of_its_owner(
     earned: World, query: str, table: str, n_days: int, n_tasks: int

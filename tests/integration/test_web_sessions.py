@@ -206,10 +206,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     assert ("secure" in cookie) == secure
 
 
-FORMS = [
-    ("/join.php", NEW),
-    ("/login.php", {"email_addr": email("ada"), "passwd": PASSWORD}),
-]
+FORMS = [("/join.php", NEW), ("/login.php", {"email_addr": email("ada"), "passwd": PASSWORD})]
 
 
 @pytest.mark.parametrize(("page", "fields"), FORMS, ids=[page for page, _ in FORMS])

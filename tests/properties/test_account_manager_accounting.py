@@ -59,9 +59,7 @@ def cpu(seconds: float, flops: float = FLOPS) -> Amounts:
 
 
 amounts = st.builds(
-    Amounts,
-    *(st.floats(0, 1e12) for _ in range(4)),
-    *(st.integers(0, 10**6).map(float) for _ in range(2)),
+    Amounts, *(st.floats(0, 1e12) for _ in range(4)), *(st.integers(0, 10**6).map(float) for _ in range(2))
 )
 steps = st.lists(
     st.tuples(st.floats(-DAY, 30 * DAY), st.dictionaries(st.integers(1, 3), amounts, max_size=3)), max_size=8

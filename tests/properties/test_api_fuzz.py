@@ -165,9 +165,7 @@ def requests(endpoint: AnsweredEndpoint) -> st.SearchStrategy[tuple[str, Any, An
     query = st.one_of(
         st.just({}),
         st.dictionaries(
-            st.sampled_from(parameters),
-            st.one_of(TEXTS, st.integers(-1, 5).map(str)),
-            max_size=3,
+            st.sampled_from(parameters), st.one_of(TEXTS, st.integers(-1, 5).map(str)), max_size=3
         ),
     )
     body = mostly(values(msgspec.inspect.type_info(endpoint.body)) if endpoint.body else st.just({}))

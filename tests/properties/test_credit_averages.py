@@ -77,11 +77,7 @@ def test_the_average_converges_to_the_daily_rate(rate: float, before: float, int
     assert math.isclose(average.value, rate, rel_tol=1e-6)
 
 
-@given(
-    events=st.lists(st.tuples(anything, anything, anything), max_size=20),
-    value=anything,
-    time=anything,
-)
+@given(events=st.lists(st.tuples(anything, anything, anything), max_size=20), value=anything, time=anything)
 def test_no_clock_and_no_credit_breaks_an_average(
     events: list[tuple[float, float, float]], value: float, time: float
 ) -> None:
@@ -94,10 +90,7 @@ def test_no_clock_and_no_credit_breaks_an_average(
         assert 0.0 <= decayed(statement.recent, now) <= LARGEST
 
 
-@given(
-    grants=st.lists(st.floats(0.0, 1e6), min_size=1, max_size=20),
-    back=st.floats(0.0, 1e6),
-)
+@given(grants=st.lists(st.floats(0.0, 1e6), min_size=1, max_size=20), back=st.floats(0.0, 1e6))
 def test_a_clock_that_stands_still_or_goes_back_adds_the_limit(grants: list[float], back: float) -> None:
     average = RecentAverage(0.0, START)
     for credit in grants:

@@ -23,11 +23,7 @@ from cobblestone.policy.credit.claims import (
 )
 from cobblestone.policy.credit.host_records import host_version_after, version_after
 from cobblestone.policy.credit.scales import VersionRecord
-from cobblestone.policy.credit.steady import (
-    PRIOR_VOTES,
-    VOTE_EVERY,
-    steady_scales,
-)
+from cobblestone.policy.credit.steady import PRIOR_VOTES, VOTE_EVERY, steady_scales
 
 CPU = AppVersionId(7)
 lies = st.floats(0.0, 1e30) | st.sampled_from([math.nan, math.inf, -1.0, 1e304, 1e9])
@@ -123,9 +119,7 @@ def test_a_tenth_of_liars_shifts_it_by_a_tenth_however_they_lie(seed: int, lie: 
     assert abs(math.log(end.pfc.mean)) < 0.15  # 0.077 at rest, and the noise of single votes
 
 
-@given(
-    versions=st.lists(st.tuples(st.integers(1, 1000), st.floats(1e-4, 1e4), st.booleans()), max_size=5),
-)
+@given(versions=st.lists(st.tuples(st.integers(1, 1000), st.floats(1e-4, 1e4), st.booleans()), max_size=5))
 def test_the_factor_lies_between_the_means_of_cpu_versions(versions: list[tuple[int, float, bool]]) -> None:
     records = [
         VersionRecord(app_version_id=AppVersionId(place), is_gpu=gpu, pfc=RunningAverage(n, mean))

@@ -161,8 +161,7 @@ def draw(r: random.Random) -> Case:
             share=r.choice((0.0, r.uniform(1, 300))),
             rec=r.choice((0.0, r.uniform(1, 1e4))),
             limits=ProjectLimits(
-                max_concurrent=r.choice((0, 0, 2)),
-                app_max_concurrent={"a": 2} if r.random() < 0.2 else {},
+                max_concurrent=r.choice((0, 0, 2)), app_max_concurrent={"a": 2} if r.random() < 0.2 else {}
             ),
             group=int(r.random() < 0.1),
         )

@@ -23,12 +23,7 @@ from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, Projec
 
 POLICIES = [
     PolicyChoice.parse(text)
-    for text in (
-        "CS1_WF1_WS1_JC1",
-        "CS2_WF2_WS2_JC2",
-        "CS2_WF2_WS1_JC1",
-        "CS4_WF4_WS1_JC2",
-    )
+    for text in ("CS1_WF1_WS1_JC1", "CS2_WF2_WS2_JC2", "CS2_WF2_WS1_JC1", "CS4_WF4_WS1_JC2")
 ]
 FRACTIONS = st.floats(0.0, 1.0)
 
@@ -160,11 +155,7 @@ def test_nor_does_it_in_todays_family(
     at = done * reported  # the time when the fraction was last reported
     job.exact_fraction, job.fraction_at = exact, at
     job.remaining = remaining_elapsed(
-        estimate=estimate,
-        elapsed=done,
-        fraction_done=fraction,
-        elapsed_at_fraction=at,
-        exact_fraction=exact,
+        estimate=estimate, elapsed=done, fraction_done=fraction, elapsed_at_fraction=at, exact_fraction=exact
     )
     need = need_recent(job, estimate, 7200.0)
     if need.lasts <= 0.0:

@@ -46,13 +46,7 @@ REPLY = SchedulerReply(
     project_name="p",
     symstore="s",
     user=UserBlock(
-        id=1,
-        name="u",
-        email_hash="e",
-        cross_project_id="c",
-        external_cpid="x",
-        team_id=2,
-        team_name="t",
+        id=1, name="u", email_hash="e", cross_project_id="c", external_cpid="x", team_id=2, team_name="t"
     ),
     host=HostBlock(id=1, venue="home"),
     global_preferences="<global_preferences>\n</global_preferences>",

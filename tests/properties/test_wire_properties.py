@@ -60,12 +60,7 @@ from cobblestone.wire.scheduler.reply import (
     WorkunitBlock,
     write_scheduler_reply,
 )
-from cobblestone.wire.scheduler.report import (
-    MsgFromHost,
-    ReportedFile,
-    ReportedResult,
-    StickyFile,
-)
+from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,

@@ -75,9 +75,7 @@ class WorkunitLife(RuleBasedStateMachine):
     """Hosts, daemons and an operator act on one workunit, in any order."""
 
     @initialize(
-        rules=replication_rules(),
-        delete_delay=st.sampled_from([0.0, 300.0]),
-        committed=st.booleans(),
+        rules=replication_rules(), delete_delay=st.sampled_from([0.0, 300.0]), committed=st.booleans()
     )
     def submit(self, rules: ReplicationRules, delete_delay: float, committed: bool) -> None:
         self.now = 10_000.0

@@ -86,8 +86,7 @@ def test_a_project_with_a_small_share_and_a_tight_bound_gets_its_share() -> None
 
 def test_a_project_without_hope_keeps_its_share_and_is_not_given_up_again_and_again() -> None:
     scenario = host(
-        ProjectModel(name="good", apps=(app(2, 100),)),
-        ProjectModel(name="hopeless", apps=(app(10, 10.5),)),
+        ProjectModel(name="good", apps=(app(2, 100),)), ProjectModel(name="hopeless", apps=(app(10, 10.5),))
     )
     result = simulate(scenario, OURS, seed=1)
     books = {p.name: b for p, b in zip(result.scenario.projects, result.books.projects, strict=True)}
@@ -98,7 +97,7 @@ def test_a_project_without_hope_keeps_its_share_and_is_not_given_up_again_and_ag
 
 def test_jobs_that_may_still_be_in_time_at_the_spread_of_their_app_are_not_given_up() -> None:
     scenario = host(
-        ProjectModel(name="a", apps=(app(6, 40, spread=1.0, progress=ProgressCurve(kind="missing")),)),
+        ProjectModel(name="a", apps=(app(6, 40, spread=1.0, progress=ProgressCurve(kind="missing")),))
     )
     result = simulate(scenario, OURS, seed=3)
     book = result.books.projects[0]

@@ -61,10 +61,7 @@ def npz(**arrays: object) -> bytes:
     [
         ("bitwise", ComparisonRule(kind="bitwise")),
         (" trivial ", ComparisonRule(kind="trivial")),
-        (
-            "numeric",
-            ComparisonRule(kind="numeric", options={"rtol": 1e-6, "atol": 0.0, "nan_equal": False}),
-        ),
+        ("numeric", ComparisonRule(kind="numeric", options={"rtol": 1e-6, "atol": 0.0, "nan_equal": False})),
         (
             "numeric: rtol=1e-3, atol=0.5, nan_equal=Yes",
             ComparisonRule(kind="numeric", options={"rtol": 1e-3, "atol": 0.5, "nan_equal": True}),

@@ -44,11 +44,7 @@ def fault(kind: type, given: object, *, strict: bool = True) -> tuple[str, str]:
             "limits.rsc_fpops_est",
             "`limits.rsc_fpops_est` is 0; it must be a number above 0 and at most 1e+24.",
         ),
-        (
-            {"app": "a", "name": "x" * 201},
-            "name",
-            LONG_NAME,
-        ),
+        ({"app": "a", "name": "x" * 201}, "name", LONG_NAME),
         ({}, "app", "`app` is missing."),
         ({"app": "a", "jobs": [{"inputs": [{}]}]}, "inputs[0].file", "Job 0: `inputs[0].file` is missing."),
         (

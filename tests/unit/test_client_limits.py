@@ -242,10 +242,7 @@ def test_a_throttle_of_a_hundred_never_stops_and_of_zero_never_runs() -> None:
 def scenario(*projects: ProjectModel, ram: float = 0.0, gpus: int = 0) -> Scenario:
     base = replace(cells.base(), duration=3 * DAY, projects=projects)
     host = replace(
-        base.host,
-        ncpus=4,
-        ram_bytes=ram,
-        gpus=(Gpus(type="NVIDIA", count=gpus, flops=1e11),) if gpus else (),
+        base.host, ncpus=4, ram_bytes=ram, gpus=(Gpus(type="NVIDIA", count=gpus, flops=1e11),) if gpus else ()
     )
     return replace(base, host=host)
 

@@ -14,11 +14,7 @@ from cobblestone.policy.client.core import values
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.policy.client.estimates import (
-    remaining_2007,
-    remaining_elapsed,
-    update_dcf,
-)
+from cobblestone.policy.client.estimates import remaining_2007, remaining_elapsed, update_dcf
 from cobblestone.policy.client.published import work_fetch
 from cobblestone.policy.client.published.debts import (
     adjust_long_term,

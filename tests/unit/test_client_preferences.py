@@ -110,9 +110,7 @@ def test_situations_and_their_answers(
     prefs: dict[str, Any], situation: dict[str, Any], cpu: str, gpu: str, network: str, words: str
 ) -> None:
     allowance = decide_allowance(
-        ComputingPreferences(**prefs),
-        ClientConfig(),
-        Situation(**{**NOON, **situation}),
+        ComputingPreferences(**prefs), ClientConfig(), Situation(**{**NOON, **situation})
     )
     answers = (allowance.cpu, allowance.gpu, allowance.network)
     assert [each.code.name for each in answers] == [cpu, gpu, network]

@@ -109,10 +109,7 @@ def test_an_image_is_packed_under_a_name_that_its_content_gives_from_either_form
         (docker_archive(config(os="windows")), "windows/amd64"),
         (docker_archive(config(), names=["a/layer.tar"]), "names 2 layers and holds 1"),
         (docker_archive(config(), names=["a/layer.tar", "c/layer.tar"]), "is missing its part c/layer.tar"),
-        (
-            docker_archive(config(), names=["b/layer.tar", "a/layer.tar"]),
-            "does not match the image",
-        ),
+        (docker_archive(config(), names=["b/layer.tar", "a/layer.tar"]), "does not match the image"),
         (docker_archive(config(), names=[1, 2]), "an invalid description"),
         (docker_archive([]), "an invalid description"),
         ({"manifest.json": b"[" * 100_000}, "is not JSON"),

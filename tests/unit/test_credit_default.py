@@ -88,9 +88,7 @@ def test_an_app_that_changes_to_the_default_pays_on_as_before(before: str):
     assert first == pytest.approx(last, rel=0.1)
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 1e9), st.floats(0, 1e18)), max_size=60),
-)
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.floats(0, 1e18)), max_size=60))
 def test_the_factor_taken_over_is_usable_whatever_was_paid(paid: list[tuple[float, float]]):
     factor = factor_paid(paid, DEPLOYED)
     if factor is None:

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.helpers.credit_builders import (
-    ESTIMATE,
-    NOW,
-    PER_CREDIT,
-    claiming,
-    facts,
-    grant,
-    host,
-    statistics,
-)
+from tests.helpers.credit_builders import ESTIMATE, NOW, PER_CREDIT, claiming, facts, grant, host, statistics
 
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import (

@@ -10,11 +10,7 @@ import pytest
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.policy.credit.book import TrickleFacts, TrickleRules, grant_trickle
-from cobblestone.policy.credit.claims import (
-    DESIGNED,
-    HostVersionIncrement,
-    HostVersionStatistics,
-)
+from cobblestone.policy.credit.claims import DESIGNED, HostVersionIncrement, HostVersionStatistics
 from cobblestone.policy.credit.credit_new import inherited_version
 from cobblestone.policy.credit.host_records import (
     after_failure,

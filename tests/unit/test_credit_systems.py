@@ -569,10 +569,7 @@ def test_samples_outside_of_four_orders_of_magnitude_teach_no_scale() -> None:
     tiny = facts(1, elapsed_time=1.0, peak_flops=0.9e9)  # ratio 0.9e-4
     small = facts(2, elapsed_time=1.0, peak_flops=1.1e9)
     outcome = grant("creditnew-deployed", [tiny, small])
-    assert [increment.pfc for increment in outcome.increments.host_versions] == [
-        (),
-        (pytest.approx(1.1e-4),),
-    ]
+    assert [increment.pfc for increment in outcome.increments.host_versions] == [(), (pytest.approx(1.1e-4),)]
     assert [increment.pfc for increment in outcome.increments.versions] == [(pytest.approx(1.1e-4),)]
     assert all(increment.elapsed == (1e-13,) for increment in outcome.increments.host_versions)
 

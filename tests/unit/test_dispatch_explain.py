@@ -38,11 +38,7 @@ def test_limits_come_before_preferences_and_both_before_no_tasks():
         explain(Code.BETA_APP, app="A"),
         explain(Code.HELD_TOTAL, held=1, limit=1),
     ]
-    assert [each.code for each in by_importance(shuffled)] == [
-        Code.HELD_TOTAL,
-        Code.BETA_APP,
-        Code.NO_TASKS,
-    ]
+    assert [each.code for each in by_importance(shuffled)] == [Code.HELD_TOTAL, Code.BETA_APP, Code.NO_TASKS]
 
 
 def test_only_what_the_volunteer_can_mend_is_a_notice():

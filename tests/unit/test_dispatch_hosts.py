@@ -85,8 +85,7 @@ def test_the_survivor_of_a_merge_is_used_and_its_id_told():
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"seqno": 19}, {"claimed": replace(KNOWN, user_id=UserId(2))}, {"claimed": None}],
+    "changes", [{"seqno": 19}, {"claimed": replace(KNOWN, user_id=UserId(2))}, {"claimed": None}]
 )
 def test_a_copied_state_or_foreign_host_makes_a_new_record(changes: dict[str, Any]):
     decision = identify(**changes)
@@ -123,8 +122,7 @@ def test_a_recognised_client_that_lists_jobs_keeps_them():
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"p_ncpus": 64}, {"p_vendor": "x"}, {"p_model": "x"}, {"os_name": "x"}, {"os_version": "13"}],
+    "changed", [{"p_ncpus": 64}, {"p_vendor": "x"}, {"p_model": "x"}, {"os_name": "x"}, {"os_version": "13"}]
 )
 def test_other_hardware_or_system_under_the_same_cpid_is_another_host(changed: dict[str, Any]):
     description = replace(NAMED, domain_name="", **changed)

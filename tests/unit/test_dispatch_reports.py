@@ -199,10 +199,7 @@ def test_times_that_were_cut_are_explained():
     assert [each.code for each in reasons] == ["elapsed_time_too_long"]
     assert [
         each.code for each in sane_times(float("nan"), float("inf"), in_progress=None, ncpus_used=1)[2]
-    ] == [
-        "cpu_time_not_finite",
-        "elapsed_time_not_finite",
-    ]
+    ] == ["cpu_time_not_finite", "elapsed_time_not_finite"]
 
 
 def test_a_clock_that_went_back_gives_no_negative_times():

@@ -8,12 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cobblestone.server.scheduler.endpoint import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    delay_when_behind,
-    keeps_promise,
-)
+from cobblestone.server.scheduler.endpoint import FIRST_DELAY, LONGEST_DELAY, delay_when_behind, keeps_promise
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 
 

@@ -70,10 +70,7 @@ PATCHED = "invalid offset|"  # what `tarfile` itself says of negative sizes, whe
         (tar(member("evil"), member("evil", kind=tarfile.DIRTYPE)), "could not be unpacked"),
         (tar(member("a" * 300)), "could not be unpacked"),
         (tar(member("evil", size=1 << 50), format=tarfile.GNU_FORMAT), "contains more than fits into the"),
-        (
-            tar(member("evil", size=-512), format=tarfile.GNU_FORMAT),
-            PATCHED + "is not allowed in a copy",
-        ),
+        (tar(member("evil", size=-512), format=tarfile.GNU_FORMAT), PATCHED + "is not allowed in a copy"),
         (tar(member("evil", pax_headers={"mtime": "nan"})), "not a readable tar file"),
         (tar(member("evil", pax_headers={"mtime": "1e300"})), "not a readable tar file"),
         (tar(member("evil", pax_headers={"path": "e\0vil"})), "not a readable tar file"),

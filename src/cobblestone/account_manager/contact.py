@@ -81,11 +81,7 @@ def answer_contact(
         now=contact.now,
     )
     host = replace(
-        host,
-        hidden=False,
-        meter=counted.meter,
-        why=_why(selection, candidates),
-        contact_time=contact.now,
+        host, hidden=False, meter=counted.meter, why=_why(selection, candidates), contact_time=contact.now
     )
     hosts.put_contact(tx, host)
     changed = [each for id_, each in records.items() if each != before.get(id_)]

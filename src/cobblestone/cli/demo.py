@@ -17,9 +17,7 @@ def demo(
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            max=100,
-            help="Number of jobs. Default: 12, with a browser 4, with the whole family 40.",
+            min=1, max=100, help="Number of jobs. Default: 12, with a browser 4, with the whole family 40."
         ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,

@@ -16,14 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobblestone.credit_lab.figures import (
-    MODES,
-    NO_CLAIM,
-    HostRecords,
-    Replay,
-    ReplayOptions,
-    Statements,
-)
+from cobblestone.credit_lab.figures import MODES, NO_CLAIM, HostRecords, Replay, ReplayOptions, Statements
 from cobblestone.credit_lab.joblog import ERROR, FIGURES, INVALID, OUTCOMES, SENT, TRICKLE, VALID, JobLog
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import CreditStatement
@@ -237,19 +230,12 @@ class Run:
         self.next_scales = now + self.options.scale_interval
         for app_id, app in self.book.apps.items():
             records = [
-                VersionRecord(
-                    app_version_id=version,
-                    is_gpu=gpu,
-                    pfc=self.book.versions[version].pfc,
-                )
+                VersionRecord(app_version_id=version, is_gpu=gpu, pfc=self.book.versions[version].pfc)
                 for version, (of_app, gpu) in self.version_facts.items()
                 if of_app == app_id
             ]
             found = find_scales(
-                self.terms.system.name,
-                records,
-                previous=app.min_avg_pfc,
-                elapsed=self.options.scale_interval,
+                self.terms.system.name, records, previous=app.min_avg_pfc, elapsed=self.options.scale_interval
             )
             for version, scale in found.scales.items():
                 self.book.versions[version] = replace(self.book.versions[version], pfc_scale=scale)

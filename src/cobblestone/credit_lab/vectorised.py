@@ -147,11 +147,7 @@ _CODES = {
     "none": rows.NONE,
     "trickle": rows.NONE,
 }
-_COMBINATIONS = {
-    "mean": rows.MEAN,
-    "minimum": rows.MINIMUM,
-    "drop-extremes": rows.DROP_EXTREMES,
-}
+_COMBINATIONS = {"mean": rows.MEAN, "minimum": rows.MINIMUM, "drop-extremes": rows.DROP_EXTREMES}
 
 _FLAGS = ("anonymous", "is_gpu", "canonical", "outlier")
 

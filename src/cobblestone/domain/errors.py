@@ -39,10 +39,7 @@ class RemoteProtocolError(ProtocolError):
     """
 
     def __init__(
-        self,
-        message: str | None = None,
-        *,
-        reply_hint: str = "The request could not be read.",
+        self, message: str | None = None, *, reply_hint: str = "The request could not be read."
     ) -> None:
         super().__init__(message)
         self.reply_hint = reply_hint

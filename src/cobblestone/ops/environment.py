@@ -97,8 +97,7 @@ def connection_defaults() -> ConnectionDefaults:
     settings' section ``[project]``; and no program that we start needs the token.
     """
     return ConnectionDefaults(
-        project=os.environ.pop(PROJECT_VARIABLE, "").strip(),
-        token=os.environ.pop(TOKEN_VARIABLE, "").strip(),
+        project=os.environ.pop(PROJECT_VARIABLE, "").strip(), token=os.environ.pop(TOKEN_VARIABLE, "").strip()
     )
 
 

@@ -118,9 +118,7 @@ class ServerSection(Section):
         500_000_000, description="Uploads and submissions are deferred when less than this is free."
     )
     drain_seconds: Seconds = Field(
-        10,
-        le=600,
-        description="Seconds for running requests to finish when the server stops or restarts.",
+        10, le=600, description="Seconds for running requests to finish when the server stops or restarts."
     )
     trusted_proxies: str = Field(
         "127.0.0.1",
@@ -239,8 +237,7 @@ class BrowsersSection(Section):
         True, description="Also visitors without an account; their credit goes to a shared account."
     )
     origins: Origins = Field(
-        (),
-        description="Other sites that may show the button in a frame, such as https://lab.example.org.",
+        (), description="Other sites that may show the button in a frame, such as https://lab.example.org."
     )
     jobs_per_day: Count = Field(200, ge=1, description="Most jobs of one browser per day, for each thread.")
 
@@ -430,11 +427,7 @@ class CreditSection(Section):
     """The unit and size of credit."""
 
     per_gflops_day: float = Field(
-        200,
-        gt=0,
-        le=1e6,
-        allow_inf_nan=False,
-        description="Credit for a day of one GFLOPS (BOINC: 200).",
+        200, gt=0, le=1e6, allow_inf_nan=False, description="Credit for a day of one GFLOPS (BOINC: 200)."
     )
     max_granted: float = Field(
         73_000_000, gt=0, le=1e12, allow_inf_nan=False, description="Most credit that one job can earn."

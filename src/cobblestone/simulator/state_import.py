@@ -152,12 +152,7 @@ def scenario_of(state: StateFile, *, name: str) -> Scenario:
         )
     apps_of_all = (app for project in projects for app in project.apps)
     shortest = min(app.sizes.average / max(job_speed(app, host), 1.0) for app in apps_of_all)
-    return Scenario(
-        name=name,
-        duration=_duration(shortest),
-        host=host,
-        projects=tuple(projects),
-    )
+    return Scenario(name=name, duration=_duration(shortest), host=host, projects=tuple(projects))
 
 
 def _host(state: StateFile) -> HostModel:

@@ -136,16 +136,10 @@ WRONG_JOBS = {
     "too many inputs": ({"inputs": [{"file": "F"}, {"file": "F"}]}, "it has 2 inputs"),
     "unknown input": ({"inputs": [{"file": "F", "name": "inptu"}]}, "no input 'inptu'"),
     "file not stored": ({"inputs": [{"file": "jf_missing"}]}, "jf_missing is not stored"),
-    "unknown argument": (
-        {"inputs": [{"file": "F"}], "args": {"k": "1", "j": "2"}},
-        "does not use {arg:j}",
-    ),
+    "unknown argument": ({"inputs": [{"file": "F"}], "args": {"k": "1", "j": "2"}}, "does not use {arg:j}"),
     "missing argument": ({"inputs": [{"file": "F"}]}, "{arg:k}"),
     "command line": ({"inputs": [{"file": "F"}], "args": {"k": "1"}, "command_line": "-x"}, "native"),
-    "long argument": (
-        {"inputs": [{"file": "F"}], "args": {"k": "é" * 3900}},
-        "bytes",
-    ),
+    "long argument": ({"inputs": [{"file": "F"}], "args": {"k": "é" * 3900}}, "bytes"),
     "bad argument name": ({"inputs": [{"file": "F"}], "args": {"k": "1", "a b": "2"}}, "a b"),
     "bound below estimate": (
         {"inputs": [{"file": "F"}], "args": {"k": "1"}, "limits": {"rsc_fpops_bound": 1}},

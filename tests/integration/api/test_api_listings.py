@@ -205,10 +205,7 @@ def test_only_what_is_given_of_an_account_changes(world: World, api: ApiClient):
         "https://example.org/ada",
     )
     assert api.get("/users/1") == shown
-    assert [note[0] for note in audited(world, "change the profile of an account")] == [
-        "user 1",
-        "user 1",
-    ]
+    assert [note[0] for note in audited(world, "change the profile of an account")] == ["user 1", "user 1"]
 
 
 @pytest.mark.parametrize(

@@ -170,9 +170,7 @@ def test_a_project_that_has_nothing_for_cpus_is_still_asked_for_gpu_work() -> No
 @pytest.mark.parametrize("policy", ["recent", "own"])
 def test_wide_jobs_of_one_project_and_narrow_ones_of_another_share_by_cpus(policy: str) -> None:
     play = Play(
-        [P, Q],
-        {"p": endless("p", cpus=4.0, estimate=HOUR), "q": endless("q", estimate=HOUR)},
-        policy=policy,
+        [P, Q], {"p": endless("p", cpus=4.0, estimate=HOUR), "q": endless("q", estimate=HOUR)}, policy=policy
     )
     play.run(4 * DAY)
     had = {each: sum(play.done[n] * play.known[n].cpus for n in play.done if n[0] == each) for each in "pq"}

@@ -264,12 +264,7 @@ def test_little_is_asked_for_where_little_is_wanted_or_estimates_are_far_off(
 def test_a_job_whose_app_wants_it_is_reported_at_once() -> None:
     jobs = [job("a", estimate=DAY, report_immediately=True)]
     jobs += [job(f"b{i}", estimate=DAY, version="b") for i in range(4)]
-    play = Play(
-        [P],
-        {"p": once(*jobs)},
-        devices=HostDevices(ncpus=2),
-        preferences=SMALL,
-    )
+    play = Play([P], {"p": once(*jobs)}, devices=HostDevices(ncpus=2), preferences=SMALL)
     play.run(1800.0)
     ends(play, "a")
     assert (play.contacts[-1][0], play.contacts[-1][1].report) == (1800.0, ("a",))
@@ -372,12 +367,7 @@ def test_what_a_project_has_again_is_asked_for_at_once() -> None:
 def test_nothing_is_given_up_in_the_hour_after_a_leap_of_the_clock() -> None:
     """Until a time server has been asked the time may be wrong by years, and every job late."""
     first, late = job("first", estimate=60.0), job("late", estimate=HOUR, deadline=10 * DAY)
-    play = Play(
-        [P],
-        {"p": once(first, late)},
-        devices=ONE,
-        preferences=replace(SMALL, may_give_up=True),
-    )
+    play = Play([P], {"p": once(first, late)}, devices=ONE, preferences=replace(SMALL, may_give_up=True))
     play.run(600.0)
     del play.running["late"]
     year = 365 * DAY

@@ -120,10 +120,7 @@ def erase_account(tx: Transaction, account_id: int) -> None:
     tx.execute("DELETE FROM one_time_code WHERE user_id = ?", (account_id,))
     tx.execute("DELETE FROM daily WHERE owner = 'account' AND owner_id = ?", (account_id,))
     # Without the person an entry still says what a project got on a day.
-    tx.execute(
-        "UPDATE ledger SET account_id = 0 WHERE account_id = ?",
-        (account_id,),
-    )
+    tx.execute("UPDATE ledger SET account_id = 0 WHERE account_id = ?", (account_id,))
     tx.execute("DELETE FROM account WHERE id = ?", (account_id,))
 
 

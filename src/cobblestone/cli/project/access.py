@@ -52,9 +52,7 @@ def create_key(
 
 
 @key_commands.command("show")
-def show(
-    common: Common,
-) -> None:
+def show(common: Common) -> None:
     """Show the project's public keys, and which files wait for signatures."""
     from cobblestone.api_schema import endpoints
 
@@ -128,8 +126,7 @@ def sign(
 
 @key_commands.command("import")
 def import_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The signed manifest folder.")],
-    common: Common,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The signed manifest folder.")], common: Common
 ) -> None:
     """Import the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.api.signing import import_signatures, read_signatures
@@ -249,9 +246,7 @@ def create_token(
 
 
 @token_commands.command("list")
-def list_tokens(
-    common: Common,
-) -> None:
+def list_tokens(common: Common) -> None:
     """List tokens."""
     found = common.ask(lambda connected: connected.admin.tokens())
     rows = [
@@ -269,10 +264,7 @@ def list_tokens(
 
 
 @token_commands.command("revoke")
-def revoke(
-    token_id: TokenIdArgument,
-    common: Common,
-) -> None:
+def revoke(token_id: TokenIdArgument, common: Common) -> None:
     """Revoke a token."""
     revoked = common.ask(lambda connected: connected.admin.revoke_token(token_id))
     common.out.show(

@@ -23,10 +23,7 @@ ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or nam
 
 
 @credit_commands.command("explain")
-def explain(
-    result: ResultArgument,
-    common: Common,
-) -> None:
+def explain(result: ResultArgument, common: Common) -> None:
     """Show how the credit of a result was computed, with all numbers."""
     found = common.ask(lambda connected: connected.admin.explain_credit(result))
     common.out.show(found, lines=_explanation(found), essential=[repr(found.granted)])
@@ -69,9 +66,7 @@ def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
 
 
 @credit_commands.command("recompute")
-def recompute(
-    common: Common,
-) -> None:
+def recompute(common: Common) -> None:
     """Recompute every grant, total and average from the ledger; the exit status is 1 if anything differs."""
     audit = common.ask(lambda connected: connected.admin.audit_ledger())
     common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
@@ -112,9 +107,7 @@ def correct(
 
 
 @credit_commands.command("systems")
-def systems(
-    common: Common,
-) -> None:
+def systems(common: Common) -> None:
     """List the credit systems that an app can choose."""
     found = common.ask(lambda connected: connected.admin.credit_systems())
     common.out.table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])

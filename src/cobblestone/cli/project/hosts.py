@@ -21,10 +21,7 @@ ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help=
 
 
 @explain_commands.command("host")
-def host(
-    host_id: ExplainedHostArgument,
-    common: Common,
-) -> None:
+def host(host_id: ExplainedHostArgument, common: Common) -> None:
     """Show what a computer would get if it asked for work now, and why not more."""
     found = common.ask(lambda connected: connected.admin.explain_host(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.would_get])
@@ -130,10 +127,7 @@ def list_hosts(
 
 
 @host_commands.command("show")
-def show(
-    host_id: HostArgument,
-    common: Common,
-) -> None:
+def show(host_id: HostArgument, common: Common) -> None:
     """Describe a computer."""
     found = common.ask(lambda connected: connected.operation.host(host_id))
     common.out.show(found, lines=_lines(found), essential=[found.id])
@@ -173,11 +167,7 @@ class HostOptions:
 
 
 @host_commands.command("edit")
-def edit(
-    host_id: HostArgument,
-    wanted: HostOptions,
-    common: Common,
-) -> None:
+def edit(host_id: HostArgument, wanted: HostOptions, common: Common) -> None:
     """Change the settings that the owner of a computer made for it."""
     from cobblestone.api_schema.operation import HostChanges
 
@@ -191,29 +181,19 @@ def edit(
 
 
 @host_commands.command("reset-errors")
-def reset_errors(
-    host_id: HostArgument,
-    common: Common,
-) -> None:
+def reset_errors(host_id: HostArgument, common: Common) -> None:
     """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
     found = common.ask(lambda connected: connected.operation.reset_host_errors(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.id])
 
 
 @host_commands.command("block")
-def block(
-    host_id: HostArgument,
-    reason: ReasonOption,
-    common: Common,
-) -> None:
+def block(host_id: HostArgument, reason: ReasonOption, common: Common) -> None:
     """Send no more work to a computer. It may finish what it has."""
     set_blocked(common, "host", host_id, reason)
 
 
 @host_commands.command("unblock")
-def unblock(
-    host_id: HostArgument,
-    common: Common,
-) -> None:
+def unblock(host_id: HostArgument, common: Common) -> None:
     """Send work to a computer again."""
     set_blocked(common, "host", host_id, None)

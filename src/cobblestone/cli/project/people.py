@@ -97,10 +97,7 @@ def _stored_role(name: str) -> str:
 
 
 @user_commands.command("show")
-def show_user(
-    user_id: UserArgument,
-    common: Common,
-) -> None:
+def show_user(user_id: UserArgument, common: Common) -> None:
     """Describe an account."""
     found = common.ask(lambda connected: connected.admin.user(user_id))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
@@ -145,11 +142,7 @@ class ProfileOptions:
 
 
 @user_commands.command("edit")
-def edit_user(
-    user_id: UserArgument,
-    wanted: ProfileOptions,
-    common: Common,
-) -> None:
+def edit_user(user_id: UserArgument, wanted: ProfileOptions, common: Common) -> None:
     """Change the profile of an account. Only its owner can change the e-mail address, on the account page."""
     from cobblestone.api_schema.people import UserChanges
 
@@ -172,29 +165,19 @@ def role(
 
 
 @user_commands.command("block")
-def block(
-    user_id: UserArgument,
-    reason: ReasonOption,
-    common: Common,
-) -> None:
+def block(user_id: UserArgument, reason: ReasonOption, common: Common) -> None:
     """Send no more work to the computers of a user."""
     set_blocked(common, "user", user_id, reason)
 
 
 @user_commands.command("unblock")
-def unblock(
-    user_id: UserArgument,
-    common: Common,
-) -> None:
+def unblock(user_id: UserArgument, common: Common) -> None:
     """Send work to the computers of a user again."""
     set_blocked(common, "user", user_id, None)
 
 
 @user_commands.command("reset-password")
-def reset_password(
-    user_id: UserArgument,
-    common: Common,
-) -> None:
+def reset_password(user_id: UserArgument, common: Common) -> None:
     """Give a user a new password, shown only once; clients must attach again."""
     done = common.ask(lambda connected: connected.operation.reset_password(user_id))
     common.out.show(
@@ -244,9 +227,7 @@ def join(
 
 
 @team_commands.command("list")
-def list_teams(
-    common: Common,
-) -> None:
+def list_teams(common: Common) -> None:
     """List teams."""
     found = common.ask(lambda connected: connected.admin.teams())
     rows = [
@@ -275,10 +256,7 @@ def add_news(
 
 
 @news_commands.command("list")
-def list_news(
-    page: PageOptions,
-    common: Common,
-) -> None:
+def list_news(page: PageOptions, common: Common) -> None:
     """List news, newest first."""
     found = common.ask(lambda connected: connected.admin.news(limit=page.limit, before=page.before))
     rows = [(each.id, when(each.time), each.title) for each in found]
@@ -286,10 +264,7 @@ def list_news(
 
 
 @news_commands.command("show")
-def show_news(
-    news_id: NewsArgument,
-    common: Common,
-) -> None:
+def show_news(news_id: NewsArgument, common: Common) -> None:
     """Show a news item with its text."""
     found = common.ask(lambda connected: connected.admin.news_item(news_id))
     common.out.show(found, lines=_news_lines(found), essential=[found.text])
@@ -314,10 +289,7 @@ def edit_news(
 
 
 @news_commands.command("withdraw")
-def withdraw(
-    news_id: NewsArgument,
-    common: Common,
-) -> None:
+def withdraw(news_id: NewsArgument, common: Common) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
     found = common.ask(lambda connected: connected.admin.withdraw_news(news_id))
     common.out.show(

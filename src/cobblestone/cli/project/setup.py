@@ -204,9 +204,7 @@ def units(
     root = folder.resolve()
     settings = ProjectFolder(root).settings()
     processes = plan_processes(
-        process or [],
-        first_port=port or first_port(settings),
-        sqlite=not settings.database.url,
+        process or [], first_port=port or first_port(settings), sqlite=not settings.database.url
     )
     target = (into or root / "systemd").absolute()
     files = unit_files(root, settings, processes, user=user or root.owner(), listen=listen)

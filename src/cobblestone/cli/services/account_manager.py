@@ -121,8 +121,7 @@ def add(
     signature: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Signature made with `manager sign`, if the private key is kept elsewhere.",
+            metavar="FILE", help="Signature made with `manager sign`, if the private key is kept elsewhere."
         ),
     ] = None,
     out: OutputOptions = OutputOptions(),

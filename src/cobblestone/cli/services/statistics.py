@@ -132,15 +132,7 @@ def doctor(
 
     site = open_for_doctor(folder)
 
-    upkeep.examine_folder(
-        CHECKS,
-        site,
-        lambda each: each.look(site),
-        check,
-        out,
-        repair=repair,
-        what="site",
-    )
+    upkeep.examine_folder(CHECKS, site, lambda each: each.look(site), check, out, repair=repair, what="site")
 
 
 def _check_extra() -> None:

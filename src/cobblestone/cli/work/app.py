@@ -132,9 +132,7 @@ def update(
 
 
 @app_commands.command("list")
-def list_apps(
-    common: Common,
-) -> None:
+def list_apps(common: Common) -> None:
     """List apps."""
     found = common.ask(lambda connected: connected.apps())
     rows = [
@@ -166,10 +164,7 @@ def _sendable(app: App) -> str:
 
 
 @app_commands.command("show")
-def show(
-    name: o.NameArgument,
-    common: Common,
-) -> None:
+def show(name: o.NameArgument, common: Common) -> None:
     """Describe an app."""
     app = common.ask(lambda connected: connected.app(name))
     common.out.show(app, lines=app_lines(app), essential=[app.name])
@@ -212,10 +207,7 @@ def app_lines(app: App) -> list[str]:
 
 
 @app_commands.command("deprecate")
-def deprecate(
-    name: o.NameArgument,
-    common: Common,
-) -> None:
+def deprecate(name: o.NameArgument, common: Common) -> None:
     """Deprecate an app: send no more of its jobs, and accept none."""
     from cobblestone.api_schema.apps import AppChanges
 
@@ -308,9 +300,7 @@ def runtime() -> None:
 
 
 @app_commands.command("plan-classes")
-def plan_classes(
-    common: Common,
-) -> None:
+def plan_classes(common: Common) -> None:
     """List plan classes and how many of the known hosts each would match."""
     found = common.ask(lambda connected: connected.plan_classes())
     rows = [
@@ -322,9 +312,4 @@ def plan_classes(
         )
         for each in found
     ]
-    common.out.table(
-        found,
-        ["name", "runs on", "hosts", "why not"],
-        rows,
-        empty="No plan classes.",
-    )
+    common.out.table(found, ["name", "runs on", "hosts", "why not"], rows, empty="No plan classes.")

@@ -40,10 +40,7 @@ def status_lines(status: BatchStatus) -> list[str]:
 
 
 @batch_commands.command("status")
-def show_status(
-    batch_id: BatchArgument,
-    common: Common,
-) -> None:
+def show_status(batch_id: BatchArgument, common: Common) -> None:
     """Show the progress of a batch."""
     status = common.ask(lambda connected: connected.batch(batch_id).status())
     common.out.show(
@@ -86,10 +83,7 @@ def list_batches(
 
 
 @batch_commands.command("jobs")
-def list_jobs(
-    batch_id: BatchArgument,
-    common: Common,
-) -> None:
+def list_jobs(batch_id: BatchArgument, common: Common) -> None:
     """List the jobs of a batch, and why some failed."""
     found = common.ask(lambda connected: list(connected.batch(batch_id).jobs()))
     rows = [
@@ -200,30 +194,21 @@ def _report(
 
 
 @batch_commands.command("cancel")
-def cancel(
-    batch_id: BatchArgument,
-    common: Common,
-) -> None:
+def cancel(batch_id: BatchArgument, common: Common) -> None:
     """Cancel the unfinished jobs of a batch; existing answers stay."""
     status = common.ask(lambda connected: connected.batch(batch_id).cancel())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
 @batch_commands.command("retry")
-def retry(
-    batch_id: BatchArgument,
-    common: Common,
-) -> None:
+def retry(batch_id: BatchArgument, common: Common) -> None:
     """Submit the failed or cancelled jobs again, as a new batch."""
     status = common.ask(lambda connected: connected.batch(batch_id).retry().status())
     common.out.show(status, lines=status_lines(status), essential=[status.id])
 
 
 @batch_commands.command("retire")
-def retire(
-    batch_id: BatchArgument,
-    common: Common,
-) -> None:
+def retire(batch_id: BatchArgument, common: Common) -> None:
     """Retire a finished batch: the project deletes its outputs."""
     status = common.ask(lambda connected: connected.batch(batch_id).retire())
     common.out.show(status, lines=status_lines(status), essential=[status.state])

@@ -85,10 +85,7 @@ def add(
 
 
 @commands.command("list")
-def list_versions(
-    name: o.NameArgument,
-    common: Common,
-) -> None:
+def list_versions(name: o.NameArgument, common: Common) -> None:
     """List all versions of an app."""
     found = common.ask(lambda connected: connected.versions(name))
     rows = [
@@ -158,10 +155,7 @@ def start_rollout(
 
 
 @commands.command("hold")
-def hold(
-    version_id: VersionArgument,
-    common: Common,
-) -> None:
+def hold(version_id: VersionArgument, common: Common) -> None:
     """Send a version to no more computers until its roll-out is started again."""
     found = common.ask(lambda connected: connected.operation.hold_rollout(version_id))
     common.out.show(

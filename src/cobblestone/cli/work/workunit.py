@@ -62,10 +62,7 @@ def list_workunits(
 
 
 @workunit_commands.command("show")
-def show(
-    workunit: NameArgument,
-    common: Common,
-) -> None:
+def show(workunit: NameArgument, common: Common) -> None:
     """Describe a workunit: limits, rules, and the state of its results."""
     found = common.ask(lambda connected: connected.operation.workunit(workunit))
     common.out.show(found, lines=_lines(found), essential=[found.id])
@@ -128,12 +125,7 @@ class WorkunitLimits:
 
 
 @workunit_commands.command("edit")
-def edit(
-    workunit: NameArgument,
-    rules: RuleOptions,
-    limits: WorkunitLimits,
-    common: Common,
-) -> None:
+def edit(workunit: NameArgument, rules: RuleOptions, limits: WorkunitLimits, common: Common) -> None:
     """Change an unfinished workunit, for results sent from now on."""
     from cobblestone.api_schema.apps import LimitsBody
     from cobblestone.api_schema.batches import WorkunitChanges
@@ -146,20 +138,14 @@ def edit(
 
 
 @workunit_commands.command("cancel")
-def cancel(
-    workunit_id: WorkunitArgument,
-    common: Common,
-) -> None:
+def cancel(workunit_id: WorkunitArgument, common: Common) -> None:
     """Cancel a workunit; hosts that compute it are told at their next contact."""
     done = common.ask(lambda connected: connected.operation.cancel_workunit(workunit_id))
     common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
 
 
 @workunit_commands.command("retry")
-def retry(
-    workunit_id: WorkunitArgument,
-    common: Common,
-) -> None:
+def retry(workunit_id: WorkunitArgument, common: Common) -> None:
     """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
     done = common.ask(lambda connected: connected.operation.retry_workunit(workunit_id))
     if done.new_batch is None:

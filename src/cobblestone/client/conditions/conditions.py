@@ -274,11 +274,7 @@ class Conditions:
         period = self._in_force.preferences.daily_xfer_period_days
         since = int(self._clock() // DAY - period) + 1
         moved = sum(up + down for _, up, down in self._state.transferred(since)) if period else 0.0
-        self._situation = replace(
-            self._situation,
-            **asdict(seen),
-            transferred_bytes=moved,
-        )
+        self._situation = replace(self._situation, **asdict(seen), transferred_bytes=moved)
 
     # -- wishes -------------------------------------------------------------------------------------------
 

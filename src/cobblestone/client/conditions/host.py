@@ -45,12 +45,7 @@ class ReportedHost:
     several_clients: bool = False  #: there may be more than one client on this computer
 
 
-def read_host_info(
-    data_dir: Path,
-    *,
-    host_cpid: str = "",
-    root: Path = Path("/"),
-) -> HostInfo:
+def read_host_info(data_dir: Path, *, host_cpid: str = "", root: Path = Path("/")) -> HostInfo:
     """Describe this computer; benchmarks are added with `with_benchmarks`."""
     vendor, model, features = _processor((root / "proc/cpuinfo").read_text(errors="replace"))
     disk = shutil.disk_usage(data_dir)
@@ -239,11 +234,7 @@ class HostWatch:
         self._seen: dict[str, float] = {}
 
     def look(
-        self,
-        own_cpu_seconds: float,
-        *,
-        exclusive: Collection[str] = (),
-        exclusive_gpu: Collection[str] = (),
+        self, own_cpu_seconds: float, *, exclusive: Collection[str] = (), exclusive_gpu: Collection[str] = ()
     ) -> Readings:
         """Take all readings; ``own_cpu_seconds`` is the CPU time of the client and all its jobs so far, including ended ones."""
         names = _programs() if exclusive or exclusive_gpu else set[str]()

@@ -69,10 +69,7 @@ def events_at_start(
     times = known_times(state.notes.time_stats)
     if times is not None and not decisions.restored:
         events.append(AvailabilityKnown(now, times))
-    events += [
-        PreferencesChanged(now, conditions.scheduling()),
-        DevicesChanged(now, conditions.devices()),
-    ]
+    events += [PreferencesChanged(now, conditions.scheduling()), DevicesChanged(now, conditions.devices())]
     known = {job.id for job in (*core.jobs, *core.finished)}
     for content in state.contents.values():
         events.append(ProjectAttached(now, conditions.describe_project(content)))

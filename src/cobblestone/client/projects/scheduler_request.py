@@ -23,12 +23,7 @@ from cobblestone.wire.client.records import (
 from cobblestone.wire.project.preferences import GlobalPreferences
 from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage
 from cobblestone.wire.scheduler.job import AppVersionBlock
-from cobblestone.wire.scheduler.report import (
-    MsgFromHost,
-    ReportedFile,
-    ReportedResult,
-    StickyFile,
-)
+from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,

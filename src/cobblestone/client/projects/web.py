@@ -48,10 +48,7 @@ async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: i
     import httpx
 
     try:
-        async with (
-            asyncio.timeout(MOST_SECONDS),
-            contextlib.aclosing(await send(http, request)) as response,
-        ):
+        async with asyncio.timeout(MOST_SECONDS), contextlib.aclosing(await send(http, request)) as response:
             if response.status_code != 200:
                 raise ProjectNotReached(f"{request.url} was answered with HTTP status {response.status_code}")
             return await read_body(response, limit)

@@ -21,11 +21,7 @@ ERRAND_SECONDS = 60.0
 MAX_HISTORY = 10_000
 _MODES = {"always": ALWAYS, "auto": AUTO, "never": NEVER}
 _MODE_NAMES = {number: name for name, number in _MODES.items()}
-_PHASES = {
-    Phase.RUNNING: "running",
-    Phase.IN_MEMORY: "waiting in memory",
-    Phase.QUITTING: "leaving memory",
-}
+_PHASES = {Phase.RUNNING: "running", Phase.IN_MEMORY: "waiting in memory", Phase.QUITTING: "leaving memory"}
 
 
 class Arguments:

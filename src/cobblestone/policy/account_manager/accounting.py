@@ -48,14 +48,7 @@ class Amounts:
 
     def astuple(self) -> tuple[float, float, float, float, float, float]:
         """Return the quantities in the order of `QUANTITIES`."""
-        return (
-            self.cpu_ec,
-            self.cpu_time,
-            self.gpu_ec,
-            self.gpu_time,
-            self.njobs_success,
-            self.njobs_error,
-        )
+        return (self.cpu_ec, self.cpu_time, self.gpu_ec, self.gpu_time, self.njobs_success, self.njobs_error)
 
     def __add__(self, other: Amounts) -> Amounts:
         # Written out, here and below: every contact of a computer does this some twenty times.

@@ -232,11 +232,7 @@ class CreditTotals:
             rows = self.rows[kind]
             if row_id is not None and row_id in rows:
                 rows[row_id] = corrected(
-                    rows[row_id],
-                    credit=credit,
-                    granted_time=granted_time,
-                    now=now,
-                    half_life=self._half_life,
+                    rows[row_id], credit=credit, granted_time=granted_time, now=now, half_life=self._half_life
                 )
 
     def merge(self, kind: str, earlier: int, later: int, *, now: float) -> None:

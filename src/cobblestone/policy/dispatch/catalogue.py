@@ -314,11 +314,7 @@ class BatchProgress:
 
 
 def reported_at_once(
-    candidates: Sequence[Candidate],
-    batches: Mapping[BatchId, BatchProgress],
-    *,
-    ncpus: float,
-    served: float,
+    candidates: Sequence[Candidate], batches: Mapping[BatchId, BatchProgress], *, ncpus: float, served: float
 ) -> frozenset[ResultId]:
     """Those of a reply's results that the client shall report as soon as they are done.
 

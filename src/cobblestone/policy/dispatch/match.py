@@ -343,13 +343,7 @@ def _score(
 
 UNKNOWN = 0
 
-_SYSTEMS = (
-    ("linux", 256),
-    ("windows", 384),
-    ("darwin", 512),
-    ("freebsd", 640),
-    ("android", 768),
-)
+_SYSTEMS = (("linux", 256), ("windows", 384), ("darwin", 512), ("freebsd", 640), ("android", 768))
 _INTEL_AMD, _POWERPC, _ARM = 2, 4, 22
 
 _ARM_WORDS = ("arm", "aarch64", "apple", "cortex", "neoverse", "qualcomm", "snapdragon", "exynos", "kirin")

@@ -254,10 +254,7 @@ class Operation:
     ) -> operation.Rollout:
         """Roll a version out to growing parts of the hosts.  Raises ConflictError if the stages do not grow."""
         body = operation.RolloutBody(
-            stages=list(stages),
-            max_error_rate=max_error_rate,
-            min_results=min_results,
-            min_hours=min_hours,
+            stages=list(stages), max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
         )
         return self._call(endpoints.START_ROLLOUT, version_id, body=body)
 

@@ -16,13 +16,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import BatchStatus, JobNames, JobStatus, ResultsPage
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
-from cobblestone.sdk.api.connection import (
-    Connection,
-    JobFailed,
-    NotFoundError,
-    NotRunning,
-    RequestRefused,
-)
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning, RequestRefused
 
 LIST_NAME = "jobs.csv"
 COLUMNS = (
@@ -334,10 +328,7 @@ class Batch:
 
     def _show(self, bar: Progress, task: TaskID, status: BatchStatus) -> None:
         bar.update(
-            task,
-            total=status.njobs,
-            completed=status.n_success + status.n_error,
-            failed=status.n_error,
+            task, total=status.njobs, completed=status.n_success + status.n_error, failed=status.n_error
         )
 
     def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:

@@ -290,10 +290,7 @@ class _Recomputation:
         first = group[0]
         facts = [
             read_facts(
-                line.facts,
-                result_id=line.result_id,
-                host_id=line.host_id,
-                app_version_id=line.app_version_id,
+                line.facts, result_id=line.result_id, host_id=line.host_id, app_version_id=line.app_version_id
             )
             for line in group
         ]

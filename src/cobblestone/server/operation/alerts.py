@@ -57,11 +57,7 @@ class StateReader(CachedRead[ProjectCounters]):
 
 
 MIN_RESULTS_FOR_RATE = 50
-_WAITING = {
-    "validation": "validator",
-    "assimilation": "assimilator",
-    "deletion": "file deleter",
-}
+_WAITING = {"validation": "validator", "assimilation": "assimilator", "deletion": "file deleter"}
 
 
 def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endings) -> list[HealthWarning]:

@@ -176,12 +176,7 @@ class SchedulerExchange:
             description, message, preferences=self.preferences, limits=self.limits
         )
         hosts.update_host(
-            tx,
-            host.id,
-            description,
-            rpc_seqno=message.rpc_seqno,
-            external_ip_addr=address,
-            now=self.now,
+            tx, host.id, description, rpc_seqno=message.rpc_seqno, external_ip_addr=address, now=self.now
         )
         if cpid and cpid != host.host_cpid:
             hosts.set_cpid(tx, host.id, cpid)
@@ -230,11 +225,7 @@ class SchedulerExchange:
                 record = decision.record or record
                 if decision.accepted is not None:
                     reporting.log_failure(
-                        self.ctx,
-                        decision.accepted,
-                        records.get(version_id) or record,
-                        record,
-                        now=self.now,
+                        self.ctx, decision.accepted, records.get(version_id) or record, record, now=self.now
                     )
                     record = record_after_report(
                         record, decision.accepted, delay_bound=row.delay_bound, now=self.now

@@ -90,9 +90,7 @@ def add_jobs(
         app = catalogue.apps[candidate.app_id]
         if app.name not in apps:
             apps[app.name] = wire.AppBlock(
-                name=app.name,
-                user_friendly_name=app.title,
-                non_cpu_intensive=app.dispatch.non_cpu_intensive,
+                name=app.name, user_friendly_name=app.title, non_cpu_intensive=app.dispatch.non_cpu_intensive
             )
         version_key = (version.id, assignment.platform)
         if version_key not in versions and not is_generalised(version.id):  # else the client has its own

@@ -17,14 +17,7 @@ from cobblestone.policy.dispatch.catalogue import Assignment, availability
 from cobblestone.policy.dispatch.limits import is_throttled
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.deadlines import Told, extended_deadline, will_be_late
-from cobblestone.policy.storage import (
-    StorageRecord,
-    StorageRules,
-    answered,
-    asked,
-    contacted,
-    next_challenge,
-)
+from cobblestone.policy.storage import StorageRecord, StorageRules, answered, asked, contacted, next_challenge
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.scheduler.work_request import STICKY_PRESENT
 from cobblestone.service.languages import chosen, translate_reason, use_language

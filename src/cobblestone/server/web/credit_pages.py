@@ -56,9 +56,7 @@ class CreditPages(Pages[ProjectSite]):
         n_days = visit.number("days") or DAYS_SHOWN
         if n_days > MAX_DAYS:
             raise PageError(
-                404,
-                _("Too far back"),
-                _("A file covers at most %(days)d days.") % {"days": MAX_DAYS},
+                404, _("Too far back"), _("A file covers at most %(days)d days.") % {"days": MAX_DAYS}
             )
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
@@ -143,9 +141,7 @@ def _owner(visit: ProjectVisit) -> CreditOwner:
             return CreditOwner("team", team_id)
         case _:
             raise PageError(
-                404,
-                _("Not complete"),
-                _("The address must have one of ?userid=1, ?hostid=1 and ?teamid=1."),
+                404, _("Not complete"), _("The address must have one of ?userid=1, ?hostid=1 and ?teamid=1.")
             )
 
 

@@ -349,8 +349,7 @@ def _host(db: Database, number: int, since: float) -> dict[str, Any]:
     if found is None:
         raise NotFound(f"There is no host {number}.")
     ended = sum(
-        (row.endings for row in figures.endings(db, since=since) if row.host_id == number),
-        figures.Endings(),
+        (row.endings for row in figures.endings(db, since=since) if row.host_id == number), figures.Endings()
     )
     return {
         "host": found,

@@ -272,13 +272,7 @@ class FoundPages(Pages[ProjectSite]):
         path = visit.ctx.archive.path
         counts = await asyncio.to_thread(listings.count_archived, path, whose)
         rows = await asyncio.to_thread(
-            partial(
-                listings.list_archived,
-                path,
-                whose,
-                before=before,
-                canonical="canonical" in visit.fields,
-            )
+            partial(listings.list_archived, path, whose, before=before, canonical="canonical" in visit.fields)
         )
         shown = rows[: page_queries.PAGE_SIZE]
         return visit.show(

@@ -62,11 +62,7 @@ class _RequestMiddleware:
     """Wrap an application: every request gets an id, is counted and logged."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        ctx: ProcessContext,
-        part_of: Callable[[str], str],
-        busy: Mapping[str, ASGIApp],
+        self, app: ASGIApp, ctx: ProcessContext, part_of: Callable[[str], str], busy: Mapping[str, ASGIApp]
     ) -> None:
         """Wrap ``app``; ``busy``: endpoints by path that POST requests reach instead."""
         self._app = app

@@ -154,12 +154,7 @@ class FairQueue(Generic[S, P]):
         if first is None:
             self._ranks.pop(sender, None)
             return
-        rank = (
-            self._of_sender[sender],
-            self._served.get(sender, -1),
-            not first.promise,
-            first.number,
-        )
+        rank = (self._of_sender[sender], self._served.get(sender, -1), not first.promise, first.number)
         if self._ranks.get(sender) != rank:
             self._ranks[sender] = rank
             if len(self._ranked) > 2 * len(self._ranks) + 64:  # mostly ranks that were

@@ -119,11 +119,7 @@ class Monitoring:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        return [
-            Route("/healthz", self.health),
-            Route("/readyz", self.ready),
-            Route("/metrics", self.metrics),
-        ]
+        return [Route("/healthz", self.health), Route("/readyz", self.ready), Route("/metrics", self.metrics)]
 
     async def health(self, request: Request) -> Response:
         """Answer that the process is alive.  Without a good answer, it should be restarted."""

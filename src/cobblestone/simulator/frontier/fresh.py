@@ -228,12 +228,7 @@ def compare_fresh(
     """
     names = [str(policy) for policy in policies]
     tasks = {
-        f"{draw}/{number} | {name} | {seed}": {
-            "draw": draw,
-            "number": number,
-            "policy": name,
-            "seed": seed,
-        }
+        f"{draw}/{number} | {name} | {seed}": {"draw": draw, "number": number, "policy": name, "seed": seed}
         for number in range(scenarios)
         for seed in range(1, seeds + 1)
         for name in names

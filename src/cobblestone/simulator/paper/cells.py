@@ -118,10 +118,7 @@ def variance(stdev: float, *, compatibility: Compatibility | None = None) -> Sce
         name=f"stdev {stdev:g}",
         host=replace(scenario.host, connection_interval=2 * DAY),
         preferences=Preferences(buffer_min=2 * DAY, buffer_additional=0.0),
-        projects=(
-            project("P01", stdev=stdev),
-            project("P02", flops=10 * JOB_FLOPS, stdev=stdev),
-        ),
+        projects=(project("P01", stdev=stdev), project("P02", flops=10 * JOB_FLOPS, stdev=stdev)),
     )
 
 

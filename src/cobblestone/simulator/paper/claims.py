@@ -92,10 +92,7 @@ def _mixes(world: ClaimSetting, low: int = 1) -> list[int]:
 
 def _mix_pairs(other: str, low: int = 2) -> Callable[[ClaimSetting], list[Term]]:
     """Return another policy minus the paper's, over the mixes."""
-    return lambda w: against_base(
-        [(m, partial(_mix, w, m)) for m in _mixes(w, low)],
-        other,
-    )
+    return lambda w: against_base([(m, partial(_mix, w, m)) for m in _mixes(w, low)], other)
 
 
 def _mix(world: ClaimSetting, count: float, policy: str) -> Cell:
@@ -184,10 +181,7 @@ def _same_scenario() -> ClaimOutcome:
         math.isclose(a, b)
         for s in (1.0, 2.0, 3.0, 4.0, 5.0)
         for one, other in [(cells.buffer(s, 8.4).preferences, cells.slack(s).preferences)]
-        for a, b in (
-            (one.buffer_min, other.buffer_min),
-            (one.buffer_additional, other.buffer_additional),
-        )
+        for a, b in ((one.buffer_min, other.buffer_min), (one.buffer_additional, other.buffer_additional))
     )
     return ClaimOutcome(
         ClaimFinding.TRUE if same else ClaimFinding.FALSE, "it is the same scenario, 2.4 h and 6 h"

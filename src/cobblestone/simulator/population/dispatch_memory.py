@@ -161,11 +161,7 @@ class DispatchMemory:
     """The scheduler of one project."""
 
     def __init__(
-        self,
-        limits: DispatchLimits,
-        catalogue: Catalogue,
-        speeds: LearnedSpeeds,
-        rng: random.Random,
+        self, limits: DispatchLimits, catalogue: Catalogue, speeds: LearnedSpeeds, rng: random.Random
     ) -> None:
         self._limits = limits
         self._catalogue = catalogue
@@ -302,11 +298,7 @@ class DispatchMemory:
         records.update({record.app_version_id: record for record in decision.records})
         return [
             RememberedOffer(
-                each.candidate,
-                each.version.id,
-                each.usage.flops,
-                each.usage.peak_flops,
-                each.report_deadline,
+                each.candidate, each.version.id, each.usage.flops, each.usage.peak_flops, each.report_deadline
             )
             for each in decision.assignments
         ]

@@ -66,10 +66,7 @@ class HostDoor:
         self._held = 0
         self._served = True  #: whether the server had time for the contact
         description = HostDescription(
-            p_ncpus=host.ncpus,
-            p_fpops=host.flops,
-            on_frac=host.availability.part_on,
-            os_name="Linux",
+            p_ncpus=host.ncpus, p_fpops=host.flops, on_frac=host.availability.part_on, os_name="Linux"
         )
         self._row = Host(id=HostId(number), user_id=UserId(number), description=description)
 
@@ -341,8 +338,7 @@ def split(
     return [
         Shard(
             scenario=replace(
-                scenario,
-                projects=tuple(_part_of(project, number, shards) for project in scenario.projects),
+                scenario, projects=tuple(_part_of(project, number, shards) for project in scenario.projects)
             ),
             hosts=tuple(hosts[number::shards]),
             policy=policy,

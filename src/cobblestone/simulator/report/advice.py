@@ -216,8 +216,7 @@ class Advisor:
     def buffers(self) -> VariedSetting:
         """Find the smallest buffer with which hosts are hardly ever idle."""
         points = self._points(
-            "buffers",
-            {f"{a:g} + {b:g} d": (a + b, _with_buffers(self._scenario, a, b)) for a, b in BUFFERS},
+            "buffers", {f"{a:g} + {b:g} d": (a + b, _with_buffers(self._scenario, a, b)) for a, b in BUFFERS}
         )
         least = points[_best(points, "idleness", lowest=True)].runs["idleness"]
         allowed = [value + IDLER for value in least]
@@ -245,10 +244,7 @@ class Advisor:
         points = [
             replace(
                 p,
-                runs={
-                    **p.runs,
-                    "swiftness": tuple(rate / best if best else 0.0 for rate in p.runs["rate"]),
-                },
+                runs={**p.runs, "swiftness": tuple(rate / best if best else 0.0 for rate in p.runs["rate"])},
             )
             for p in points
         ]

@@ -100,8 +100,7 @@ def added_up(
     """
     known = [days for days in histories if days]
     changes = sorted(
-        ((each.day, place, each) for place, days in enumerate(known) for each in days),
-        key=itemgetter(0),
+        ((each.day, place, each) for place, days in enumerate(known) for each in days), key=itemgetter(0)
     )
     last: dict[int, DayFigures] = {}
     if begin_with_credit:

@@ -127,10 +127,7 @@ class StagingWriter:
         self._handle.close()
         self._finished = True
         return StagedFile(
-            path=self.path,
-            nbytes=self.nbytes,
-            md5=self._md5.hexdigest(),
-            sha256=self._sha256.hexdigest(),
+            path=self.path, nbytes=self.nbytes, md5=self._md5.hexdigest(), sha256=self._sha256.hexdigest()
         )
 
     def __enter__(self) -> StagingWriter:

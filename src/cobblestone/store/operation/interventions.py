@@ -53,10 +53,7 @@ def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
             f"There is no workunit {workunit_id} here. Is it purged? See: cobblestone archive query"
         )
     finished = db.value("SELECT completed_seq IS NOT NULL FROM workunit WHERE id = ?", (workunit_id,))
-    failed = db.value(
-        f"SELECT COUNT(*) FROM result WHERE workunit_id = ? AND {_FAILED}",
-        (workunit_id,),
-    )
+    failed = db.value(f"SELECT COUNT(*) FROM result WHERE workunit_id = ? AND {_FAILED}", (workunit_id,))
     return WorkunitState(workunit=found, finished=bool(finished), n_failed=int(failed))
 
 

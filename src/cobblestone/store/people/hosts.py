@@ -227,10 +227,7 @@ def qualities(
 
 def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
     """Store the values that `qualities` reads."""
-    tx.execute_many(
-        _SAVE_QUALITY,
-        [(*_SAVED_QUALITY.values(quality), *key) for key, quality in changed],
-    )
+    tx.execute_many(_SAVE_QUALITY, [(*_SAVED_QUALITY.values(quality), *key) for key, quality in changed])
 
 
 def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:

@@ -659,20 +659,10 @@ app_day = _table(
 )
 
 # The last day on which a computer was credited for an app, so that the computers of a day are counted once.
-app_host_day = _table(
-    "app_host_day",
-    _key("app_id"),
-    _key("host_id"),
-    _int("last_day"),
-)
+app_host_day = _table("app_host_day", _key("app_id"), _key("host_id"), _int("last_day"))
 
 # When users and teams had their first result (0) and reached round amounts of credit.
-milestone = _table(
-    "milestone",
-    *_whose(),
-    _key("credit"),
-    _real("time"),
-)
+milestone = _table("milestone", *_whose(), _key("credit"), _real("time"))
 
 badge = _table(
     "badge",
@@ -682,12 +672,7 @@ badge = _table(
     sa.UniqueConstraint("kind", "level"),
 )
 
-badge_owner = _table(
-    "badge_owner",
-    *_whose(),
-    _key("badge_id"),
-    _real("create_time"),
-)
+badge_owner = _table("badge_owner", *_whose(), _key("badge_id"), _real("create_time"))
 
 # What volunteers say of themselves.
 profile = _table(
@@ -768,8 +753,5 @@ contribution = _table(
 
 # Inputs that were counted as received, each once per computer.
 received_file = _table(
-    "received_file",
-    _key("host_id"),
-    _text_key("file_name"),
-    sa.Index("received_file_by_name", "file_name"),
+    "received_file", _key("host_id"), _text_key("file_name"), sa.Index("received_file_by_name", "file_name")
 )

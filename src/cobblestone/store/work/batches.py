@@ -22,11 +22,7 @@ from cobblestone.domain.work import (
     WorkunitError,
 )
 from cobblestone.policy.dispatch.catalogue import BatchProgress, batch_weight, turns
-from cobblestone.policy.lifecycle.states import (
-    BATCH_TRANSITIONS,
-    RESULT_TRANSITIONS,
-    Cause,
-)
+from cobblestone.policy.lifecycle.states import BATCH_TRANSITIONS, RESULT_TRANSITIONS, Cause
 from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
@@ -358,8 +354,7 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
         NotFound: the batch has no such job.
     """
     row = db.one(
-        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.id = ? AND w.batch_id = ?",
-        (workunit_id, batch_id),
+        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.id = ? AND w.batch_id = ?", (workunit_id, batch_id)
     )
     if row is None:
         raise NotFound(f"Batch {batch_id} has no job {workunit_id}.")
@@ -437,10 +432,7 @@ def open_jobs_named(db: Database, batch_id: int, names: Sequence[str]) -> list[W
 def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:
     """Cancel workunits that have no answer yet; see :func:`cancel_jobs`."""
     tx.lock("workunit", ids)
-    tx.execute_many(
-        _NOT_NEEDED.update("result", key="workunit_id"),
-        [(id_,) for id_ in ids],
-    )
+    tx.execute_many(_NOT_NEEDED.update("result", key="workunit_id"), [(id_,) for id_ in ids])
     tx.execute_many(
         f"UPDATE workunit SET error_mask = error_mask | {WorkunitError.CANCELLED}, transition_time = ?,"
         " need_validate = 0 WHERE id = ?",

@@ -263,10 +263,7 @@ def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
         f" (SELECT workunit_id FROM result WHERE host_id = ? AND {IS_IN_PROGRESS})",
         (now, host_id),
     )
-    n = tx.execute(
-        _DETACHED.update("result", also="received_time = ?", key="host_id"),
-        (now, host_id),
-    )
+    n = tx.execute(_DETACHED.update("result", also="received_time = ?", key="host_id"), (now, host_id))
     if n:
         tx.wake("transitioner")
     return n

@@ -215,9 +215,7 @@ def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
     }
     return [
         states.WorkunitView(
-            workunit=found[id_],
-            results=tuple(results[id_]),
-            keeps_answer=found[id_].batch_id in keeping,
+            workunit=found[id_], results=tuple(results[id_]), keeps_answer=found[id_].batch_id in keeping
         )
         for id_ in map(WorkunitId, ids)
         if id_ in found

@@ -44,10 +44,7 @@ def scheduler_link_tags(url: str) -> str:
         raise LocalProtocolError(
             f"{url!r} cannot be the scheduler's URL: no spaces, quotes, brackets or '--'"
         )
-    lines = (
-        f'<link rel="boinc_scheduler" href="{escape(url)}">',
-        f"<!-- <scheduler>{url}</scheduler> -->",
-    )
+    lines = (f'<link rel="boinc_scheduler" href="{escape(url)}">', f"<!-- <scheduler>{url}</scheduler> -->")
     for line in lines:
         if len(line.encode()) > MAX_LINE:
             raise LocalProtocolError(

@@ -155,8 +155,7 @@ read_net_stats = _NET_STATS.read
 write_net_stats = _NET_STATS.layout(tag="net_stats").write
 
 _DISK_USAGE = FieldTable(
-    DiskUsage,
-    {"d_boinc_used_total": Number(), "d_boinc_used_project": Number(), "d_project_share": Number()},
+    DiskUsage, {"d_boinc_used_total": Number(), "d_boinc_used_project": Number(), "d_project_share": Number()}
 )
 read_disk_usage = _DISK_USAGE.read
 write_disk_usage = _DISK_USAGE.layout(tag="disk_usage", indent="        ", outside="    ").write

@@ -98,11 +98,7 @@ class Learning:
         known.history = known.history.after_delivery(estimate=job.raw, latency_bound=bound_of(job))
 
     def after_job(
-        self,
-        job: ClientJob,
-        elapsed: float,
-        readings: dict[int, BandReadings],
-        claim: ProgressClaim | None,
+        self, job: ClientJob, elapsed: float, readings: dict[int, BandReadings], claim: ProgressClaim | None
     ) -> None:
         """Remember what a job needed that has ended well, and whether its progress had told the truth."""
         ratio = elapsed / job.raw if job.raw > 0.0 else 1.0

@@ -134,11 +134,7 @@ class Together:
 
 
 def expected_working_set(
-    *,
-    smoothed: float = 0.0,
-    largest_of_version: float = 0.0,
-    memory_bound: float,
-    strict: bool = False,
+    *, smoothed: float = 0.0, largest_of_version: float = 0.0, memory_bound: float, strict: bool = False
 ) -> float:
     """Return the bytes that a job is expected to need.
 

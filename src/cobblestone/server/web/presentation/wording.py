@@ -114,9 +114,7 @@ _FAILURES = {
     ),
     Outcome.DIDNT_NEED: Status(N_("Not needed"), "idle", N_("The workunit was finished without this task.")),
     Outcome.VALIDATE_ERROR: Status(
-        N_("Invalid"),
-        "bad",
-        N_("The project's check could not read the output, so it earns no credit."),
+        N_("Invalid"), "bad", N_("The project's check could not read the output, so it earns no credit.")
     ),
     Outcome.CLIENT_DETACHED: Status(
         N_("Detached"),
