@@ -19,7 +19,7 @@ from cobblestone.server.daemons import workers
 
 # Many tests start a worker of their own, whose imports take a second: here each is a copy of a process that has done them.
 # tests/e2e has the real ones.
-workers._context = multiprocessing.get_context("forkserver")  # type: ignore[assignment]  # it starts processes in the same way
+workers._context = multiprocessing.get_context("forkserver")
 multiprocessing.set_forkserver_preload(
     ["cobblestone.server.daemons.project_work", "cobblestone.server.daemons.workers"]
 )

@@ -578,13 +578,15 @@ def test_files_left_over_from_a_crash_are_not_counted_twice(tmp_path: Path):
 
 
 def test_what_a_project_brings_when_it_is_first_seen_is_no_work_of_that_day(site: Site):
-    for day in range(3):
+    def publish(day: int) -> PublishedFile:
         now = NOON + day * DAY
         site.take("one", Export(now, [user(1, "Alice", 100 + day, now, cpid=ALICE, country="France")]))
         if day:
             other = user(5, "Alice", 1e6 + 10 * day, now, cpid=ALICE, country="France")
             site.take("two", Export(now, [other]))
-        published = site.publish(now=now)
+        return site.publish(now=now)
+
+    *_, published = map(publish, range(3))
     person = view(published, found(published, "user", 0, ALICE))
     assert [each.total for each in added_up(person.histories.values())] == [1_000_110, 1_000_111, 1_000_122]
     assert person.milestones == []

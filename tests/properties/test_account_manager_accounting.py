@@ -40,7 +40,7 @@ class Host:
     ledger: list[tuple[int, Amounts, Amounts]] = field(default_factory=list[tuple[int, Amounts, Amounts]])
     limited: list[str] = field(default_factory=list[str])
 
-    def contact(self, now: float, *, answer: int | None = None, **reports: Amounts) -> ContactAccounting:
+    def contact(self, now: float, answer: int | None = None, /, **reports: Amounts) -> ContactAccounting:
         by_id = {int(name[1:]): amounts for name, amounts in reports.items()}
         found = count_contact(self.meter, self.records, by_id, self.limits, now=now, answer=answer)
         self.meter = found.meter
@@ -88,9 +88,12 @@ def test_nothing_that_was_reported_is_lost_and_nothing_is_counted_beyond_the_lim
         latest = max(latest, now)
         for id_, reported in reports.items():
             before = host.records.get(id_)
-            if before is not None and reported.at_least(before.reported):
-                new[id_] += reported.rises(before.reported)
-            elif before is not None and before.fallen is not None and reported.at_least(before.fallen):
+            mark = None if before is None else before.reported
+            if before is None or mark is None:
+                continue
+            if reported.at_least(mark):
+                new[id_] += reported.rises(mark)
+            elif before.fallen is not None and reported.at_least(before.fallen):
                 new[id_] += reported.rises(before.fallen)
         host.contact(now, **{f"p{id_}": each for id_, each in reports.items()})
     for id_, expected in new.items():
@@ -234,11 +237,11 @@ def test_old_contacts_that_are_sent_again_bring_no_work_twice():
     host = Host()
     done = [cpu(n * DAY) for n in range(10)]
     for n, totals in enumerate(done):
-        host.contact(n * DAY, answer=n, p1=totals)
+        host.contact(n * DAY, n, p1=totals)
     for again in ([3, 3], [3, 4, 5], [2, 2, 2, 2], [0, 9]):
         for n in again:
-            host.contact(10 * DAY, answer=n, p1=done[n])
-    host.contact(30 * DAY, answer=10, p1=cpu(10 * DAY))
+            host.contact(10 * DAY, n, p1=done[n])
+    host.contact(30 * DAY, 10, p1=cpu(10 * DAY))
     assert host.counted.cpu_time == pytest.approx(10 * DAY)
 
 

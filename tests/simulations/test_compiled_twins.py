@@ -61,9 +61,8 @@ def test_compiled_and_pure_round_robin_are_equal(
     compiled = load_compiled()
     assert compiled is not PURE
     total = sum(p.share for p in projects)
-    world = {"now": now, "cpu_fraction": fraction, "buffer_seconds": buffer}
-    assert compiled.queues(projects, ncpus=ncpus, total_share=total, **world) == PURE.queues(
-        projects, ncpus=ncpus, total_share=total, **world
+    assert compiled.queues(projects, now, ncpus, fraction, buffer, total) == PURE.queues(
+        projects, now, ncpus, fraction, buffer, total
     )
     jobs = [
         (i, left, cutoff)
@@ -72,8 +71,8 @@ def test_compiled_and_pure_round_robin_are_equal(
     ]
     rng.shuffle(jobs)  # type: ignore[attr-defined]  # Hypothesis hands over a random.Random
     shares = [p.share for p in projects]
-    assert compiled.steps(jobs, ncpus=ncpus, shares=shares, **world) == PURE.steps(
-        jobs, ncpus=ncpus, shares=shares, **world
+    assert compiled.steps(jobs, now, ncpus, fraction, buffer, shares) == PURE.steps(
+        jobs, now, ncpus, fraction, buffer, shares
     )
 
 

@@ -152,11 +152,12 @@ def parse_input_template(text: str, *, source: str = "input template") -> InputT
         command_line=template.text(fields["command_line"], may_be_empty=True)
         if "command_line" in fields
         else "",
+        warnings=tuple(template.warnings),
         **{name: template.number(fields[name]) for name in _NUMBERS if name in fields},
         **{name: template.integer(fields[name]) for name in _INTEGERS if name in fields},
     )
     amounts = {name: template.number(fields[name], zero=True) for name in _AMOUNTS if name in fields}
-    return replace(made, warnings=tuple(template.warnings), **amounts)
+    return replace(made, **amounts)
 
 
 def _input_file(
