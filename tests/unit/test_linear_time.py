@@ -253,6 +253,7 @@ READERS: dict[str, Reader] = {
     "wire.project.pages:scheduler_urls": Reader(
         pages.scheduler_urls, pages.MAX_PAGE, names="scheduler link link~rel='boinc_scheduler'~href='"
     ),
+    "wire.project.pages:is_cobblestone": Reader(pages.is_cobblestone, pages.MAX_PAGE, names="meta"),
     "wire.project.pages:read_rss": Reader(pages.read_rss, pages.MAX_FEED_BYTES, "channel", "item title description pubDate"),
     "wire.project.pages:canonical_master_url": text(pages.canonical_master_url, 64_000, "http:// a/ [ @"),
     "wire.project.pages:folder_of": text(pages.folder_of, 64_000, "http:// /"),
