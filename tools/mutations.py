@@ -95,7 +95,7 @@ MUTATIONS = (
     Mutation("server/web/computers.py", "if own or not host.hidden]", "]",
         "integration/test_web_preferences.py::test_a_computer_gets_a_name_and_a_venue_and_is_hidden"),
     Mutation("store/operation/page_queries.py", "shows_hosts=bool(show_hosts) and not hidden,", "shows_hosts=bool(show_hosts),",
-        _PERMISSIONS + "test_a_hidden_computer_is_hidden_wherever_its_tasks_appear"),
+        _PERMISSIONS + "test_a_computer_that_is_hidden_alone_is_hidden_on_lists_of_tasks"),
     Mutation("server/web/operator.py", "if not visit.viewer.is_operator:", "if False:",
         _OPERATOR + "test_only_operators_open_the_pages"),
     Mutation("server/web/operator.py", "if visit.viewer is not None and visit.viewer.id == number:", "if False:",

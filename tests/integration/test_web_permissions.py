@@ -138,6 +138,16 @@ def test_a_hidden_computer_is_hidden_wherever_its_tasks_appear(village: Village)
     assert "hostid=4" in village.visitors["dora"].get("/workunit.php?wuid=1").text
 
 
+def test_a_computer_that_is_hidden_alone_is_hidden_on_lists_of_tasks(village: Village) -> None:
+    page = village.visitors["bruno"].get("/workunit.php?wuid=1").text
+    assert "hostid=1" in page
+    village.world.write(lambda tx: tx.execute("UPDATE host SET hidden = 1 WHERE id = 1"))
+    try:
+        assert "hostid=1" not in village.visitors["bruno"].get("/workunit.php?wuid=1").text
+    finally:
+        village.world.write(lambda tx: tx.execute("UPDATE host SET hidden = 0 WHERE id = 1"))
+
+
 def test_no_page_at_all_tells_others_of_a_hidden_computer(village: Village) -> None:
     """Every address that the server has, with every number that could name Dora's computer, its tasks, or her."""
     paths = {

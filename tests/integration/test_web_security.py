@@ -39,10 +39,12 @@ def test_every_form_that_changes_something_needs_the_token_of_its_session(world:
     other = Visitor(world)
     page = html.fromstring(other.get("/login.php").text)
     foreign = page.xpath("//main//input[@name='form_token']/@value")[0]
+    page = html.fromstring(Visitor(world).log_in("ada").get("/account.php").text)
+    of_another_session = page.xpath("//main//input[@name='form_token']/@value")[0]
     paths = posting_routes(world)
     assert len(paths) >= 18
     for path in paths:
-        for token in ("", "0" * 64, foreign):
+        for token in ("", "0" * 64, foreign, of_another_session):
             answer = visitor.post(
                 f"{path}?teamid=1&hostid=1&userid=1", form_token=token, action="x", name="y"
             )
