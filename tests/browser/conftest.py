@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.routing import Route
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, Watched
 from tests.helpers.project_world import World, failed
@@ -33,6 +33,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import interventions
 from cobblestone.store.operation.audit import Actor
 
+expect.set_options(timeout=30_000)  # ms; other tests compute at the same time
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
     "--headless",
@@ -171,7 +172,7 @@ def open_page(browser: Browser, site: RunningSite) -> Iterator[OpenPage]:
             watched.page.get_by_label("E-mail address").fill(email(log_in))
             watched.page.get_by_label("Password").fill(PASSWORD)
             watched.page.get_by_role("button", name="Log in").click()
-            assert watched.page.get_by_role("heading", name="Your account").is_visible()
+            expect(watched.page.get_by_role("heading", name="Your account")).to_be_visible()
         return watched
 
     yield open_

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from lxml import html
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from tests.browser.test_operator_pages import PAGES as OPERATORS
 from tests.browser.test_pages import OWN, PUBLIC
 from tests.browser.windows import LOOKS as WINDOWS
@@ -121,7 +121,7 @@ def test_axe_finds_nothing_on_the_way_to_the_second_factor_and_through_it(
     form.locator("[name='code']").fill(one_time_password(secret, time_step(site.now)))
     form.locator("[name='passwd']").fill(PASSWORD)
     form.get_by_role("button", name="Turn it on").click()
-    assert page.get_by_role("heading", name="Recovery codes").is_visible()
+    expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     found += findings(page)
     page.get_by_role("button", name="Log out").click()
     page.goto("login.php")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, look_at
 from tests.helpers.effort import times
 
@@ -83,10 +83,10 @@ def test_a_search_leads_to_a_computer_that_is_blocked_and_gets_work_again(
     page = operate("ops.php")
     page.get_by_label("Find a volunteer").fill("basalt")
     page.get_by_role("button", name="Search").click()
-    assert page.get_by_role("heading", name="basalt.local").is_visible()
+    expect(page.get_by_role("heading", name="basalt.local")).to_be_visible()
     page.get_by_label("Reason").fill("It answers too fast to be true.")
     page.get_by_role("button", name="Stop sending work").click()
-    assert page.get_by_text("Gets no work: It answers too fast to be true.").is_visible()
+    expect(page.get_by_text("Gets no work: It answers too fast to be true.")).to_be_visible()
     page.get_by_role("button", name="Send work again").click()
     history = page.locator("section").filter(has=page.get_by_role("heading", name="History"))
     assert [row.split("\n")[0].split("\t")[0] for row in history.locator("tbody tr").all_inner_texts()] == [
@@ -103,7 +103,7 @@ def test_a_batch_is_cancelled_and_failed_jobs_are_submitted_anew(operate: Callab
     assert (fact(page, "State"), fact(page, "Failed or cancelled")) == ("cancelled", "5")
     page = operate("ops_batch.php?id={retried_batch}")
     page.get_by_role("button", name="Submit failed jobs again").click()
-    assert page.get_by_role("heading", name="retry of batch").is_visible()
+    expect(page.get_by_role("heading", name="retry of batch")).to_be_visible()
     assert (fact(page, "State"), fact(page, "Jobs")) == ("in progress", "3")
 
 
@@ -117,19 +117,19 @@ def test_a_workunit_is_tried_again_and_cancelled(operate: Callable[[str], Page])
 def test_a_version_goes_out_in_stages_is_held_and_withdrawn(operate: Callable[[str], Page]) -> None:
     page = operate("ops_versions.php")
     card = version(page, "transit 1.01")
-    assert card.get_by_text("for 5 % of the computers").is_visible()
+    expect(card.get_by_text("for 5 % of the computers")).to_be_visible()
     card.get_by_text("Change").click()
     card.get_by_label("Stages: part of the computers").fill("20, 100")
     card.get_by_role("button", name="Start the roll-out").click()
-    assert version(page, "transit 1.01").get_by_text("for 20 % of the computers").is_visible()
+    expect(version(page, "transit 1.01").get_by_text("for 20 % of the computers")).to_be_visible()
     version(page, "transit 1.01").get_by_text("Change").click()
     version(page, "transit 1.01").get_by_role("button", name="Hold").click()
-    assert version(page, "transit 1.01").get_by_text("held", exact=True).is_visible()
+    expect(version(page, "transit 1.01").get_by_text("held", exact=True)).to_be_visible()
     version(page, "transit 1.01").get_by_text("Change").click()
     version(page, "transit 1.01").get_by_label("Tell computers to abort").check()
     version(page, "transit 1.01").get_by_role("button", name="Withdraw").click()
-    assert version(page, "transit 1.01").get_by_text("withdrawn").is_visible()
-    assert version(page, "transit 1.00").get_by_text("for all computers").is_visible()
+    expect(version(page, "transit 1.01").get_by_text("withdrawn")).to_be_visible()
+    expect(version(page, "transit 1.00").get_by_text("for all computers")).to_be_visible()
 
 
 def test_news_are_written_edited_and_withdrawn(operate: Callable[[str], Page]) -> None:
@@ -141,11 +141,11 @@ def test_news_are_written_edited_and_withdrawn(operate: Callable[[str], Page]) -
     page.get_by_label("Title").fill("Comet in sight again")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("row", name="Comet in sight again").get_by_role("link", name="Page").click()
-    assert page.get_by_text("Look up < 10° & be patient.").is_visible()
+    expect(page.get_by_text("Look up < 10° & be patient.")).to_be_visible()
     page.go_back()
     page.get_by_role("link", name="Comet in sight again").click()
     page.get_by_role("button", name="Withdraw").click()
-    assert page.get_by_role("heading", name="Published").is_visible()
+    expect(page.get_by_role("heading", name="Published")).to_be_visible()
     assert page.get_by_role("link", name="Comet in sight").count() == 0
 
 
@@ -154,8 +154,8 @@ def test_a_user_gets_a_link_for_a_new_password_and_the_role_of_operator(
 ) -> None:
     page = operate("ops_user.php?id={chandra}")
     page.get_by_role("button", name="Send a link for a new password").click()
-    assert page.get_by_text("A mail with a link for setting a new password is on its way.").is_visible()
+    expect(page.get_by_text("A mail with a link for setting a new password is on its way.")).to_be_visible()
     page.get_by_role("button", name="Make this volunteer an operator").click()
-    assert page.locator("h1").get_by_text("operator").is_visible()
+    expect(page.locator("h1").get_by_text("operator")).to_be_visible()
     page.get_by_role("button", name="Remove the operator role").click()
     assert page.locator("h1").get_by_text("operator").count() == 0

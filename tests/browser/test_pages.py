@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, look_at
 from tests.helpers.effort import times
 from tests.helpers.volunteers import PASSWORD, email
@@ -117,16 +118,16 @@ def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) ->
     page.keyboard.type(email("ada"))
     page.keyboard.press("Enter")
     page.wait_for_url("**/home.php")
-    assert page.get_by_role("heading", name="Your account").is_visible()
+    expect(page.get_by_role("heading", name="Your account")).to_be_visible()
 
 
 def test_everything_works_without_scripts(open_page: OpenPage) -> None:
     page = open_page(java_script_enabled=False, log_in="ada").page
     page.get_by_role("link", name="All tasks").click()
     page.get_by_label("State").get_by_role("link", name="Valid", exact=False).first.click()
-    assert page.get_by_role("heading", name="Your tasks").is_visible()
+    expect(page.get_by_role("heading", name="Your tasks")).to_be_visible()
     page.get_by_role("button", name="Log out").click()
-    assert page.get_by_role("link", name="Log in").is_visible()
+    expect(page.get_by_role("link", name="Log in")).to_be_visible()
 
 
 def test_live_figures_are_refreshed_in_place(open_page: OpenPage) -> None:
@@ -150,6 +151,6 @@ def test_what_was_typed_stays_when_a_form_is_refused(open_page: OpenPage) -> Non
     page.get_by_label("Password").fill("another one")
     page.get_by_role("checkbox", name="I agree").check()
     page.get_by_role("button", name="Create the account").click()
-    assert page.get_by_text("There is already an account with this address").is_visible()
+    expect(page.get_by_text("There is already an account with this address")).to_be_visible()
     assert page.get_by_role("textbox", name="Name").input_value() == "Eve"
     assert page.get_by_label("E-mail address").input_value() == email("ada")
