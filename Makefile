@@ -49,7 +49,7 @@ check: ## what to run before each commit: style, types, architecture, quick test
 # Clients and servers that wait have time limits; what only computes takes the processors that they leave.
 test: ## everything: check, and the tests with real clients, databases and browsers; a quarter of an hour
 	@tools/setup.sh test
-	@$(MAKE) --no-print-directory --keep-going --jobs 4 GIVING_WAY="nice -n 5" clients-at-work in-browsers quick-and-slow static
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 GIVING_WAY="nice -n 5" clients-at-work all-others
 
 test-root: ## the few tests that need root, or that root passes differently (by sudo, where you are not root)
 	@tools/setup.sh test
@@ -83,21 +83,19 @@ coverage: ## run the tests without clients, and say which lines none of them rea
 
 static: pyright ruff-check ruff-format lint-imports unused
 
-# Two that print dots at once cannot be read.
-define AT_ITS_END
-@echo "$(1)  # its output comes at its end"
-@output=$$(mktemp); status=0; $(1) >$$output 2>&1 || status=1; cat $$output; rm $$output; exit $$status
-endef
-
-.PHONY: clients-at-work in-browsers quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
+.PHONY: clients-at-work all-others in-browsers quick quick-and-slow ruff-check ruff-format lint-imports pyright unused
 quick:
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS) $(QUICK)
 quick-and-slow:
 	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/most $(THREE) $(PYTEST_ARGS) $(MOST)
 clients-at-work:
-	$(call AT_ITS_END,$(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(E2E))
+	@echo "$(BIN)/pytest $(PYTEST_ARGS) $(E2E)  # its output comes at its end: two that print dots at once cannot be read"
+	@output=$$(mktemp); status=0; $(BIN)/pytest -o cache_dir=.pytest_cache/clients $(PYTEST_ARGS) $(E2E) >$$output 2>&1 || status=1; \
+	cat $$output; rm $$output; exit $$status
 in-browsers:
-	$(call AT_ITS_END,$(BIN)/pytest -o cache_dir=.pytest_cache/browsers $(PYTEST_ARGS) $(BROWSERS))
+	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/browsers $(PYTEST_ARGS) $(BROWSERS)
+all-others:
+	@$(MAKE) --no-print-directory --keep-going in-browsers quick-and-slow static
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:

@@ -28,7 +28,17 @@ from cobblestone.store.schema.tables import metadata
 
 VERSIONS = sorted(path.name for path in RELEASED.iterdir())
 #: Only the database was kept: no files and no running server, and the server of the tests does not flush.
-NOT_KEPT = {"durable", "keys", "input_files", "file_contents", "output_files", "export", "daemons", "disk"}
+NOT_KEPT = {
+    "durable",
+    "keys",
+    "input_files",
+    "file_contents",
+    "output_files",
+    "export",
+    "daemons",
+    "disk",
+    "liars",
+}
 
 Columns = Mapping[str, Sequence[str]]
 

@@ -41,7 +41,11 @@ class Site:
         self.nginx = Nginx(port, location=ACCEL_LOCATION.format(path=ACCEL, folder=place))
         self.url = f"http://127.0.0.1:{self.nginx.port}/"
         world = World(
-            folder / "project", project={"url": self.url}, server={"port": port}, storage={"accel": ACCEL}
+            folder / "project",
+            project={"url": self.url},
+            server={"port": port},
+            storage={"accel": ACCEL},
+            scheduler={"max_jobs_per_day_init": 20},
         )
         world.add_jobs(world.add_app(), n=20)
         key = world.user("alice")

@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
         tmp_path / "project",
         project={"url": url},
         server={"port": port},
-        scheduler={"daily_result_quota": 100_000, "max_jobs_per_rpc": 1000},
+        scheduler={"daily_result_quota": 100_000, "max_jobs_per_day_init": 100_000, "max_jobs_per_rpc": 1000},
         log={"level": "error"},
     )
     world.now = time.time()

@@ -35,7 +35,7 @@ while time.process_time() < end:
 @pytest.fixture
 def busy(live: Callable[..., LiveProject], tmp_path: Path) -> Iterator[OwnClient]:
     """A client with two running and two waiting tasks."""
-    project = live()
+    project = live(settings={"max_jobs_per_day_init": "20"})
     project.app("work", WORK)
     project.submit("work", "1", "2", "3", "4")
     client = OwnClient(tmp_path / "own", ncpus=2)

@@ -116,7 +116,7 @@ def test_two_computers_of_one_user_do_not_make_a_quorum(live: Callable[..., Live
     first = project.volunteer("alice", authenticator=key)
     second = project.volunteer("alice", folder="second", authenticator=key)
     project.wait(
-        lambda: "different volunteers" in first.log() + second.log(),
+        lambda: "a task to each volunteer only once" in first.log() + second.log(),
         first,
         second,
         seconds=90,

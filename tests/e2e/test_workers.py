@@ -152,7 +152,7 @@ def test_a_function_that_ends_its_process_fails_alone(workers: Workers, how: str
 
 
 def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 5.0)
     workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
 
     async def play() -> None:
@@ -169,7 +169,7 @@ def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeyp
 
 
 def test_many_slow_calls_of_an_app_do_not_hold_up_those_of_another(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 1.0)
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 5.0)
     workers = Workers(ChecksSection(workers=1, timeout=900, memory_bytes=300_000_000, max_attempts=5))
     begun: list[int] = []
 

@@ -60,7 +60,7 @@ def lies_about_numbers(host: SimHost, rng: random.Random) -> list[ReportedResult
 
 
 def lies_about_answers(host: SimHost, rng: random.Random) -> list[ReportedResult]:
-    return [host.finish(name, rng.randbytes(20)) for name in list(host.held)]
+    return [host.finish(name, f"not {name}".encode()) for name in list(host.held)]
 
 
 def claims_without_answer(host: SimHost, rng: random.Random) -> list[ReportedResult]:

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from tests.helpers.project_world import SimHost, World, post_upload
 
+from cobblestone.domain.apps import AppDispatch
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.service.context import CachedRead
@@ -44,7 +45,7 @@ def locked_database(world: World, *, patience: int) -> Iterator[None]:
 
 
 def started(world: World, n: int = 1) -> tuple[SimHost, list[str]]:
-    world.add_jobs(world.add_app(quorum=1), n=n)
+    world.add_jobs(world.add_app(quorum=1, dispatch=AppDispatch(max_jobs_per_day_init=50)), n=n)
     host = world.host(world.user("alice"))
     host.rpc(ask=1)
     return host, host.new_results()

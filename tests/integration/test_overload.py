@@ -48,7 +48,7 @@ def test_uploads_that_are_sent_away_come_again_and_nothing_is_lost(
 ):
     monkeypatch.setattr(uploads, "PLACES", 1)
     monkeypatch.setattr(uploads, "MAX_WAITING", 1)
-    world: World = make_world()
+    world: World = make_world(scheduler={"max_jobs_per_day_init": 20})
     world.add_jobs(world.add_app(), n=8)
     worker = world.host(world.user("ada"))
     worker.rpc(ask=1e6)

@@ -317,7 +317,9 @@ def test_outputs_that_cannot_be_read_in_time_are_their_hosts_affair(
 
 
 def test_a_stuck_comparison_does_not_delay_other_workunits(make_world):
-    world = make_world(checks={"timeout": 30, "memory_bytes": 300_000_000})
+    world = make_world(
+        checks={"timeout": 30, "memory_bytes": 300_000_000}, scheduler={"max_jobs_per_day_init": 20}
+    )
     rule = python_rule(
         world,
         "import time\ndef compare(a, b):\n    if b'slow' in a['out'].read_bytes():\n        time.sleep(60)\n    return True\n",

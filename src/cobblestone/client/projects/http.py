@@ -15,6 +15,7 @@ import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
@@ -190,10 +191,7 @@ async def _receive(
 ) -> int:
     total = progress.offset = progress.bytes = offset
     pace = _Pace(exchange)
-    handle = await asyncio.to_thread(growing.open, "r+b" if offset else "wb")
-    try:
-        handle.truncate(offset)
-        handle.seek(offset)
+    with _continued(growing, offset) as handle:  # not in a thread: a cancelled transfer would leave it open
         async for piece in pieces:
             total += len(piece)
             if total > limit:
@@ -203,9 +201,14 @@ async def _receive(
             progress.moved += len(piece)
             pace.moved(len(piece))
             await exchange.down(len(piece))
-    finally:
-        await asyncio.to_thread(handle.close)
     return total
+
+
+def _continued(growing: Path, offset: int) -> BinaryIO:
+    handle = growing.open("r+b" if offset else "wb")
+    handle.truncate(offset)
+    handle.seek(offset)
+    return handle
 
 
 def _prepare(growing: Path, expected: int) -> int:

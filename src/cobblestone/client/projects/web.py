@@ -96,7 +96,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
         raise ProjectNotReached(
             f"{master_url} is a page, but not of a project: it does not say where the scheduler is. Is the address right?"
         )
-    return urls, is_cobblestone(page)
+    return urls, await read_aside(is_cobblestone, page)
 
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:
