@@ -58,6 +58,8 @@ BATTERY = """(() => {
 })()"""
 CHECKPOINT_IS_KEPT = """() => new Promise((done) => {
     const opening = indexedDB.open("cobblestone:/");
+    opening.onupgradeneeded = () => opening.transaction.abort();  // the page has not made it yet: nor does this
+    opening.onerror = (event) => { event.preventDefault(); done(false); };
     opening.onsuccess = () => {
         const asking = opening.result.transaction("jobs").objectStore("jobs").getAll();
         asking.onsuccess = () => done(asking.result.some((record) => record.state));
