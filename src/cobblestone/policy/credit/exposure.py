@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
 
-_PICKS = "who drops jobs that are longer than estimated"
-_RENEWS = "who reports ten times the run time as ever new accounts"
-_INFLATES = "who reports ten times the run time"
-_COUNTS = "who reports ten times the operations"
-_FAILED = "who reports ten times the run time and a failed benchmark"
+_PICKS = "someone who drops jobs that are longer than estimated"
+_RENEWS = "someone who reports ten times the run time as ever new accounts"
+_INFLATES = "someone who reports ten times the run time"
+_COUNTS = "someone who reports ten times the operations"
+_FAILED = "someone who reports ten times the run time and a failed benchmark"
 _PAIR = "two accounts that meet in many jobs and report long run times"
 
 WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
@@ -54,7 +54,7 @@ def _reports(app: App) -> str:
         return f"Reports: nothing is known about {name}, a system of the project's own."
     gain, who = found[app.rules_of_jobs.min_quorum < 2]
     bound = "" if gain <= SAFE else f" Bound: cobblestone app update {app.name} --credit steady."
-    return f"Reports ({name}): {who} gets up to {gain:g} times the credit of the same work.{bound}"
+    return f"Reports ({name}): up to {gain:g} times the credit of the same work for {who}.{bound}"
 
 
 def _answers(app: App) -> str:
