@@ -10,7 +10,6 @@ import pytest
 from tests.helpers.client_state import URL, World, play
 
 from cobblestone.client.records.decisions import CoreDriver
-from cobblestone.domain.errors import ConfigError
 
 
 def of_another_version(stored: dict[str, Any]) -> None:
@@ -65,11 +64,3 @@ def test_a_client_whose_stored_core_cannot_be_read_goes_on_with_all_its_jobs(
 
     play(tmp_path, store)
     play(tmp_path, go_on)
-
-
-def test_a_policy_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    def check(world: World) -> None:
-        with pytest.raises(ConfigError, match="tarot"):
-            CoreDriver(world.client.state, policy="tarot", seed=1)
-
-    play(tmp_path, check)

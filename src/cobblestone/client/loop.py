@@ -12,6 +12,7 @@ from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import StoreError
+from cobblestone.ops.policies import USUAL
 from cobblestone.policy.client.core.events import Event, Instruction, JobProgressed, TimePassed
 from cobblestone.policy.client.core.machine import Refusal
 from cobblestone.policy.client.core.values import Reading
@@ -84,6 +85,11 @@ class Loop:
                 self._journal.say(
                     f"Internal error: the core refused {type(event).__name__}: {error}", priority=3
                 )
+        if text := self._decisions.fault:
+            self._decisions.fault = ""
+            self._journal.alert(
+                f"Your own policy does not decide: {text}. Until the next start the policy {USUAL} decides; no task is lost."
+            )
         if self.save() and self.may_act:
             instructions, self._held_back = self._held_back, []
             for instruction in instructions:

@@ -1,4 +1,4 @@
 """Settings, clock, logging: needed by every shell.
 
-It knows domain; it is the only place that reads the environment.
+It knows domain and the names of scheduling policies; it is the only place that reads the environment.
 """

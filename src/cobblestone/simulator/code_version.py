@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import cobblestone
+from cobblestone.ops.policies import file_of
 
 _ROOT = Path(cobblestone.__file__).parent
 #: What decides the outcome of a run: the client's rules, and the server's for populations.
@@ -16,9 +17,11 @@ _FOLDERS = (
 )
 
 
-def code_version() -> str:
-    """Return the package's version and a digest of the simulator's and the policies' source."""
-    return f"{cobblestone.__version__} {digest(_ROOT / folder for folder in _FOLDERS)}"
+def code_version(policies: Iterable[str] = ()) -> str:
+    """Return the package's version and a digest of the source of the simulator and of all policies, those in own files too."""
+    own = sorted({path for path in map(file_of, policies) if path is not None})
+    files = "".join(f" {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}" for path in own)
+    return f"{cobblestone.__version__} {digest(_ROOT / folder for folder in _FOLDERS)}{files}"
 
 
 def digest(folders: Iterable[Path]) -> str:

@@ -157,16 +157,18 @@ def replay(
     import msgspec
 
     from cobblestone.client.records.decisions import fresh_core, play
+    from cobblestone.ops.policies import blamed_on, full_name
 
-    core = fresh_core(policy, seed=seed)
-    core.validate = True
-    different = 0
-    for told in play(core, _lines(log), alarms=alarms):
-        different += told.differs
-        if json:
-            typer.echo(msgspec.json.encode(told.plain).decode())
-        else:
-            typer.echo("\n".join(_round(told)))
+    with blamed_on(full_name(policy)):
+        core = fresh_core(full_name(policy), seed=seed)
+        core.validate = True
+        different = 0
+        for told in play(core, _lines(log), alarms=alarms):
+            different += told.differs
+            if json:
+                typer.echo(msgspec.json.encode(told.plain).decode())
+            else:
+                typer.echo("\n".join(_round(told)))
     if not json:
         typer.echo("\n".join(_end(core)))
     if different:

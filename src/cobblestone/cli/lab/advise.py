@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from cobblestone.cli.lab.sweeps import Scheduler, Workers
 from cobblestone.cli.output import error_console
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.report import advice
 from cobblestone.simulator.report.picture import require_picture
@@ -96,7 +96,7 @@ def _advise(
             advisor = advice.Advisor(
                 scenario,
                 table,
-                PolicyChoice.parse(policy),
+                read_choice(policy),
                 seeds=seeds,
                 limits=limits,
                 backend=backend,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.books import FiguresOfMerit
 from cobblestone.simulator.host.run import RunResult, simulate
@@ -121,7 +122,7 @@ def _answer(options: argparse.Namespace) -> str:
     if options.anonymise is not None:
         return _anonymise(options.state, options.anonymise)
     scenario = _load(options.scenario_file, options.state)
-    choices = [PolicyChoice.parse(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
+    choices = [read_choice(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
     explain, log, picture, first = options.explain, options.log, options.picture, options.first_seed
     hosts = options.hosts or scenario.hosts
     if hosts and (explain is not None or log is not None or options.report is not None):

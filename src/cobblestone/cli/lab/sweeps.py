@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cobblestone.cli.lab.simulating import SUMMARY, main
 from cobblestone.cli.output import error_console
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.frontier import fresh as fresh_report
 from cobblestone.simulator.frontier.compare import compare, draw_frontier, frontier_text, write_csv
 from cobblestone.simulator.frontier.fresh import compare_fresh
@@ -126,7 +126,7 @@ def frontier(
     with sweeping("runs", folder) as progress:
         if fresh is not None and only:
             raise ConfigError("--only selects from the fixed set; remove it, or remove --fresh")
-        ours, *bases = PolicyChoice.parse(policy), *map(PolicyChoice.parse, against or [AGAINST])
+        ours, *bases = read_choice(policy), *map(read_choice, against or [AGAINST])
         load_matplotlib()  # if it is missing, that is said before the work
         if fresh is not None:
             runs = compare_fresh(

@@ -38,6 +38,7 @@ from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
+from cobblestone.ops.policies import full_name, make_policy
 from cobblestone.policy.client.core.events import (
     ContactProject,
     DevicesChanged,
@@ -85,12 +86,16 @@ class Client:
         clock: Callable[[], float] = time.time,
         seed: int | None = None,
     ) -> None:
+        if policy:
+            policy = full_name(policy)
+            make_policy(policy, random.Random(0))  # what is wrong is said before anything is kept
         self.folders = DataFolder(root)
         self.clock = clock
         self.rng = random.Random(seed)
         self.state = ClientDatabase(self.folders.root)
         if policy:
             self.state.notes.policy = policy
+            self.state.keep_notes()
         self.journal = Journal(self.state, clock, echo=echo)
         self.connections = Connections()
         self.transfers = Transfers(
@@ -200,7 +205,7 @@ class Client:
         self.loop.may_act = True
         self.apply_conditions()
         self.loop.drain()
-        for instruction in self.decisions.core.instructions_in_force():
+        for instruction in self.decisions.in_force():
             if isinstance(instruction, ContactProject | SetAlarm | GiveUp):
                 self._carry_out(instruction)
         self.transfers.poll()

@@ -15,14 +15,15 @@ a fresh core (see ``event_log``) gives the same decisions one by one.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.ops.policies import USUAL, fault, is_own, make_policy
 from cobblestone.policy.client.core.events import (
     Event,
     Instruction,
@@ -34,6 +35,7 @@ from cobblestone.policy.client.core.events import (
 from cobblestone.policy.client.core.machine import ClientCore, Refusal
 from cobblestone.policy.client.core.reasons import Why, sentence
 
+T = TypeVar("T")
 MOST_ALARMS = 10_000
 """Alarms that ring between two lines; a log that lets more time pass than that is a slip of the pen."""
 COMMENT = b"#"
@@ -99,7 +101,7 @@ def _read(body: bytes) -> tuple[list[Event], list[Any] | None]:
 
 def fresh_core(policy: str, *, seed: int = 1) -> ClientCore:
     """Return a core without any state.  Raises :class:`ConfigError` if there is no such policy."""
-    return ClientCore.start(policy, rng=random.Random(seed))
+    return ClientCore.start(policy, rng=random.Random(seed), make=make_policy)
 
 
 def play(core: ClientCore, lines: Iterable[bytes], *, alarms: bool = False) -> Iterator[Round]:
@@ -155,13 +157,26 @@ class CoreDriver:
         """Continue with the stored core, or start a new one if there is none that this program can read.
 
         Raises:
-            ConfigError: there is no such policy.
+            ConfigError: there is no such policy; one of the volunteer's own is replaced by the usual one, see `fault`.
         """
         self._state = state
+        self._untold = 0
+        self._sound = b""  #: the core before the next round, where the policy is the volunteer's own
+        self.fault = ""  #: why the volunteer's own policy does not decide
+        try:
+            self._begin(policy, seed)
+        except (Exception, SystemExit) as error:
+            if not is_own(policy):
+                raise
+            self.fault = fault(policy, error)
+            self._begin(USUAL, seed)
+
+    def _begin(self, policy: str, seed: int) -> None:
         self._seed = seed
         self.forgotten = ""  #: why what was stored is of no use
         self.restored = False
-        if (stored := state.note("core", dict[str, Any])) is not None:
+        make_policy(policy, random.Random(0))  # what is wrong with it is no fault of what was stored
+        if (stored := self._state.note("core", dict[str, Any])) is not None:
             try:
                 self._restore(stored, policy)
                 self.restored = True
@@ -171,21 +186,31 @@ class CoreDriver:
         if not self.restored:
             self._seed = seed
             self.core = fresh_core(policy, seed=seed)
-            state.clear_events()
-            state.keep("seed", seed)
-        self._untold = 0
+            self._state.clear_events()
+            self._state.keep("seed", seed)
+        if is_own(policy):
+            self.core.validate = True
+            self._sound = msgspec.json.encode(self.core.snapshot())
 
     def _restore(self, stored: dict[str, Any], policy: str) -> None:
         self._seed = int(stored["seed"])
-        self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=policy)
+        self.core = self._core_of(stored["core"], policy)
         for _, body in self._state.events_since(int(stored["event"])):
             self.core.handle(*read_events(body))
 
+    def _core_of(self, plain: dict[str, Any], policy: str) -> ClientCore:
+        return ClientCore.restore(plain, rng=random.Random(self._seed), policy=policy, make=make_policy)
+
     def tell(self, *events: Event, refused: list[Refusal]) -> list[Instruction]:
         """Send events to the core and return its instructions.  Impossible events are added to ``refused``."""
-        before = len(refused)
-        instructions = self.core.handle(*events, refused=refused)
-        wrong = {id(event) for event, _ in refused[before:]}
+
+        def handled(core: ClientCore) -> tuple[list[Instruction], list[Refusal]]:
+            wrong: list[Refusal] = []
+            return core.handle(*events, refused=wrong), wrong
+
+        instructions, found = self._decided(handled)
+        refused += found
+        wrong = {id(event) for event, _ in found}
         entry = {
             "events": [event_to_plain(event) for event in events if id(event) not in wrong],
             "instructions": plain_instructions(instructions),
@@ -195,6 +220,25 @@ class CoreDriver:
         if self._untold >= SNAPSHOT_AFTER:
             self.store()
         return instructions
+
+    def in_force(self) -> list[Instruction]:
+        """Return what should be in progress."""
+        return self._decided(ClientCore.instructions_in_force)
+
+    def _decided(self, decide: Callable[[ClientCore], T]) -> T:
+        """Return a decision.  Where the volunteer's own policy fails, the usual one takes its place, before the round began."""
+        if not self._sound:
+            return decide(self.core)
+        policy = self.core.policy.name
+        try:
+            decision = decide(self.core)
+            self._sound = msgspec.json.encode(self.core.snapshot())
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # told by the loop; the client goes on
+            self.fault = fault(policy, error)
+            self.core, self._sound = self._core_of(msgspec.json.decode(self._sound), USUAL), b""
+            self.store()  # the log goes on from here
+            return decide(self.core)
+        return decision
 
     def store(self) -> None:
         """Store the core's whole state with the next flush."""

@@ -49,6 +49,10 @@ class PolicyChoice:
             return self.registered
         return f"CS{self.cpu_scheduling}_WF{self.work_fetch}_WS{self.work_send}_JC{self.job_completion}"
 
+    def within(self, family: str) -> str:
+        """Return the name of a policy of that family, or of one that derives from it and has a name of its own."""
+        return self.registered or f"{family} {self}"
+
     @property
     def knows_devices(self) -> bool:
         """Return whether it gives work to GPUs and knows jobs of many CPUs; those of 2007 do not."""

@@ -7,8 +7,6 @@ down only its worker.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import importlib.util
 import io
 import resource
 import sys
@@ -25,6 +23,7 @@ from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import OutputSpec
+from cobblestone.ops.policies import load_file
 from cobblestone.policy.validation import comparison as comparing
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
@@ -136,15 +135,10 @@ def project_function(project_folder: Path, reference: str) -> Callable[..., Any]
     key = (path, path.stat().st_mtime_ns)
     module = _loaded.modules.get(key)
     if module is None:
-        name = f"cobblestone_project_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise JobError(f"{file_name} is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
         if str(path.parent) not in sys.path:
             sys.path.insert(0, str(path.parent))
         try:
-            spec.loader.exec_module(module)
+            module = load_file(path)
         except BaseException as error:  # sys.exit too
             raise JobError(f"{file_name} fails to load:\n{_short_traceback(error)}") from error
         _loaded.modules[key] = module

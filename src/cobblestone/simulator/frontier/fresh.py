@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cobblestone.domain.values import float_sum
+from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
 from cobblestone.simulator.code_version import code_version
@@ -179,7 +180,7 @@ CPU_ALLOWED = 2.0
 def run_fresh(task: Mapping[str, Any]) -> dict[str, float]:
     """Run one scenario with one policy and one seed; return its figures."""
     scenario = random_scenario(task["draw"], task["number"])
-    policy = PolicyChoice.parse(task["policy"])
+    policy = read_choice(task["policy"])
     backends = _compiled()
     begun = time.process_time()
     result = simulate(scenario, policy, seed=task["seed"], backends=backends)
@@ -237,7 +238,9 @@ def compare_fresh(
     backend = open_backend(scheduler, workers=workers)
     try:
         keep = folder / "fresh.jsonl"
-        runs = run_grid(run_fresh, tasks, backend=backend, keep=keep, code=code_version(), progress=progress)
+        runs = run_grid(
+            run_fresh, tasks, backend=backend, keep=keep, code=code_version(names), progress=progress
+        )
     finally:
         backend.close()
     return {

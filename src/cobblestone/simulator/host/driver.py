@@ -159,6 +159,7 @@ class SimulatedClient:
         if host.quantum:
             state.last_contact = 0.0  # the simulator of 2007 begins with a contact
         self.core = ClientCore(policy, state=state, explain=host.recorder is not None)
+        self.core.validate = bool(choice.registered)  # ours are known to be sound
         self.wake = 0.0
         self._tasks: dict[str, SimTask] = {}
         self._by_name = {name: i for i, name in enumerate(network.names)}

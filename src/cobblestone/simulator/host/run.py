@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
+from cobblestone.ops import policies
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core import protocol
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books, FiguresOfMerit, compute_metrics
 from cobblestone.simulator.host.driver import Network, SimulatedClient
@@ -44,7 +44,7 @@ def make_policy(
 ) -> Policy:
     """Return the policy, with the availability that the scenario makes the client assume."""
     if choice.registered:
-        return protocol.make_policy(choice.registered, rng)
+        return policies.make_policy(choice.registered, rng)
     host, compatibility = scenario.host, scenario.compatibility
     if choice.cpu_scheduling == 4:
         from cobblestone.policy.client.recent.policy import Recent
@@ -142,8 +142,9 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     rng = shared if shared is not None else streams.stream("backoff")
-    client = make_client(host, network, policy, rng, backends)
-    host.run(client)
+    with policies.blamed_on(policy.registered):
+        client = make_client(host, network, policy, rng, backends)
+        host.run(client)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)
     require_balance(scenario, policy, seed, host.books)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE
 from cobblestone.simulator.code_version import code_version
@@ -188,7 +189,7 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     """
     cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
     scenario = cell.scenario()
-    policy = PolicyChoice.parse(cell.policy)
+    policy = read_choice(cell.policy)
     metrics = _way(compiled=task["compiled"])
     runs: list[dict[str, float]] = []
     for seed in task["seeds"]:
@@ -227,7 +228,8 @@ def run_cells(
     backend = open_backend(scheduler, workers=workers)
     keep = folder / "runs.jsonl"
     try:
-        return run_grid(run_cell, tasks, backend=backend, keep=keep, code=code_version(), progress=progress)
+        code = code_version(task["policy"] for task in tasks.values())
+        return run_grid(run_cell, tasks, backend=backend, keep=keep, code=code, progress=progress)
     finally:
         backend.close()
 

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cobblestone.ops.policies import blamed_on
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books
@@ -58,7 +59,8 @@ class Crowd:
             self._join(host, rng.random() * min(DAY, self._scenario.duration / 2.0))
         while self._queue:
             at, i = heapq.heappop(self._queue)
-            self._go_on(i, at)
+            with blamed_on(self._policy.registered):
+                self._go_on(i, at)
             yield at
 
     def close(self) -> list[Books]:

@@ -341,7 +341,7 @@ def run_side_by_side(
         {keys[place]: shard for place, shard in shards.items()},
         backend=backend,
         keep=keep,
-        code=code_version(),
+        code=code_version(map(str, policies)),
         progress=progress,
     )
     return {

@@ -6,7 +6,7 @@ What an event does to the state is in ``intake``, what is decided after it in ``
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
@@ -29,6 +29,8 @@ from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.state import CoreState, Phase
 
 _VERSION = 1
+#: Makes a policy of its name and a source of chance.
+PolicyMaker = Callable[[str, random.Random], Policy]
 #: An event that cannot have happened, and what is wrong with it.
 Refusal = tuple[Event, IllegalTransition]
 
@@ -76,14 +78,22 @@ class ClientCore:
             policy.refit()
 
     @classmethod
-    def start(cls, name: str, *, rng: random.Random, **options: bool) -> ClientCore:
-        """Return the core of a new client with the policy ``name``."""
+    def start(
+        cls, name: str, *, rng: random.Random, make: PolicyMaker = make_policy, **options: bool
+    ) -> ClientCore:
+        """Return the core of a new client with the policy ``name``, which ``make`` makes."""
         state = CoreState()
-        return cls(make_policy(name, CountingRandom(rng, state)), state=state, **options)
+        return cls(make(name, CountingRandom(rng, state)), state=state, **options)
 
     @classmethod
     def restore(
-        cls, plain: Mapping[str, Any], *, rng: random.Random, policy: str = "", **options: bool
+        cls,
+        plain: Mapping[str, Any],
+        *,
+        rng: random.Random,
+        policy: str = "",
+        make: PolicyMaker = make_policy,
+        **options: bool,
     ) -> ClientCore:
         """Return the core that :meth:`snapshot` gave; ``rng`` must begin as it began then.
 
@@ -99,7 +109,7 @@ class ClientCore:
         state = CoreState.restore(plain["state"])
         for _ in range(state.draws):
             rng.random()
-        made = make_policy(policy or str(plain["policy"]), CountingRandom(rng, state))
+        made = make(policy or str(plain["policy"]), CountingRandom(rng, state))
         same = made.name == plain["policy"]  # ``policy`` may be a short name
         return cls(made, state=state, memory=plain["memory"] if same else None, **options)
 

@@ -90,7 +90,7 @@ class OwnPolicy(PublishedPolicy):
     @property
     def name(self) -> str:
         """The name to make it by."""
-        return f"own {self.choice}"
+        return self.choice.within("own")
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""

@@ -91,7 +91,7 @@ class PublishedPolicy:
     @property
     def name(self) -> str:
         """The name to make it by."""
-        return f"published {self.choice}"
+        return self.choice.within("published")
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""

@@ -79,7 +79,7 @@ class Recent:
     @property
     def name(self) -> str:
         """The name to make it by."""
-        return f"recent {self.choice}"
+        return self.choice.within("recent")
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
@@ -277,11 +277,16 @@ class Recent:
             ram_bytes=self.watch.ram,
             available=self.available(),
             blocked=instances_being_left(state) if self.devices.gpus else {},
+            cpu_order=self.turns([job for job in runnable if not job.gpu]),
         )
         for job in waiting:
             if id(job) not in self.run_list.instances and not job.must_quit:
                 job.why = (self.run_list.waiting.get(id(job), NO_CPU),)
         return self.run_list.jobs
+
+    def turns(self, jobs: Sequence[ClientJob]) -> Sequence[ClientJob] | None:
+        """Return these jobs, all without a GPU, in the order in which their turn comes; None: by their projects' credit."""
+        return None
 
     def reason(self, job: ClientJob) -> Why:
         """Return why a job is on the run list."""

@@ -1,0 +1,138 @@
+"""Scheduling policies by name: those that come with the program, those of installed packages, and those in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import random
+import re
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core import protocol
+from cobblestone.policy.client.core.protocol import POLICIES, Policy
+
+ENTRY_POINT_GROUP = "cobblestone.scheduling_policies"
+USUAL = "recent"
+"""What decides where a volunteer's own policy cannot."""
+_FILE = re.compile(r"(.+\.py):(\w+)")
+
+
+def full_name(text: str) -> str:
+    """Return the name under which a policy is found from every folder: a file with its whole path."""
+    match = _FILE.fullmatch(text.strip())
+    return f"{Path(match[1]).expanduser().absolute()}:{match[2]}" if match else text.strip()
+
+
+def is_own(name: str) -> bool:
+    """Return whether a policy is somebody's own: in a file, or of an installed package."""
+    return bool(name) and name.split(maxsplit=1)[0] not in POLICIES
+
+
+def read_choice(text: str) -> PolicyChoice:
+    """Read a policy for the simulator, such as ``CS2_WF2_WS2_JC2``, ``recent``, an installed one's name or ``FILE.py:Name``.
+
+    Raises :class:`ConfigError` if there is none of that name, or it cannot be used.
+    """
+    name = full_name(text)
+    if not is_own(name) or not (name.endswith(".py") or file_of(name) or name in _installed()):
+        return PolicyChoice.parse(name)
+    make_policy(name, random.Random(0))  # a trial: what is wrong is said before the work
+    return _choice(name)
+
+
+def make_policy(name: str, rng: random.Random) -> Policy:
+    """Return the policy of that name.  Raises :class:`ConfigError` if there is none, or it cannot be used."""
+    if not is_own(name):
+        return protocol.make_policy(name, rng)
+    with blamed_on(name):
+        made = _maker(name)(_choice(name), rng)
+        asked = [each for each in vars(Policy) if not each.startswith("_") and each != "memory"]
+        if lacking := [each for each in asked if not hasattr(made, each)]:
+            raise ConfigError(f"{name} is not a scheduling policy: it has no {', '.join(lacking)}")
+        if made.name != name:
+            raise ConfigError(f"{name}: its name is {made.name!r}; it must be str(choice)")
+        return made
+
+
+def file_of(name: str) -> Path | None:
+    """Return the file of an own policy, None if it is not in one."""
+    match = _FILE.fullmatch(name)
+    return Path(match[1]) if match else None
+
+
+def _choice(name: str) -> PolicyChoice:
+    return PolicyChoice(4, 4, 2, 2, registered=name)
+
+
+def _maker(name: str) -> Callable[[PolicyChoice, random.Random], Policy]:
+    if name.endswith(".py"):
+        raise ConfigError(f"{name}: say which class of this file is the policy, as {Path(name).name}:Name")
+    path = file_of(name)
+    if path is None:
+        if name not in _installed():
+            known = ", ".join(sorted({*POLICIES, *_installed()}))
+            raise ConfigError(f"{name!r} is not a policy; there are {known}, and own ones as FILE.py:Name")
+        return _installed()[name].load()
+    if not path.is_file():
+        raise ConfigError(f"{name}: there is no file {path}")
+    content, wanted = vars(_module(path, path.stat().st_mtime_ns)), name.rpartition(":")[2]
+    if not callable(content.get(wanted)):
+        classes = [key for key, each in content.items() if isinstance(each, type)]
+        raise ConfigError(f"{path} has no class {wanted}; it has {', '.join(classes) or 'none'}")
+    return content[wanted]
+
+
+@cache
+def _module(path: Path, changed_at: int) -> ModuleType:  # loaded again after a change
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: it must not hide a module of the program
+    return load_file(path)
+
+
+@cache
+def _installed() -> dict[str, Any]:
+    from importlib.metadata import entry_points  # not at the start of every program
+
+    return {each.name: each for each in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def load_file(path: Path) -> ModuleType:
+    """Load a Python file as a module.  Raises what its code raises."""
+    name = f"cobblestone_own_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look for their module there
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def blamed_on(name: str) -> Generator[None]:
+    """Raise :class:`ConfigError` with the place where the own policy of that name failed; other errors pass."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if not is_own(name) or isinstance(error, ConfigError):
+            raise
+        raise ConfigError(fault(name, error)) from error
+
+
+def fault(name: str, error: BaseException) -> str:
+    """Return where and how an own policy failed: the last line of its own file or package that was reached."""
+    if isinstance(error, ConfigError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if name.startswith(f"{each.filename}:")] or frames
+    place = f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}"
+    return f"the policy {name} failed: {type(error).__name__}: {error} ({place})"
