@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from cobblestone.cli import build
+from cobblestone.cli import build, run_command
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "commands.md"
@@ -87,6 +87,45 @@ def test_the_list_of_commands_is_complete():
 
 def test_every_command_explains_itself():
     assert [name for name, command in walk(commands()) if not command.help] == []
+
+
+def shown(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_command([*words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+VERBS = [name.split()[1:] for name, command in walk(commands()) if not getattr(command, "commands", {})]
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_command_shows_its_help_in_the_same_form_with_whole_names(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = shown(words, capsys, monkeypatch)
+    assert text.lstrip().startswith(f"Usage: cobblestone {' '.join(words)}")
+    assert "─ Options ─" in text
+    assert "-h, --help" in text
+    command = commands()
+    for word in words:
+        command = command.commands[word]
+    names = [
+        name for each in command.params for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"
+    ]
+    assert [name for name in names if not re.search(rf"{name}(?![\w-])", text)] == []
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_help_of_app_create_begins_with_the_usual_calls_and_has_its_options_in_groups(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = shown(["app", "create"], capsys, monkeypatch)
+    head, *panels = re.split(r"╭─ (.*?) ─+╮", text)
+    assert head.count("  cobblestone app create") == 3
+    titles = panels[::2]
+    assert titles[:2] == ["Arguments", "Program"]
+    assert titles[-2:] == ["Credit", "Options"]
+    assert len(text.splitlines()) < 125
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ A completion must never get in the way of typing: without a project, or when it 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
+from cobblestone.cli.help import ARGUMENTS, OPTIONS, Rows, show
 from cobblestone.cli.output import Output
 
 if TYPE_CHECKING:
@@ -108,12 +111,28 @@ class PageOptions:
     ] = None
 
 
+class Command(TyperCommand):
+    """A command that shows its help as all do."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: those of Typer's own copy of Click
+        """Print the help; the panels of groups come before the common options."""
+        panels: dict[str, Rows] = {ARGUMENTS: [], "": []}
+        for each in self.get_params(ctx):
+            if isinstance(each, TyperArgument):
+                panels[ARGUMENTS].append((each.display_name_raw, each.help or ""))
+            elif record := each.get_help_record(ctx):
+                panels.setdefault(getattr(each, "rich_help_panel", None) or "", []).append(record)
+        panels[OPTIONS] = panels.pop("")
+        usage = re.sub(r"[{}]", "", " ".join(self.collect_usage_pieces(ctx)))
+        show(f"{ctx.command_path} {usage}", self.help or "", panels)
+
+
 class Commands(typer.Typer):
     """Commands whose parameters can be groups of options."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Add a command; the values are those of Typer, which knows their types."""
-        add = super().command(*args, **options)
+        add = super().command(*args, cls=Command, **options)
         return lambda function: add(_spread(function))
 
 
@@ -129,7 +148,10 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
             continue
         groups[parameter.name] = kind
         of_group = get_type_hints(kind, include_extras=True)
-        parameters += [_option(field.name, of_group[field.name], field.default) for field in fields(kind)]
+        for field in fields(kind):
+            if panel := getattr(kind, "panel", ""):
+                of_group[field.name].__metadata__[0].rich_help_panel = panel
+            parameters.append(_option(field.name, of_group[field.name], field.default))
 
     @wraps(function)
     def command(**values: Any) -> Any:

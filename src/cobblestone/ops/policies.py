@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import random
 import re
 import sys
-import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
@@ -43,8 +40,11 @@ def read_choice(text: str) -> PolicyChoice:
     Raises :class:`ConfigError` if there is none of that name, or it cannot be used.
     """
     name = full_name(text)
-    if not is_own(name) or not (name.endswith(".py") or file_of(name) or name in _installed()):
+    try:
         return PolicyChoice.parse(name)
+    except ConfigError:
+        if not (name.endswith(".py") or file_of(name) or name in _installed()):
+            raise
     make_policy(name, random.Random(0))  # a trial: what is wrong is said before the work
     return _choice(name)
 
@@ -107,6 +107,9 @@ def _installed() -> dict[str, Any]:
 
 def load_file(path: Path) -> ModuleType:
     """Load a Python file as a module.  Raises what its code raises."""
+    import hashlib  # all this only where there is an own policy: a simulation starts quickly
+    import importlib.util
+
     name = f"cobblestone_own_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -132,6 +135,8 @@ def fault(name: str, error: BaseException) -> str:
     """Return where and how an own policy failed: the last line of its own file or package that was reached."""
     if isinstance(error, ConfigError):
         return str(error)
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if name.startswith(f"{each.filename}:")] or frames
     place = f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}"

@@ -10,6 +10,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from cobblestone.cli.help import ShowHelp
+
 DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
 SUMMARY = "Run a client until it is stopped; jobs then save their work."
 GUI_PORT = 31416
@@ -19,17 +21,33 @@ EXIT_USAGE = 2
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    made = argparse.ArgumentParser(prog="cobblestone client run", description=SUMMARY, allow_abbrev=False)
+    made = argparse.ArgumentParser(
+        prog="cobblestone client run", description=SUMMARY, allow_abbrev=False, add_help=False
+    )
     add = made.add_argument
     add("folder", metavar="DIR", nargs="?", type=Path, default=DEFAULT_FOLDER,
-        help=f"the data directory ({DEFAULT_FOLDER}); created if missing")  # fmt: skip
+        help=f"The data directory; created if missing. [default: {DEFAULT_FOLDER}]")  # fmt: skip
     add("--policy", default="", metavar="NAME",
-        help="how it decides: recent (as BOINC's current client), own, or, for CPUs only, published ...")  # fmt: skip
-    add("--gui-port", type=_port, default=GUI_PORT, metavar="N", help=f"port of GUI RPC; 0: any ({GUI_PORT})")
-    add("--json-port", type=_port, default=0, metavar="N", help="port of the JSON interface; 0: any (0)")
-    add("--remote", action="store_true", help="let other computers control it, with TLS and a token")
-    add("--tls-certificate", type=Path, metavar="FILE", help="TLS certificate, PEM")
-    add("--tls-key", type=Path, metavar="FILE", help="private key for it, PEM")
+        help="How it decides: recent (as BOINC's current client), own, published ... (CPUs only), an installed policy, or"
+             " FILE.py:Name.")  # fmt: skip
+    add(
+        "--gui-port",
+        type=_port,
+        default=GUI_PORT,
+        metavar="N",
+        help=f"Port of GUI RPC; 0: any. [default: {GUI_PORT}]",
+    )
+    add(
+        "--json-port",
+        type=_port,
+        default=0,
+        metavar="N",
+        help="Port of the JSON interface; 0: any. [default: 0]",
+    )
+    add("--remote", action="store_true", help="Let other computers control it, with TLS and a token.")
+    add("--tls-certificate", type=Path, metavar="FILE", help="TLS certificate, PEM.")
+    add("--tls-key", type=Path, metavar="FILE", help="Private key for it, PEM.")
+    add("-h", "--help", action=ShowHelp, nargs=0, help="Show this message and exit.")
     return made
 
 

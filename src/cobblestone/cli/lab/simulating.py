@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cobblestone.cli.help import ShowHelp
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
@@ -44,37 +45,50 @@ def parser() -> argparse.ArgumentParser:
     # a fixed width: to ask for the terminal's, argparse loads shutil with its compressors at each start
     form = partial(argparse.HelpFormatter, width=110)
     made = argparse.ArgumentParser(
-        prog="cobblestone simulate", description=SUMMARY, allow_abbrev=False, formatter_class=form
+        prog="cobblestone simulate",
+        description=SUMMARY,
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=form,
     )
     add = made.add_argument
-    add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="the scenario")
+    add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="The scenario.")
     add("--from", dest="state", metavar="FILE", type=Path,
-        help="take host and projects from a client's client_state.xml")  # fmt: skip
+        help="Take host and projects from a client's client_state.xml.")  # fmt: skip
     add("--anonymise", metavar="FILE", type=Path,
-        help="only write this state file without keys, names, addresses and paths")  # fmt: skip
+        help="Only write this state file without keys, names, addresses and paths.")  # fmt: skip
     add("--report", metavar="FILE.html", type=Path,
-        help="write a page that shows what would happen on this computer, with one sentence per decision")  # fmt: skip
-    add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
-    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="number of replicates (1)")
-    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
-    add("--json", dest="as_json", action="store_true", help="print JSON")
-    add("--picture", type=Path, metavar="FILE",
-        help="write a picture of what ran when (.svg, .png or .pdf)")  # fmt: skip
-    add("--window", default="0:7", metavar="FROM:TO", help="days shown in the picture (0:7)")
-    add("--log", type=Path, metavar="FILE", help="write a trace of every event")
-    add("--explain", type=float, metavar="DAY", help="show what runs at this time, and why")
-    add("--hosts", default="", metavar="N|FILE.csv",
-        help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
-    add("--shards", type=_up_to(MAX_SHARDS), default=1, metavar="N",
-        help="number of parallel parts for many hosts, each with its share of the workunits (1)")  # fmt: skip
-    add("--scheduler", default="", metavar="ADDRESS",
-        help="where parts or runs with many hosts are computed: dask://host:port or dask://local; "
-            "default: this machine's cores")  # fmt: skip
+        help="Write a page that shows what would happen on this computer, with one sentence per decision.")  # fmt: skip
     add(
-        "--workers", type=_up_to(MAX_WORKERS), metavar="N", help="number of processes for them (one per core)"
+        "--policy",
+        action="append",
+        metavar="NAME",
+        help="Policy such as CS2_WF2_WS2_JC2, recent, an installed one, or FILE.py:Name; may be repeated.",
+    )
+    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="Number of replicates. [default: 1]")
+    add("--first-seed", type=int, default=1, metavar="N", help="Seed of the first replicate. [default: 1]")
+    add("--json", dest="as_json", action="store_true", help="Print JSON.")
+    add("--picture", type=Path, metavar="FILE",
+        help="Write a picture of what ran when (.svg, .png or .pdf).")  # fmt: skip
+    add("--window", default="0:7", metavar="FROM:TO", help="Days shown in the picture. [default: 0:7]")
+    add("--log", type=Path, metavar="FILE", help="Write a trace of every event.")
+    add("--explain", type=float, metavar="DAY", help="Show what runs at this time, and why.")
+    add("--hosts", default="", metavar="N|FILE.csv",
+        help="Simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on.")  # fmt: skip
+    add("--shards", type=_up_to(MAX_SHARDS), default=1, metavar="N",
+        help="Number of parallel parts for many hosts, each with its share of the workunits. [default: 1]")  # fmt: skip
+    add("--scheduler", default="", metavar="ADDRESS",
+        help="Where parts or runs with many hosts are computed: dask://host:port or dask://local; "
+            "default: this machine's cores.")  # fmt: skip
+    add(
+        "--workers",
+        type=_up_to(MAX_WORKERS),
+        metavar="N",
+        help="Number of processes for them. [default: one per core]",
     )
     add("--keep", type=Path, metavar="FILE.jsonl",
-        help="keep each finished run with many hosts; the same command continues from there")  # fmt: skip
+        help="Keep each finished run with many hosts; the same command continues from there.")  # fmt: skip
+    add("-h", "--help", action=ShowHelp, nargs=0, help="Show this message and exit.")
     return made
 
 

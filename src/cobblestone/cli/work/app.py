@@ -35,7 +35,15 @@ def create(
     credit: o.CreditOptions,
     common: Common,
 ) -> None:
-    """Create an app from a program, with its first version."""
+    """Create an app from a program, with its first version.
+
+    The usual calls:
+
+      cobblestone app create period --program period.c
+      cobblestone app create period --python period.py
+      cobblestone app create period --files period.py table.csv \\
+          --command "python3 period.py {input}" --stdout period.txt
+    """
     program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
     with warnings.catch_warnings(record=True, category=UserWarning) as found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -32,6 +32,8 @@ RolloutOption = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
     """Options that are fixed when an app is created."""
+
+    panel: ClassVar[str] = "When it is created"
 
     inputs: Annotated[
         list[str] | None,
@@ -70,6 +72,8 @@ class FormOptions:
 class CheckOptions:
     """Options for how answers are checked and assimilated."""
 
+    panel: ClassVar[str] = "Checks of answers"
+
     quorum: Annotated[
         int | None, typer.Option(min=1, max=100, help="Computers that must agree on each job. Default 1.")
     ] = None
@@ -96,6 +100,8 @@ class CheckOptions:
 @dataclass(frozen=True, kw_only=True)
 class AppLimitOptions:
     """Options for the requirements and limits of a job."""
+
+    panel: ClassVar[str] = "Needs and limits of a job"
 
     flops_est: Annotated[
         float | None,
@@ -131,6 +137,8 @@ class AppLimitOptions:
 @dataclass(frozen=True, kw_only=True)
 class CreditOptions:
     """Options for the credit of a job."""
+
+    panel: ClassVar[str] = "Credit"
 
     system: Annotated[
         str | None,
@@ -184,6 +192,8 @@ class CreditOptions:
 @dataclass(frozen=True, kw_only=True)
 class DispatchOptions:
     """Options for who gets the jobs of an app, and how many."""
+
+    panel: ClassVar[str] = "Who gets jobs"
 
     adaptive: Annotated[
         bool | None,

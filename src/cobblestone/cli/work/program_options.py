@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -19,6 +19,8 @@ FilesOption = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
     """The program and its outputs."""
+
+    panel: ClassVar[str] = "Program"
 
     command: Annotated[
         str | None,

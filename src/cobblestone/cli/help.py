@@ -1,0 +1,62 @@
+"""The help of a command: usage, what it does, and its options in panels, with whole names at any width."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Rows = list[tuple[str, str]]
+"""Options with their values, and what each does."""
+ARGUMENTS, OPTIONS = "Arguments", "Options"
+_KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^>]*>")
+_NAMES_WIDTH = 27
+_WIDEST = 110
+
+
+def show(usage: str, text: str, panels: Mapping[str, Rows]) -> None:
+    """Print a help text; panels without rows are left out."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+    out = Console(highlight=False)
+    out.width = min(out.width, _WIDEST)
+    out.print(Padding(Text(f"Usage: {usage}", "bold"), 1))
+    out.print(Padding(Text(paragraphs), (0, 1, 1, 1)))
+    for title, rows in panels.items():
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(style="cyan", width=_NAMES_WIDTH, overflow="fold")
+        table.add_column(ratio=1)
+        for names, what in rows:
+            table.add_row(Text(_KINDS.sub(_value, names)), Text(what))
+        if rows:
+            out.print(Panel(table, title=title, title_align="left", border_style="dim"))
+
+
+def _value(kind: re.Match[str]) -> str:
+    return "TEXT" if kind[1] == "str" else "N"
+
+
+class ShowHelp(argparse.Action):
+    """``--help`` of the commands that have a parser from the standard library, so that they start quickly."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        panels: dict[str, Rows] = {ARGUMENTS: [], OPTIONS: []}
+        for each in parser._actions:  # argparse has no other list of them
+            names, what = ", ".join(each.option_strings), each.help or ""
+            value = str(each.metavar) if each.nargs != 0 else ""
+            panels[OPTIONS if names else ARGUMENTS].append((f"{names} {value}".strip(), what))
+        places = "".join(f" [{name}]" for name, _ in panels[ARGUMENTS])
+        show(f"{parser.prog} [OPTIONS]{places}", parser.description or "", panels)
+        parser.exit()
