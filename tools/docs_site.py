@@ -24,6 +24,8 @@ PYTHON = """# Python reference
 What `import cobblestone` offers, with examples that the tests run. The way from a program to answers is in
 [the scientist's guide](scientist.md#8-from-python).
 """
+BOOST = {"questions.md": 5.0, "changes.md": 0.1, "contributing.md": 0.1, "promises.md": 0.1, "python.md": 0.3}
+"""Pages that a search shows first, or last."""
 _ROLE = re.compile(r":(?:class|meth|func|data|mod|attr|exc):`~?([^`]+)`")
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _TO_DOCS = re.compile(r"""((?:\]\(|src="|href="|srcset="))docs/""")
@@ -42,7 +44,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Name what lies in the repository but not on the site, instead of linking to it."""
+    """Name what lies in the repository but not on the site, instead of linking to it; say how important a page is."""
+    page.meta["search"] = {"boost": BOOST.get(page.file.src_uri, 1.0)}
     for source, name in _TITLES.items():
         markdown = markdown.replace(f"](../{source}", f"]({name}").replace(f"]({source}", f"]({name}")
     return _OUTSIDE.sub(

@@ -6,10 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
+from playwright.sync_api import Page, sync_playwright
+from tests.browser.conftest import CHROMIUM, FLAGS
 
 import cobblestone
 from cobblestone.cli import docs
@@ -78,6 +84,54 @@ def test_a_broken_link_stops_the_building(tmp_path: Path):
     assert done.returncode != 0
     assert "nowhere.md" in done.stderr
     assert "#nothing" in done.stderr
+
+
+QUESTIONS = {
+    "cancel a batch": "scientist-cancel-a-batch-abort-its-jobs",
+    "attach to a project": "volunteer-attach-to-a-project",
+    "stop getting work": "stop-getting-work-or-leave-a-project",
+    "lost password": "lost-password",
+    "change quorum": "change-the-quorum-of-an-app",
+    "credit not granted": "credit-is-pending-or-was-not-granted",
+    "upgrade project": "operator-upgrade-a-project",
+    "restore backup": "back-up-a-project-restore-a-backup",
+    "limit CPU": "limit-cpu-memory-disk-or-hours-of-the-day",
+    "delete an app": "delete-an-app",
+    "no work for my computer": "my-computer-gets-no-work-no-tasks",
+    "how do I write a credit system": "write-a-credit-system-a-comparison-a-scheduling-policy",
+}
+
+
+@pytest.mark.browser
+def test_a_search_finds_the_section_that_answers_first(site: Path):
+    served = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    try:
+        with sync_playwright() as playwright:
+            window = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS).new_page()
+            found = {words: first_section(window, served.server_port, words) for words in QUESTIONS}
+    finally:
+        served.shutdown()
+        thread.join()
+        served.server_close()
+    assert found == {words: f"questions.html#{anchor}" for words, anchor in QUESTIONS.items()}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a log."""
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+def first_section(window: Page, port: int, words: str) -> str:
+    """The first section that a search shows, below the name of its page."""
+    window.goto(f"http://127.0.0.1:{port}/index.html?q={quote(words)}")
+    link = window.locator(".md-search-result__link[href*='#']").first
+    link.wait_for(state="attached", timeout=60_000)
+    found = re.search(r"([\w-]+\.html)[^#]*(#.*)", link.get_attribute("href") or "")
+    return f"{found[1]}{found[2]}" if found else ""
 
 
 def test_the_command_shows_the_built_pages(site: Path, tmp_path: Path):
