@@ -30,6 +30,8 @@ OWN = ("home.php", "choices.php", "sharing.php", "account.php", "computer.php?id
 ROUND_CHECKBOXES = """[...document.querySelectorAll('[type=checkbox]:not([role=switch])')]
     .map(box => getComputedStyle(box)).filter(style => parseFloat(style.borderRadius) > parseFloat(style.height) / 4).length"""
 
+EMPTY_CHOICES = "[...document.querySelectorAll('option')].filter(each => !each.textContent.trim()).length"
+
 
 def populated(root: Path) -> ManagerWorld:
     """An account manager with four projects, and a computer that has worked for two days."""
@@ -85,6 +87,8 @@ def test_pages_of_an_account_manager_can_be_used_by_everybody(
             wrong.append(f"{path} is wider than the window")
         if round_boxes := page.evaluate(ROUND_CHECKBOXES):
             wrong.append(f"{path} has {round_boxes} checkboxes that look like radio buttons")
+        if empty := page.evaluate(EMPTY_CHOICES):
+            wrong.append(f"{path} has {empty} choices without a word")
         if page.locator("html").get_attribute("lang") != language:
             wrong.append(f"{path} is not in {NAMES[language]}")
 
@@ -96,5 +100,8 @@ def test_pages_of_an_account_manager_can_be_used_by_everybody(
     page.wait_for_url("**/home.php")
     for path in OWN:
         look_at(path)
+        if look == "desktop" and path == "choices.php":
+            height = page.evaluate("document.documentElement.scrollHeight")
+            assert height < 2000, "four projects stand side by side"
     context.close()
     assert wrong == []

@@ -8,7 +8,9 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
+from cobblestone.domain.values import UserId
 from cobblestone.store.credit.app_credit import Owner, credit_by_app, follow_ledger
+from cobblestone.store.operation import interventions
 from cobblestone.store.people import users
 
 NEWS = "# Now\n\nRead [the paper](https://example.org/p) and [the apps](apps.php).\n<script>alert(1)</script>\n\n![x](http://e.org/p.png)"
@@ -45,6 +47,24 @@ def test_a_text_of_the_project_is_a_page_as_soon_as_its_file_is_there(world: Wor
     assert "Physicists, since today." in text_of(world.get("/about.php"))
     (root / "science.md").write_bytes(b"\xff\xfe not a text \x00" * 50_000)
     assert world.get("/science.php").status_code == 200
+
+
+def test_a_project_without_a_description_names_what_it_computes_and_asks_its_operator_for_one(
+    world: World,
+) -> None:
+    assert "Science, computed by volunteers" in text_of(world.get("/"))
+    world.add_app("period")
+    lead = html.fromstring(world.get("/").text).xpath("string(//p[@class='lead'])")
+    assert lead.endswith(": computed by volunteers. Donate the computing time that you do not need.")
+    assert "period" in lead.lower()
+    asked = "say here what the project is about"
+    assert asked not in text_of(world.get("/"))
+    operator = Visitor(world)
+    operator.send("/join.php", user_name="Olga", email_addr="olga@example.org", passwd="long enough")
+    assert asked not in text_of(operator.get("/"))
+    ((number,),) = world.query("SELECT id FROM user WHERE name = 'Olga'")
+    world.write(lambda tx: interventions.set_role(tx, UserId(number), "operator"))
+    assert asked in text_of(operator.get("/"))
 
 
 def test_who_joins_agrees_to_the_terms_of_use(world: World) -> None:

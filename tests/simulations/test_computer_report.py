@@ -12,9 +12,11 @@ from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.population.shared_project import ProjectTally
 from cobblestone.simulator.reading import read_scenario
+from cobblestone.simulator.report import population
 from cobblestone.simulator.report.page import Diary, report_page
-from cobblestone.simulator.report.picture import RunRecording
+from cobblestone.simulator.report.picture import RunRecording, load_matplotlib
 from cobblestone.simulator.state_import import scenario_from_state
 from cobblestone.simulator.world.distributions import DAY
 from cobblestone.wire.client.state_excerpt import anonymise_state
@@ -130,7 +132,29 @@ def test_the_page_tells_what_runs_and_why_and_trusts_no_name() -> None:
     assert text.count("<rect") > 20
     assert "its project" in text
     assert "asked for" in text
-    assert re.search(r"A computer with 2 CPUs is on for \d+ hours\. \d+% of what it could compute", text)
+    assert re.search(r"A computer with 2 CPUs is on for \d+ hours\.", text)
+    assert re.search(r"<div><b>\d+\.\d%</b>useful</div>.*<div><b>\d+</b>results late</div>", text)
+
+
+def test_the_page_can_be_read_at_every_width_and_for_a_day() -> None:
+    text = page()
+    (least,) = re.findall(r"svg \{[^}]*min-width: (\d+)px", text)
+    (wide,) = re.findall(r'viewBox="0 0 (\d+) ', text)
+    assert int(least) >= int(wide), "text of the picture would shrink with the window"
+    hours = re.findall(r'text-anchor="middle">(.*?)<', page(1.0))
+    assert hours == ["06:00", "12:00", "18:00"]
+    parts = [float(part) for part in re.findall(r"--part: ([\d.]+)%", text)]
+    assert sum(parts) == pytest.approx(100.0, abs=0.2)
+
+
+def test_a_picture_of_one_policy_has_a_bar_for_each_project_and_none_fills_it() -> None:
+    axes = load_matplotlib().figure().subplots()
+    tally = ProjectTally(reported_flops=10.0, needed_flops=9.7, late_flops=0.3)
+    population._draw_fate(axes, {"all": [tally, tally], "climate": [tally]})
+    assert [each.get_text() for each in axes.get_yticklabels()] == ["all", "climate"]
+    assert {each.get_text() for each in axes.texts} == {"97"}, "what is too narrow has no figure"
+    low, high = sorted(axes.get_ylim())
+    assert max(bar.get_height() for bar in axes.patches) <= (high - low) / 4
 
 
 def test_a_decision_that_stays_the_same_is_told_once() -> None:

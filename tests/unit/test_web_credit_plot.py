@@ -11,13 +11,16 @@ from cobblestone.server.web.presentation.plots import (
     BOTTOM,
     DAYS_NEEDED,
     DAYS_SHOWN,
+    FEWEST_DRAWN,
     HEIGHT,
     LEFT,
     RIGHT,
     TOP,
     WIDTH,
     CreditPlot,
+    Value,
     credit_plot,
+    history_plot,
 )
 
 DAY = 86400.0
@@ -86,3 +89,17 @@ def test_any_size_of_credit_has_round_levels_within_the_drawing(scale: float, rn
 
 def test_a_correction_below_nothing_draws_no_bar_upside_down() -> None:
     assert drawn({1: 90.0, 0: -40.0}).bars[-1].height == 0
+
+
+def test_a_history_of_one_day_stands_at_the_end_of_a_week_with_its_average() -> None:
+    plot = history_plot([Value(TODAY, 100.0, 40.0, 3)])
+    assert plot is not None
+    (bar,) = plot.bars
+    week = (WIDTH - LEFT - RIGHT) / FEWEST_DRAWN
+    assert bar.x > WIDTH - RIGHT - week
+    assert bar.x + bar.width < WIDTH - RIGHT
+    (begin, nothing), (end, average) = points(plot)
+    assert end - begin == pytest.approx(week, abs=0.2)
+    assert nothing == HEIGHT - BOTTOM
+    assert average < nothing
+    assert [tick.position for tick in plot.dates] == [pytest.approx(bar.x + bar.width / 2, abs=0.2)]

@@ -25,7 +25,7 @@ from cobblestone.wire.project.account import WebRpcFailure
 from cobblestone.wire.project.pages import WEAK_KEY
 from cobblestone.wire.project.preferences import VENUES
 
-DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
+DEVICES = {"CPU": "CPU", "NVIDIA": "NVIDIA", "ATI": "AMD", "intel_gpu": "Intel GPU", "apple_gpu": "Apple GPU"}
 MAX_SHARE = 1e6
 MAX_TEAM_NAME = 254
 MAX_FIELDS = 2000

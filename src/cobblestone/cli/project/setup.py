@@ -97,7 +97,7 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
     program = '--command "python3 program.py {input} {output}" --files program.py'
     return [
         f"Created a project in {created.folder.root} for {created.url}",
-        f"Its settings, with comments: {created.folder.root / 'cobblestone.toml'}",
+        f"Its settings, with comments: {created.folder.root / 'cobblestone.toml'}; say there what it is about (description)",
         key,
         "",
         "Next:",

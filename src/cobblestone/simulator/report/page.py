@@ -25,19 +25,22 @@ KINDS = {
     "wait": "contact waits",
     "rpc": "contact",
 }
-WIDTH, ROW, LEFT = 1100, 22, 150
+WIDTH, ROW, LEFT = 1100, 36, 130
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fff; --faint: #6a6a6a; --line: #d8d8d8; --off: #ececec;
-  --late: #c1121f }
+  --bar: #bcd4ec; --late: #c1121f }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e6; --paper: #16181a; --faint: #a0a0a0; --line: #3a3d40; --off: #26292c; --late: #ff6b6b } }
+  :root { --ink: #e6e6e6; --paper: #16181a; --faint: #a0a0a0; --line: #3a3d40; --off: #26292c; --bar: #2c4a68; --late: #ff6b6b } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem; margin: 0 auto;
   padding: 1rem }
 h1 { font-size: 1.6rem; line-height: 1.2 } h2 { font-size: 1.2rem; margin-top: 2rem }
 table { border-collapse: collapse } th, td { text-align: right; padding: .2rem .7rem; border-bottom: 1px solid var(--line) }
 th:first-child, td:first-child { text-align: left } .wide { overflow-x: auto }
-svg { display: block; min-width: 700px; width: 100% } svg text { fill: var(--ink); font-size: 12px }
+svg { display: block; min-width: 1100px; width: 100% } svg text { fill: var(--ink); font-size: 13px }
+.got { background: linear-gradient(90deg, var(--bar) var(--part), transparent 0) no-repeat; min-width: 9rem }
+.tiles { display: flex; flex-wrap: wrap; gap: .7rem } .tiles b { display: block; font-size: 1.5rem }
+.tiles div { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 8rem }
 .off { fill: var(--off) } .lane { stroke: var(--line) } .mark { fill: var(--late) }
 details { border-top: 1px solid var(--line) } summary { padding: .4rem 0; cursor: pointer }
 ol { list-style: none; padding: 0; margin: 0 0 1rem } li { padding: .15rem 0; overflow-wrap: anywhere }
@@ -86,7 +89,7 @@ def report_page(result: RunResult, diary: Diary) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>",
-        f"<p>{escape(_summary(result))}</p>",
+        f"<p>{escape(_summary(result))}</p>{_tiles(result)}",
         f"<h2>What each project gets in {days:g} days</h2><div class='wide'>{_table(result)}</div>",
         f"<h2>What runs when, day {diary.start / DAY:g} to {min(diary.end / DAY, days):g}</h2>",
         f"<div class='wide'>{_timeline(result, diary)}</div>",
@@ -98,20 +101,26 @@ def report_page(result: RunResult, diary: Diary) -> str:
     return "\n".join(parts)
 
 
+def _tiles(result: RunResult) -> str:
+    metrics = result.metrics
+    tiles = {
+        "useful": f"{1.0 - metrics.waste - metrics.idleness:.1%}",
+        "wasted": f"{metrics.waste:.1%}",
+        "nothing to do": f"{metrics.idleness:.1%}",
+        "results in time": f"{metrics.jobs:.0f}",
+        "results late": f"{sum(p.missed for p in result.books.projects)}",
+    }
+    return f"<div class='tiles'>{''.join(f'<div><b>{value}</b>{name}</div>' for name, value in tiles.items())}</div>"
+
+
 def _summary(result: RunResult) -> str:
-    host, metrics = result.scenario.host, result.metrics
+    host = result.scenario.host
     hours = result.books.available / HOUR
     gpus = "".join(f", {g.count} {g.type}" for g in host.gpus)
-    late = sum(p.missed for p in result.books.projects)
     given_up = sum(p.given_up for p in result.books.projects)
-    useful = 1.0 - metrics.waste - metrics.idleness
     text = (
-        f"A computer with {host.ncpus} CPU{'s' if host.ncpus > 1 else ''}{gpus} is on for {hours:.0f} hours. {useful:.0%} of"
-        f" what it could compute goes into {metrics.jobs:.0f} results in time, {metrics.waste:.1%} is wasted, and for"
-        f" {metrics.idleness:.1%} it has nothing to do."
+        f"A computer with {host.ncpus} CPU{'s' if host.ncpus > 1 else ''}{gpus} is on for {hours:.0f} hours."
     )
-    if late:
-        text += f" Results that come late: {late}."
     if given_up:
         text += f" Jobs given up because they would be late: {given_up}."
     return text
@@ -124,13 +133,13 @@ def _table(result: RunResult) -> str:
     head = ("project", "share", "got", "in time", "late", "given up", "other errors", "contacts")
     rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
     for project, book in zip(result.scenario.projects, books, strict=True):
-        cells = (
-            escape(project.name),
-            f"{project.share / shares:.1%}",
-            f"{(book.used + book.late + book.failed + book.lost) / total:.1%}",
-            *(str(n) for n in (book.met, book.missed, book.given_up, book.errors - book.given_up, book.rpcs)),
+        part = (book.used + book.late + book.failed + book.lost) / total
+        counts = (book.met, book.missed, book.given_up, book.errors - book.given_up, book.rpcs)
+        rows.append(
+            f"<tr><td>{escape(project.name)}</td><td>{project.share / shares:.1%}</td>"
+            f"<td class='got' style='--part: {part:.1%}'>{part:.1%}</td>"
+            f"{''.join(f'<td>{n}</td>' for n in counts)}</tr>"
         )
-        rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return f"<table>{''.join(rows)}</table>"
 
 
@@ -151,16 +160,17 @@ def _timeline(result: RunResult, diary: Diary) -> str:
     for i, project in enumerate(projects):
         y = ROW * (i + 1)
         shapes.append(f'<line class="lane" x1="0" x2="{WIDTH}" y1="{y}" y2="{y}"/>')
-        shapes.append(f'<text x="0" y="{y - 6}">{escape(project.name[:20])}</text>')
+        shapes.append(f'<text x="0" y="{y - ROW / 2 + 5}">{escape(project.name[:18])}</text>')
     shapes += [_bar(spell, x, result) for spell in _joined(diary.spells)[:MAX_DRAWN]]
     shapes += off  # over the bars: a job goes on when the computer is back
     for end in diary.finishes:
         if end.at > end.deadline:
             where = f'cx="{x(end.at):.1f}" cy="{ROW * end.project + ROW / 2:.1f}"'
             shapes.append(f'<circle class="mark" {where} r="4"><title>job {end.number} late</title></circle>')
-    step = max(1, round((high - low) / DAY / 10))
-    for day in range(int(low // DAY) + 1, math.ceil(high / DAY), step):
-        shapes.append(f'<text x="{x(day * DAY):.1f}" y="{height - 8}" text-anchor="middle">day {day}</text>')
+    step = 6.0 * HOUR if high - low <= 2.0 * DAY else DAY * max(1, round((high - low) / DAY / 10))
+    for at in (n * step for n in range(int(low // step) + 1, math.ceil(high / step))):
+        when = _clock(at) if at % DAY else f"day {at / DAY:.0f}"
+        shapes.append(f'<text x="{x(at):.1f}" y="{height - 8}" text-anchor="middle">{when}</text>')
     label = "Which project's jobs run when"
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
 

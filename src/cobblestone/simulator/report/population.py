@@ -268,13 +268,20 @@ def _tally(tally: ProjectTally) -> dict[str, object]:
     return {k: v for k, v in asdict(tally).items() if isinstance(v, int | float)}
 
 
+PARTS = ("needed", "spare", "late", "error", "invalid")
+INK = {"#2a6f97": "white", "#a9d6e5": "black", "#e9c46a": "black", "#c1121f": "white", "#6d597a": "white"}
+"""Colours of what becomes of FLOPs, and of the figures in them."""
+LEAST_LABELLED = 4.0
+"""Per cent below which a figure does not fit into its part of a bar."""
+FEWEST_BARS = 3
+"""Bars for which there is room at least, so that one does not fill the picture."""
+
+
 def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     """Draw the first replicate of each policy: workunits done per day, turnaround, contacts per hour, outcome of FLOPs."""
     plt = load_matplotlib()
     fig, axes = plt.subplots(2, 2, figsize=(12, 7.4), layout="constrained")
     throughput, turnaround, contacts, fate = axes.flat
-    parts = ("needed", "spare", "late", "error", "invalid")
-    shades = ("#2a6f97", "#a9d6e5", "#e9c46a", "#c1121f", "#6d597a")
     for number, (name, runs) in enumerate(results.items()):
         run = runs[0]
         days = int(scenario.duration // DAY)
@@ -288,12 +295,6 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
         hours = range(int(scenario.duration // HOUR))
         rate = [sum(t.rpcs_by_hour.get(h, 0) for t in run.tallies) for h in hours]
         contacts.plot([h / 24.0 for h in hours], rate, color=colour(number), linewidth=0.8, label=name)
-        left = 0.0
-        total = float_sum(t.reported_flops for t in run.tallies) or 1.0
-        for part, shade in zip(parts, shades, strict=True):
-            size = float_sum(float(getattr(t, f"{part}_flops")) for t in run.tallies) / total
-            fate.barh(name, size, left=left, color=shade, label=part if number == 0 else None)
-            left += size
     throughput.set(title="Workunits with a canonical result", xlabel="day", ylabel="a day")
     throughput.set_ylim(bottom=0)
     throughput.legend(fontsize=8)
@@ -305,12 +306,31 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     )
     contacts.set(title="Load of the scheduler", xlabel="day", ylabel="contacts an hour")
     contacts.set_ylim(bottom=0)
-    fate.set(title="What became of the reported FLOPs", xlim=(0, 1))
-    fate.legend(fontsize=8, ncols=len(parts), loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
-    fate.invert_yaxis()
     first = next(iter(results.values()))[0]
+    bars = {name: runs[0].tallies for name, runs in results.items()}
+    if len(bars) == 1:  # a bar alone says little
+        names = sorted(project.name for project in scenario.projects)
+        bars |= {literal(name): (tally,) for name, tally in zip(names, first.tallies, strict=True)}
+    _draw_fate(fate, bars)
     fig.suptitle(f"{literal(scenario.name)}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
     save_picture(plt, fig, path, 120)
+
+
+def _draw_fate(axes: Any, bars: Mapping[str, Sequence[ProjectTally]]) -> None:
+    """Draw what became of FLOPs, by policy or project, in per cent."""
+    for number, tallies in enumerate(bars.values()):
+        left = 0.0
+        total = float_sum(t.reported_flops for t in tallies) or 1.0
+        for part, shade in zip(PARTS, INK, strict=True):
+            size = 100.0 * float_sum(float(getattr(t, f"{part}_flops")) for t in tallies) / total
+            bar = axes.barh(number, size, 0.6, left=left, color=shade, label=part if number == 0 else None)
+            if size >= LEAST_LABELLED:
+                axes.bar_label(bar, [f"{size:.0f}"], label_type="center", fontsize=9, color=INK[shade])
+            left += size
+    axes.set(title="What became of the reported FLOPs, per cent", xlim=(0, 100))
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.set_ylim(max(FEWEST_BARS, len(bars)) - 0.5, -0.5)
+    axes.legend(fontsize=9, ncols=len(PARTS), loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
 
 
 def run_side_by_side(

@@ -39,8 +39,7 @@ function connect() {
     opened = true;
     byId("login").hidden = true;
     document.querySelector("main").hidden = false;
-    refresh();
-    refreshSlowly();
+    refresh().then(refreshSlowly); // the timeline wants the names of the projects
   };
   socket.onclose = () => {
     for (const asked of waiting.values()) asked.reject(new Error("the client is away"));
@@ -76,7 +75,11 @@ const moment = (time) => new Date(time * 1000).toLocaleString([], { dateStyle: "
 const size = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(0)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 const plain = (html) => new DOMParser().parseFromString(html, "text/html").body.textContent;
 
+const several = (count, word) => `${count.toLocaleString()} ${word}${count === 1 ? "" : "s"}`;
+const credit = (amount) => amount.toLocaleString([], { maximumFractionDigits: amount < 100 ? 1 : 0 });
+
 function fill(id, rows, empty) {
+  if (!empty) byId(id).closest("section").hidden = !rows.length;
   byId(id).replaceChildren(...(rows.length ? rows : [make("li", { className: "facts", textContent: empty })]));
 }
 
@@ -88,9 +91,13 @@ function line(name, facts, ...more) {
 function showStatus(found) {
   byId("host").textContent = found.host_name || "This computer";
   const tasks = found.tasks;
-  byId("summary").textContent = `${tasks.running} running, ${tasks.waiting} waiting, ${tasks.ready_to_report} to be reported;`
-    + ` ${found.cpus.allowed} of ${found.cpus.of_computer} CPUs; policy ${found.policy}`;
-  fill("why", found.because.map((text) => make("li", { textContent: text })), "Everything is allowed.");
+  byId("summary").textContent = found.suspended.cpu ? "Computing is paused." : tasks.running ? "Computing." : "Nothing to compute at the moment.";
+  const figures = [[tasks.running, "running"], [tasks.waiting, "waiting"], [tasks.ready_to_report, "to be reported"],
+    [`${found.cpus.allowed} of ${found.cpus.of_computer}`, "CPUs in use by tasks at most"]];
+  byId("figures").replaceChildren(...figures.map(([figure, words]) => make("li", {}, make("b", { textContent: figure }), words)));
+  byId("begin").hidden = found.projects > 0;
+  const reasons = [...(found.because.length ? found.because : ["Everything is allowed."]), `Policy: ${found.policy}.`];
+  fill("why", reasons.map((text) => make("li", { textContent: text })), "-");
   byId("controls").hidden = !mayControl;
 }
 
@@ -99,39 +106,40 @@ function showTasks(rows) {
   rows.sort((a, b) => (order[a.state] ?? 1) - (order[b.state] ?? 1) || a.deadline - b.deadline);
   fill("tasks", rows.slice(0, 200).map((task) => {
     const late = !task.exit_status && task.deadline * 1000 < Date.now();
-    const facts = `${task.state}, ${(100 * task.fraction_done).toFixed(1)} %, ${length(task.elapsed)} run, ${length(task.remaining)} left,`
-      + ` deadline ${moment(task.deadline)}`;
+    const over = task.exit_status !== null;
+    const facts = [task.state, ...(over ? [] : [`${(100 * task.fraction_done).toFixed(1)} %`]), `${length(task.elapsed)} run`,
+      ...(over ? [] : [`${length(task.remaining)} left`]), `deadline ${moment(task.deadline)}`].join(", ");
     const more = late ? [make("span", { className: "bad", textContent: "late" })] : [];
-    if (mayControl) {
+    if (mayControl && !over) {
       const verb = task.suspended ? "resume" : "suspend";
       more.push(make("button", { type: "button", textContent: verb, onclick: () => act(verb, { what: task.name }),
         ariaLabel: `${verb} ${task.name}` }));
     }
     return make("li", {}, line(task.name, facts, ...more),
       make("div", { className: "facts", textContent: `${task.app} · ${task.project_name || task.project}` }),
-      make("progress", { max: 1, value: task.fraction_done, ariaLabel: `${task.name}: done` }));
-  }), "No tasks.");
+      ...(over ? [] : [make("progress", { max: 1, value: task.fraction_done, ariaLabel: `${task.name}: done` })]));
+  }), "No tasks: none has come yet, or all are done.");
 }
 
 function showProjects(rows) {
   for (const p of rows) names.set(p.url, p.name || p.url);
   fill("projects", rows.map((p) => make("li", {}, line(p.name || p.url,
-    `credit ${p.host_credit.toFixed(0)}, average ${p.host_average.toFixed(1)}, our estimate ${p.estimated_credit.toFixed(1)}`),
+    `credit ${credit(p.host_credit)}, average ${credit(p.host_average)} a day, estimated ${credit(p.estimated_credit)}`),
   make("div", { className: "facts", textContent:
-    `${p.tasks} tasks here, ${p.jobs_done} done, ${p.jobs_failed} failed, share ${p.share}`
+    `${several(p.tasks, "task")} here, ${p.jobs_done} done, ${p.jobs_failed} failed, share ${p.share}`
     + (p.suspended ? ", suspended" : "") + (p.no_new_work ? ", no new tasks" : "") }))),
-  "No projects. Begin with: cobblestone client attach URL");
+  "");
 }
 
 function showTransfers(rows) {
   fill("transfers", rows.map((t) => make("li", {}, line(t.file,
     `${t.direction}, ${size(t.bytes)}` + (t.size ? ` of ${size(t.size)}` : "") + (t.running ? "" : ", waiting")
-    + (t.tries ? `, ${t.tries} tries` : "")))), "Nothing is on its way.");
+    + (t.tries ? `, ${several(t.tries, "attempt")}` : "")))), "");
 }
 
 function showNotices(rows) {
   fill("notices", rows.slice(-50).reverse().map((n) => make("li", {}, line(n.title || n.project_name, moment(n.create_time)),
-    make("div", { textContent: plain(n.description) }))), "None.");
+    make("div", { textContent: plain(n.description) }))), "");
 }
 
 function shape(tag, attributes) {
@@ -141,6 +149,8 @@ function shape(tag, attributes) {
 }
 
 function showTimeline({ now, runs }) {
+  byId("timeline").closest("section").hidden = !runs.length;
+  if (!runs.length) return;
   const begin = Math.min(now - 600, ...runs.map((run) => run.begin));
   const end = Math.max(now + 3600, ...runs.map((run) => run.end));
   const lanes = 1 + Math.max(0, ...runs.map((run) => run.lane));
@@ -162,10 +172,21 @@ function showTimeline({ now, runs }) {
   }
   svg.append(shape("rect", { x: at(now) - 1, y: 0, width: 2, height: lanes * height, fill: "currentColor" }));
   byId("timeline").replaceChildren(svg);
+  const hours = [1, 3, 6, 12, 24, 48, 168].find((step) => (end - begin) / 3600 / step <= 7) || 744;
+  const ticks = [];
+  for (let time = new Date(begin * 1000).setMinutes(60, 0, 0) / 1000; time < end; time += 3600) {
+    if (new Date(time * 1000).getHours() % Math.min(hours, 24) === 0 && time - (ticks.at(-1) ?? -Infinity) >= hours * 3500) ticks.push(time);
+  }
+  const words = hours < 24 ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" };
+  byId("hours").replaceChildren(...ticks.map((time) => {
+    const made = make("span", { textContent: new Date(time * 1000).toLocaleString([], words) });
+    made.style.left = `${(100 * (time - begin)) / (end - begin)}%`;
+    return made;
+  }));
   const late = runs.filter((run) => run.late).length;
   const keys = projects.map((project, i) => make("span", {}, swatch(COLOURS[i % COLOURS.length]), names.get(project) || project));
   if (late) keys.push(make("span", { className: "bad" }, swatch("#b3282d"), `${late} will be late`));
-  byId("legend").replaceChildren(make("span", { textContent: `${moment(begin)} to ${moment(end)}; pale: forecast` }), ...keys);
+  byId("legend").replaceChildren(make("span", { textContent: "The line is now; pale: forecast" }), ...keys);
 }
 
 function swatch(colour) {

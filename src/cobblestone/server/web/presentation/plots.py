@@ -19,6 +19,9 @@ DAYS_SHOWN = 30
 DAYS_NEEDED = DAYS_SHOWN + 1
 """The line begins at the end of the day before the first bar."""
 
+FEWEST_DRAWN = 7
+"""Days for which there is room at least: a bar of the first day alone has no height to be compared with."""
+
 SMALLEST_SHOWN = 0.005
 """Less than this in all days is nothing to be drawn: averages never end."""
 
@@ -85,17 +88,22 @@ class Value:
 
 
 def history_plot(values: Sequence[Value], *, averages: bool = True) -> CreditPlot | None:
-    """Draw the whole time, as bars and a line of averages; return None if there is nothing to show."""
+    """Draw the whole time, a week at least, as bars and a line of averages; return None if there is nothing to show."""
     step = max(1, -(-len(values) // 3))
     return _drawing(
         values,
-        [(place + 1.0, item.average) for place, item in enumerate(values)] if averages else [],
+        [(0.0, 0.0), *((place + 1.0, item.average) for place, item in enumerate(values))] if averages else [],
         [(place, day(values[place].day * SECONDS_PER_DAY)) for place in range(step // 2, len(values), step)],
+        least=FEWEST_DRAWN,
     )
 
 
 def _drawing(
-    values: Sequence[Value], line: Sequence[tuple[float, float]], dates: Sequence[tuple[int, str]]
+    values: Sequence[Value],
+    line: Sequence[tuple[float, float]],
+    dates: Sequence[tuple[int, str]],
+    *,
+    least: int = 1,
 ) -> CreditPlot | None:
     """Draw values as bars of one width, and a line through (place, value), with labels of dates under some places."""
     top = max((*(item.amount for item in values), *(value for _, value in line)), default=0.0)
@@ -103,11 +111,12 @@ def _drawing(
         return None
     step = _step(top)
     ceiling = math.ceil(top / step) * step
-    width = (WIDTH - LEFT - RIGHT) / len(values)
+    empty = max(0, least - len(values))  # at the left
+    width = (WIDTH - LEFT - RIGHT) / (empty + len(values))
     bar_width = min(width * 0.7, WIDEST_BAR)
 
     def x(place: float) -> float:
-        return LEFT + place * width
+        return LEFT + (empty + place) * width
 
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * max(value, 0.0) / ceiling
