@@ -19,7 +19,7 @@ from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 import cobblestone
 from cobblestone.api_schema.apps import AppChanges, RulesBody
-from cobblestone.sdk import Project
+from cobblestone.sdk.project import Project
 from cobblestone.server.operation.create_project import NewProject, create_project
 
 MODULES = (
