@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,14 @@ def print_error(text: str) -> None:
     """Print to standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def progress_bar() -> Progress:
+    """Return a progress bar of counted steps, on standard error."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=error_console())
 
 
 def error_console() -> Console:

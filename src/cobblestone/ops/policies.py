@@ -84,18 +84,13 @@ def _maker(name: str) -> Callable[[PolicyChoice, random.Random], Policy]:
         return _installed()[name].load()
     if not path.is_file():
         raise ConfigError(f"{name}: there is no file {path}")
-    content, wanted = vars(_module(path, path.stat().st_mtime_ns)), name.rpartition(":")[2]
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: it must not hide a module of the program
+    content, wanted = vars(load_file(path, path.stat().st_mtime_ns)), name.rpartition(":")[2]
     if not callable(content.get(wanted)):
         classes = [key for key, each in content.items() if isinstance(each, type)]
         raise ConfigError(f"{path} has no class {wanted}; it has {', '.join(classes) or 'none'}")
     return content[wanted]
-
-
-@cache
-def _module(path: Path, changed_at: int) -> ModuleType:  # loaded again after a change
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last: it must not hide a module of the program
-    return load_file(path)
 
 
 @cache
@@ -105,8 +100,9 @@ def _installed() -> dict[str, Any]:
     return {each.name: each for each in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-def load_file(path: Path) -> ModuleType:
-    """Load a Python file as a module.  Raises what its code raises."""
+@cache
+def load_file(path: Path, changed_at: int) -> ModuleType:
+    """Load a Python file as a module, once as long as its time of change stays.  Raises what its code raises."""
     import hashlib  # all this only where there is an own policy: a simulation starts quickly
     import importlib.util
 

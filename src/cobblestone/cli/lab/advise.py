@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 
 from cobblestone.cli.lab.sweeps import Scheduler, Workers
-from cobblestone.cli.output import error_console
+from cobblestone.cli.output import progress_bar
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.reading import read_scenario
@@ -82,26 +83,21 @@ def _advise(
     if not (hosts or scenario.hosts):
         raise ConfigError(f"{scenario_file}: has no hosts; write hosts = 100 or use --hosts")
     table = hosts_for(hosts or scenario.hosts, seed=1)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    backend = open_backend(scheduler, workers=workers)
-    try:
-        with Progress(*columns, console=error_console()) as bar:
-            lines: dict[str, TaskID] = {}
+    with closing(open_backend(scheduler, workers=workers)) as backend, progress_bar() as bar:
+        lines: dict[str, TaskID] = {}
 
-            def progress(name: str, done: int, total: int) -> None:
-                if name not in lines:
-                    lines[name] = bar.add_task(name, total=total)
-                bar.update(lines[name], completed=done)
+        def progress(name: str, done: int, total: int) -> None:
+            if name not in lines:
+                lines[name] = bar.add_task(name, total=total)
+            bar.update(lines[name], completed=done)
 
-            advisor = advice.Advisor(
-                scenario,
-                table,
-                read_choice(policy),
-                seeds=seeds,
-                limits=limits,
-                backend=backend,
-                progress=progress,
-            )
-            return advisor.run(), f"{scenario.name}: {len(table)} hosts, {policy}, {seeds} seeds"
-    finally:
-        backend.close()
+        advisor = advice.Advisor(
+            scenario,
+            table,
+            read_choice(policy),
+            seeds=seeds,
+            limits=limits,
+            backend=backend,
+            progress=progress,
+        )
+        return advisor.run(), f"{scenario.name}: {len(table)} hosts, {policy}, {seeds} seeds"

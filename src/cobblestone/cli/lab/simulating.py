@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobblestone.cli.help import ShowHelp
+from cobblestone.cli.output import progress_bar
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from cobblestone.simulator.report.population import PopulationRecord
     from cobblestone.simulator.world.scenario import HostModel
-    from cobblestone.sweep.backends import Backend
 
 COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
 SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
@@ -246,7 +246,7 @@ def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
     from cobblestone.simulator.report.population import record_of
 
     ((seed, hosts),) = tables.items()
-    with _progress() as bar:
+    with progress_bar() as bar:
         line = bar.add_task(f"{choice}, seed {seed}, days", total=scenario.duration / DAY)
         show = partial(_show, bar, line)
         run = run_population(
@@ -267,11 +267,12 @@ def _side_by_side(
 ) -> Records:
     """Make whole runs in parallel on a backend."""
     from cobblestone.simulator.report.population import run_side_by_side
+    from cobblestone.sweep.backends import open_backend
 
     if options.keep is not None:
         with _writing(options.keep):
             options.keep.open("a").close()
-    with _backend(options) as backend, _progress() as bar:
+    with closing(open_backend(options.scheduler, workers=options.workers)) as backend, progress_bar() as bar:
         line = bar.add_task("runs", total=None)
         show = partial(_show, bar, line)
         return run_side_by_side(scenario, tables, choices, backend=backend, keep=options.keep, progress=show)
@@ -283,9 +284,10 @@ def _in_parts(
     """Make one run after the other, each split into parts on a backend."""
     from cobblestone.simulator.population.run import run_shards
     from cobblestone.simulator.report.population import record_of
+    from cobblestone.sweep.backends import open_backend
 
     results: Records = {str(choice): [] for choice in choices}
-    with _backend(options) as backend, _progress() as bar:
+    with closing(open_backend(options.scheduler, workers=options.workers)) as backend, progress_bar() as bar:
         for choice in choices:
             for seed, hosts in tables.items():
                 line = bar.add_task(f"{choice}, seed {seed}, parts", total=options.shards)
@@ -295,26 +297,6 @@ def _in_parts(
                 )
                 results[str(choice)].append(record_of(run))
     return results
-
-
-@contextmanager
-def _backend(options: argparse.Namespace) -> Generator[Backend]:
-    from cobblestone.sweep.backends import open_backend
-
-    backend = open_backend(options.scheduler, workers=options.workers)
-    try:
-        yield backend
-    finally:
-        backend.close()
-
-
-def _progress() -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from cobblestone.cli.output import error_console
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=error_console())
 
 
 def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:

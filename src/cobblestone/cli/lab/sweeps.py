@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cobblestone.cli.lab.simulating import SUMMARY, main
-from cobblestone.cli.output import error_console
+from cobblestone.cli.output import progress_bar
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.frontier import fresh as fresh_report
@@ -31,9 +30,8 @@ Workers = Annotated[
 @contextmanager
 def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
     """Show how many runs are done; report errors and interruptions as short messages."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=error_console()) as bar:
+        with progress_bar() as bar:
             line = bar.add_task(what, total=None)
 
             def progress(done: int, total: int) -> None:

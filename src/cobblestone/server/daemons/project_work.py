@@ -13,9 +13,8 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from cobblestone.domain.apps import ComparisonRule
@@ -108,14 +107,6 @@ class AssimilatedWorkunit:
     folder: Path  #: the app's own folder for answers
 
 
-@dataclass(slots=True)
-class _Loaded:
-    modules: dict[tuple[Path, int], ModuleType] = field(default_factory=dict[tuple[Path, int], ModuleType])
-
-
-_loaded = _Loaded()
-
-
 def limit_memory(memory_bytes: int) -> None:
     """Set the memory limit of a new worker."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -132,16 +123,12 @@ def project_function(project_folder: Path, reference: str) -> Callable[..., Any]
     path = (project_folder / file_name).resolve()
     if not path.is_relative_to(project_folder.resolve()) or not path.is_file():
         raise JobError(f"There is no file {file_name} in the project's folder.")
-    key = (path, path.stat().st_mtime_ns)
-    module = _loaded.modules.get(key)
-    if module is None:
-        if str(path.parent) not in sys.path:
-            sys.path.insert(0, str(path.parent))
-        try:
-            module = load_file(path)
-        except BaseException as error:  # sys.exit too
-            raise JobError(f"{file_name} fails to load:\n{_short_traceback(error)}") from error
-        _loaded.modules[key] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        module = load_file(path, path.stat().st_mtime_ns)
+    except BaseException as error:  # sys.exit too
+        raise JobError(f"{file_name} fails to load:\n{_short_traceback(error)}") from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise JobError(f"{file_name} has no function called {function_name}.")

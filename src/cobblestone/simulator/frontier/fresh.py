@@ -19,6 +19,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -235,14 +236,11 @@ def compare_fresh(
         for name in names
     }
     folder.mkdir(parents=True, exist_ok=True)
-    backend = open_backend(scheduler, workers=workers)
-    try:
-        keep = folder / "fresh.jsonl"
+    keep = folder / "fresh.jsonl"
+    with closing(open_backend(scheduler, workers=workers)) as backend:
         runs = run_grid(
             run_fresh, tasks, backend=backend, keep=keep, code=code_version(names), progress=progress
         )
-    finally:
-        backend.close()
     return {
         name: [
             [runs[f"{draw}/{number} | {name} | {seed}"] for seed in range(1, seeds + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -225,13 +226,10 @@ def run_cells(
 ) -> dict[str, list[dict[str, float]]]:
     """Run many cells, by key; each result is stored in ``folder`` when done, and reused by the same code."""
     folder.mkdir(parents=True, exist_ok=True)
-    backend = open_backend(scheduler, workers=workers)
+    code = code_version(task["policy"] for task in tasks.values())
     keep = folder / "runs.jsonl"
-    try:
-        code = code_version(task["policy"] for task in tasks.values())
+    with closing(open_backend(scheduler, workers=workers)) as backend:
         return run_grid(run_cell, tasks, backend=backend, keep=keep, code=code, progress=progress)
-    finally:
-        backend.close()
 
 
 def as_task(cell: Cell, seeds: int, precision: float = 0.0, *, compiled: bool = False) -> dict[str, Any]:
