@@ -62,7 +62,7 @@ def test_a_project_without_a_description_names_what_it_computes_and_asks_its_ope
     operator = Visitor(world)
     operator.send("/join.php", user_name="Olga", email_addr="olga@example.org", passwd="long enough")
     assert asked not in text_of(operator.get("/"))
-    ((number,),) = world.query("SELECT id FROM user WHERE name = 'Olga'")
+    number = world.value("SELECT id FROM user_account WHERE name = 'Olga'")
     world.write(lambda tx: interventions.set_role(tx, UserId(number), "operator"))
     assert asked in text_of(operator.get("/"))
 

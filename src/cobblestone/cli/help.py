@@ -56,6 +56,8 @@ class ShowHelp(argparse.Action):
         for each in parser._actions:  # argparse has no other list of them
             names, what = ", ".join(each.option_strings), each.help or ""
             value = str(each.metavar) if each.nargs != 0 else ""
+            if each.default not in (None, "", argparse.SUPPRESS) and each.default is not False:
+                what += f" [default: {each.default}]"
             panels[OPTIONS if names else ARGUMENTS].append((f"{names} {value}".strip(), what))
         places = "".join(f" [{name}]" for name, _ in panels[ARGUMENTS])
         show(f"{parser.prog} [OPTIONS]{places}", parser.description or "", panels)

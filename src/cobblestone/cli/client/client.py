@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from cobblestone.cli.options import Commands, JsonOption, QuietOption
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
+
+if TYPE_CHECKING:
+    from cobblestone.client.remote.access import Address
 
 HostOption = Annotated[
     list[str] | None,
@@ -45,16 +48,27 @@ class ClientAddress:
         """Return the printer."""
         return Output(self.json, self.quiet)
 
+    @property
+    def places(self) -> list[Address]:
+        """Return where the chosen clients are."""
+        from cobblestone.client.remote.access import local_address, remote_address
+
+        if not self.host:
+            return [local_address(self.dir.expanduser())]
+        return [remote_address(text, tls=self.certificate is not None) for text in self.host]
+
+    @property
+    def place(self) -> Address:
+        """Return where the single client is.  Raises ConfigError when several are meant."""
+        if self.host and len(self.host) > 1:
+            raise ConfigError("This works on one computer at a time: give one --host.")
+        return self.places[0]
+
     def each(self, command: str, **given: Any) -> dict[str, Any]:
         """Ask all chosen clients; return their answers by name."""
-        from cobblestone.client.remote.access import ask, local_address, remote_address
+        from cobblestone.client.remote.access import ask
 
-        places = (
-            [remote_address(text, tls=self.certificate is not None) for text in self.host]
-            if self.host
-            else [local_address(self.dir.expanduser())]
-        )
-        return {place.name: ask(place, command, self.certificate, **given) for place in places}
+        return {place.name: ask(place, command, self.certificate, **given) for place in self.places}
 
     def rows(self, command: str, **given: Any) -> list[dict[str, Any]]:
         """Return answers that are lists, joined; for several computers, each row has the computer's name."""
@@ -64,9 +78,9 @@ class ClientAddress:
 
     def one(self, command: str, **given: Any) -> Any:
         """Return the answer of a single client.  Raises ConfigError when several are meant."""
-        if self.host and len(self.host) > 1:
-            raise ConfigError("This works on one computer at a time: give one --host.")
-        return next(iter(self.each(command, **given).values()))
+        from cobblestone.client.remote.access import ask
+
+        return ask(self.place, command, self.certificate, **given)
 
 
 # -- looking --------------------------------------------------------------------------------------------
@@ -222,22 +236,13 @@ def prefs(asked: ClientAddress = ClientAddress()) -> None:
 
 def show(asked: ClientAddress = ClientAddress()) -> None:
     """Show one client in the terminal, until you press q: tasks, timeline, credit, transfers, notices."""
-    from cobblestone.client.remote.access import local_address, remote_address
-
-    if asked.host and len(asked.host) > 1:
-        raise ConfigError("This works on one computer at a time: give one --host.")
-    place = (
-        remote_address(asked.host[0], tls=asked.certificate is not None)
-        if asked.host
-        else local_address(asked.dir.expanduser())
-    )
     try:
         from cobblestone.monitor.display import MonitorDisplay
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"The display needs the extra tui: {how_to_install('tui')}. Without it: cobblestone client web"
         ) from error
-    MonitorDisplay(place, asked.certificate).run()
+    MonitorDisplay(asked.place, asked.certificate).run()
 
 
 # -- doing ----------------------------------------------------------------------------------------------

@@ -26,28 +26,23 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("folder", metavar="DIR", nargs="?", type=Path, default=DEFAULT_FOLDER,
-        help=f"The data directory; created if missing. [default: {DEFAULT_FOLDER}]")  # fmt: skip
+        help="The data directory; created if missing.")  # fmt: skip
     add("--policy", default="", metavar="NAME",
         help="How it decides: recent (as BOINC's current client), own, published ... (CPUs only), an installed policy, or"
              " FILE.py:Name.")  # fmt: skip
-    add(
-        "--gui-port",
-        type=_port,
-        default=GUI_PORT,
-        metavar="N",
-        help=f"Port of GUI RPC; 0: any. [default: {GUI_PORT}]",
-    )
-    add(
-        "--json-port",
-        type=_port,
-        default=0,
-        metavar="N",
-        help="Port of the JSON interface; 0: any. [default: 0]",
-    )
+    add("--gui-port", type=_port, default=GUI_PORT, metavar="N", help="Port of GUI RPC; 0: any.")
+    add("--json-port", type=_port, default=0, metavar="N", help="Port of the JSON interface; 0: any.")
     add("--remote", action="store_true", help="Let other computers control it, with TLS and a token.")
-    add("--tls-certificate", type=Path, metavar="FILE", help="TLS certificate, PEM.")
-    add("--tls-key", type=Path, metavar="FILE", help="Private key for it, PEM.")
-    add("-h", "--help", action=ShowHelp, nargs=0, help="Show this message and exit.")
+    add("--tls-certificate", dest="certificate", type=Path, metavar="FILE", help="TLS certificate, PEM.")
+    add("--tls-key", dest="certificate_key", type=Path, metavar="FILE", help="Private key for it, PEM.")
+    add(
+        "-h",
+        "--help",
+        action=ShowHelp,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="Show this message and exit.",
+    )
     return made
 
 
@@ -65,12 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
     from cobblestone.client.daemon.programs import Faces, run_client
 
-    faces = Faces(
-        gui_port=options.gui_port,
-        json_port=options.json_port,
-        remote=options.remote,
-        certificate=options.tls_certificate,
-        certificate_key=options.tls_key,
-    )
-    run_client(options.folder.expanduser(), faces, policy=options.policy)
+    given = vars(options)
+    folder, policy = given.pop("folder"), given.pop("policy")
+    run_client(folder.expanduser(), Faces(**given), policy=policy)
     return 0

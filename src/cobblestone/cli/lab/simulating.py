@@ -65,18 +65,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="Policy such as CS2_WF2_WS2_JC2, recent, an installed one, or FILE.py:Name; may be repeated.",
     )
-    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="Number of replicates. [default: 1]")
-    add("--first-seed", type=int, default=1, metavar="N", help="Seed of the first replicate. [default: 1]")
+    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="Number of replicates.")
+    add("--first-seed", type=int, default=1, metavar="N", help="Seed of the first replicate.")
     add("--json", dest="as_json", action="store_true", help="Print JSON.")
     add("--picture", type=Path, metavar="FILE",
         help="Write a picture of what ran when (.svg, .png or .pdf).")  # fmt: skip
-    add("--window", default="0:7", metavar="FROM:TO", help="Days shown in the picture. [default: 0:7]")
+    add("--window", default="0:7", metavar="FROM:TO", help="Days shown in the picture.")
     add("--log", type=Path, metavar="FILE", help="Write a trace of every event.")
     add("--explain", type=float, metavar="DAY", help="Show what runs at this time, and why.")
     add("--hosts", default="", metavar="N|FILE.csv",
         help="Simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on.")  # fmt: skip
     add("--shards", type=_up_to(MAX_SHARDS), default=1, metavar="N",
-        help="Number of parallel parts for many hosts, each with its share of the workunits. [default: 1]")  # fmt: skip
+        help="Number of parallel parts for many hosts, each with its share of the workunits.")  # fmt: skip
     add("--scheduler", default="", metavar="ADDRESS",
         help="Where parts or runs with many hosts are computed: dask://host:port or dask://local; "
             "default: this machine's cores.")  # fmt: skip
@@ -84,11 +84,18 @@ def parser() -> argparse.ArgumentParser:
         "--workers",
         type=_up_to(MAX_WORKERS),
         metavar="N",
-        help="Number of processes for them. [default: one per core]",
+        help="Number of processes for them, else one per core.",
     )
     add("--keep", type=Path, metavar="FILE.jsonl",
         help="Keep each finished run with many hosts; the same command continues from there.")  # fmt: skip
-    add("-h", "--help", action=ShowHelp, nargs=0, help="Show this message and exit.")
+    add(
+        "-h",
+        "--help",
+        action=ShowHelp,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="Show this message and exit.",
+    )
     return made
 
 

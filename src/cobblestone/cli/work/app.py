@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.options import Commands, Common, given
 from cobblestone.cli.output import Output, duration, size, when
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work import version
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 app_commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
 app_commands.add_typer(version.commands, name="version")
 app_commands.command("try")(try_app)
+
+
+NEW_VERSION = {"files", "command", "wasm", "container", "outputs", "stdout"}
+"""Options of which one is enough for a new version of an app."""
+OF_A_VERSION = NEW_VERSION - {"files"} | {
+    "bundle",
+    "bundle_python",
+    "installed",
+    "plan_class",
+    "platforms",
+    "requirements",
+}
 
 
 @app_commands.command("create")
@@ -106,30 +118,14 @@ def update(
             functions=connected.functions(name, checks.function_files or []),
         )
         lines: list[str] = []
-        if (
-            program.files
-            or program.command
-            or program.wasm
-            or program.container
-            or program.outputs
-            or program.stdout is not None
-        ):
+        wanted = {key: value for key, value in given(program).items() if value or key == "stdout"}
+        if wanted.keys() & NEW_VERSION:
             added = connected.update_app(
                 name,
                 program.files or [],
-                command=program.command,
-                outputs=program.outputs,
-                stdout=program.stdout,
-                wasm=program.wasm,
-                requirements=program.requirements,
-                bundle=program.bundle,
-                bundle_python=program.bundle_python,
-                container=program.container,
                 browsers=program.in_browsers,
-                installed=program.installed or [],
-                platforms=program.platforms or [],
-                plan_class=program.plan_class,
                 rollout=o.parts(rollout),
+                **{key: value for key, value in wanted.items() if key in OF_A_VERSION},
             )
             in_use = connected.app(name).versions
             lines += _version_lines(added, [each.platform for each in in_use if each.number == added.number])

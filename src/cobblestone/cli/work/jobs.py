@@ -267,14 +267,7 @@ def submit(
 
     Values of --arg hold for all jobs; a list of jobs can have its own.
     """
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TransferSpeedColumn,
-    )
+    from rich import progress as bars
 
     from cobblestone.cli.output import error_console
 
@@ -283,13 +276,13 @@ def submit(
     with common.connect() as connected:
         items = _items(connected.app(name), inputs or [], jobs, together=together)
         columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
+            bars.SpinnerColumn(),
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.DownloadColumn(),
+            bars.TransferSpeedColumn(),
         )
-        with Progress(*columns, console=error_console(), transient=True) as bar:
+        with bars.Progress(*columns, console=error_console(), transient=True) as bar:
             task = bar.add_task("Reading the input files …", total=None)
 
             def sending(sent: int, total: int) -> None:

@@ -91,9 +91,9 @@ function line(name, facts, ...more) {
 function showStatus(found) {
   byId("host").textContent = found.host_name || "This computer";
   const tasks = found.tasks;
-  byId("summary").textContent = found.suspended.cpu ? "Computing is paused." : tasks.running ? "Computing." : "Nothing to compute at the moment.";
+  byId("summary").textContent = found.suspended.cpu ? `Computing is paused. ${found.because.join(" ")}` : tasks.running ? "Computing." : "Nothing to compute at the moment.";
   const figures = [[tasks.running, "running"], [tasks.waiting, "waiting"], [tasks.ready_to_report, "to be reported"],
-    [`${found.cpus.allowed} of ${found.cpus.of_computer}`, "CPUs in use by tasks at most"]];
+    [`${found.cpus.allowed} of ${found.cpus.of_computer}`, "CPUs for tasks"]];
   byId("figures").replaceChildren(...figures.map(([figure, words]) => make("li", {}, make("b", { textContent: figure }), words)));
   byId("begin").hidden = found.projects > 0;
   const reasons = [...(found.because.length ? found.because : ["Everything is allowed."]), `Policy: ${found.policy}.`];
@@ -172,7 +172,7 @@ function showTimeline({ now, runs }) {
   }
   svg.append(shape("rect", { x: at(now) - 1, y: 0, width: 2, height: lanes * height, fill: "currentColor" }));
   byId("timeline").replaceChildren(svg);
-  const hours = [1, 3, 6, 12, 24, 48, 168].find((step) => (end - begin) / 3600 / step <= 7) || 744;
+  const hours = [1, 3, 6, 12, 24, 48, 168].find((step) => (end - begin) / 3600 / step <= (innerWidth < 600 ? 3 : 7)) || 744;
   const ticks = [];
   for (let time = new Date(begin * 1000).setMinutes(60, 0, 0) / 1000; time < end; time += 3600) {
     if (new Date(time * 1000).getHours() % Math.min(hours, 24) === 0 && time - (ticks.at(-1) ?? -Infinity) >= hours * 3500) ticks.push(time);

@@ -94,16 +94,11 @@ def history_plot(values: Sequence[Value], *, averages: bool = True) -> CreditPlo
         values,
         [(0.0, 0.0), *((place + 1.0, item.average) for place, item in enumerate(values))] if averages else [],
         [(place, day(values[place].day * SECONDS_PER_DAY)) for place in range(step // 2, len(values), step)],
-        least=FEWEST_DRAWN,
     )
 
 
 def _drawing(
-    values: Sequence[Value],
-    line: Sequence[tuple[float, float]],
-    dates: Sequence[tuple[int, str]],
-    *,
-    least: int = 1,
+    values: Sequence[Value], line: Sequence[tuple[float, float]], dates: Sequence[tuple[int, str]]
 ) -> CreditPlot | None:
     """Draw values as bars of one width, and a line through (place, value), with labels of dates under some places."""
     top = max((*(item.amount for item in values), *(value for _, value in line)), default=0.0)
@@ -111,7 +106,7 @@ def _drawing(
         return None
     step = _step(top)
     ceiling = math.ceil(top / step) * step
-    empty = max(0, least - len(values))  # at the left
+    empty = max(0, FEWEST_DRAWN - len(values))  # at the left
     width = (WIDTH - LEFT - RIGHT) / (empty + len(values))
     bar_width = min(width * 0.7, WIDEST_BAR)
 
