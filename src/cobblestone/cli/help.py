@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Rows = list[tuple[str, str]]
@@ -44,6 +44,10 @@ def _value(kind: re.Match[str]) -> str:
 
 class ShowHelp(argparse.Action):
     """``--help`` of the commands that have a parser from the standard library, so that they start quickly."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        text = "Show this message and exit."
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=text)
 
     def __call__(
         self,

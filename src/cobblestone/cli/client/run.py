@@ -35,14 +35,7 @@ def parser() -> argparse.ArgumentParser:
     add("--remote", action="store_true", help="Let other computers control it, with TLS and a token.")
     add("--tls-certificate", dest="certificate", type=Path, metavar="FILE", help="TLS certificate, PEM.")
     add("--tls-key", dest="certificate_key", type=Path, metavar="FILE", help="Private key for it, PEM.")
-    add(
-        "-h",
-        "--help",
-        action=ShowHelp,
-        nargs=0,
-        default=argparse.SUPPRESS,
-        help="Show this message and exit.",
-    )
+    add("-h", "--help", action=ShowHelp)
     return made
 
 

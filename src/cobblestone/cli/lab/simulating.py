@@ -88,14 +88,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--keep", type=Path, metavar="FILE.jsonl",
         help="Keep each finished run with many hosts; the same command continues from there.")  # fmt: skip
-    add(
-        "-h",
-        "--help",
-        action=ShowHelp,
-        nargs=0,
-        default=argparse.SUPPRESS,
-        help="Show this message and exit.",
-    )
+    add("-h", "--help", action=ShowHelp)
     return made
 
 
