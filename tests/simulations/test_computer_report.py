@@ -149,7 +149,7 @@ def test_the_page_can_be_read_at_every_width_and_for_a_day() -> None:
 
 def test_a_picture_of_one_policy_has_a_bar_for_each_project_and_none_fills_it() -> None:
     axes = load_matplotlib().figure().subplots()
-    tally = ProjectTally(reported_flops=10.0, needed_flops=9.7, late_flops=0.3)
+    tally = ProjectTally(needed_flops=9.7, late_flops=0.3)
     population._draw_fate(axes, {"all": [tally, tally], "climate": [tally]})
     assert [each.get_text() for each in axes.get_yticklabels()] == ["all", "climate"]
     assert {each.get_text() for each in axes.texts} == {"97"}, "what is too narrow has no figure"
