@@ -217,6 +217,14 @@ def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
     assert simulating.main([str(own), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
 
 
+def test_the_hours_under_a_picture_of_few_hosts_are_plain_numbers(tmp_path: Path) -> None:
+    many = ROOT / "examples/simulator/population.toml"
+    assert simulating.main([str(many), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
+    labels = re.findall(r"<!-- (.*?) -->", (tmp_path / "p.svg").read_text(encoding="utf-8"))
+    assert "hours from first sending" in labels
+    assert [each for each in labels if "times" in each or "^" in each] == [], "2 x 10^1 beside 3 x 10^1"
+
+
 def test_the_page_says_what_its_colours_mean() -> None:
     text = page()
     assert ("What is darker runs because of its deadline" in text) == (" 38%)" in text)

@@ -280,6 +280,8 @@ FEWEST_BARS = 3
 def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     """Draw the first replicate of each policy: workunits done per day, turnaround, contacts per hour, outcome of FLOPs."""
     plt = load_matplotlib()
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     fig, axes = plt.subplots(2, 2, figsize=(12, 7.4), layout="constrained")
     throughput, turnaround, contacts, fate = axes.flat
     for number, (name, runs) in enumerate(results.items()):
@@ -304,11 +306,14 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
         ylabel="part that is done",
         xscale="log",
     )
+    turnaround.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    turnaround.xaxis.set_major_formatter("{x:g}")
+    turnaround.xaxis.set_minor_formatter(NullFormatter())  # labels between them would overlap
     contacts.set(title="Load of the scheduler", xlabel="day", ylabel="contacts an hour")
     contacts.set_ylim(bottom=0)
     first = next(iter(results.values()))[0]
     bars = {name: runs[0].tallies for name, runs in results.items()}
-    if len(bars) == 1:  # a bar alone says little
+    if len(bars) == 1 < len(first.tallies):  # a bar alone says little
         names = sorted(project.name for project in scenario.projects)
         bars |= {literal(name): (tally,) for name, tally in zip(names, first.tallies, strict=True)}
     _draw_fate(fate, bars)
