@@ -33,7 +33,6 @@ from cobblestone.domain.values import AppId, HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
-from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
@@ -53,8 +52,6 @@ TOLERANCE = 1e-6
 PLATFORM = "x86_64-pc-linux-gnu"
 CLIENT_VERSION = 72005
 ENOUGH_BYTES = 1e15
-#: Host-days from which on compiled hosts pay.
-WORTH_COMPILING = 50_000.0
 
 
 class HostDoor:
@@ -190,11 +187,8 @@ def run_population(
     *,
     seed: int = 1,
     progress: Callable[[float, float], None] | None = None,
-    backends: RoundRobinBackends = PURE,
-    compiled: bool = False,
 ) -> PopulationRun:
-    """Simulate all hosts together; ``progress`` is told days done and days in all.  Compiled twins in ``backends`` change nothing
-    but the time that it takes; with them, hosts may be ``compiled`` as a whole, where the policy is one of 2007.
+    """Simulate all hosts together; ``progress`` is told days done and days in all.
 
     Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
     the conservation laws do not hold.
@@ -210,15 +204,7 @@ def run_population(
             for i, project in enumerate(projects)
         ]
 
-    crowd = Crowd(scenario, policy, shared_streams, doors, backends=backends)
-    if compiled and backends is not PURE:
-        from cobblestone.simulator.population.compiled_runs import (
-            CompiledCrowd,  # Numba: only where it is wanted
-            knows,
-        )
-
-        if knows(scenario, policy):
-            crowd = CompiledCrowd(scenario, policy, shared_streams, doors)
+    crowd = Crowd(scenario, policy, shared_streams, doors)
     day = 0.0
     with _rare_collections():
         for at in crowd.live(hosts):
@@ -226,11 +212,6 @@ def run_population(
                 progress(day / DAY, scenario.duration / DAY)
                 day += DAY
     return _close(scenario, policy, seed, len(hosts), crowd.close(), projects)
-
-
-def worth_compiling(scenario: Scenario, hosts: int) -> bool:
-    """Return whether a simulation of this many hosts saves more time than compiling takes (about a minute)."""
-    return hosts * scenario.duration >= WORTH_COMPILING * DAY
 
 
 @contextmanager
@@ -335,7 +316,6 @@ class Shard:
     hosts: tuple[HostModel, ...]
     policy: PolicyChoice
     seed: int
-    compiled: bool = False  #: whether it pays to compile the hosts
 
 
 def split(
@@ -359,7 +339,6 @@ def split(
             hosts=tuple(hosts[number::shards]),
             policy=policy,
             seed=seed if shards == 1 else seed * 1_000_003 + number,
-            compiled=worth_compiling(scenario, len(hosts)),
         )
         for number in range(shards)
     ]
@@ -386,17 +365,8 @@ def _part_of(project: ProjectModel, number: int, shards: int) -> ProjectModel:
 
 
 def run_shard(shard: Shard) -> PopulationRun:
-    """Run one part, with compiled twins if they are installed."""
-    from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
-
-    run = run_population(
-        shard.scenario,
-        shard.hosts,
-        shard.policy,
-        seed=shard.seed,
-        backends=load_compiled(),
-        compiled=shard.compiled,
-    )
+    """Run one part."""
+    run = run_population(shard.scenario, shard.hosts, shard.policy, seed=shard.seed)
     gc.collect()  # hosts and clients know each other; a worker goes through hundreds of parts
     return run
 
