@@ -136,11 +136,6 @@ def set_cpid(tx: Transaction, host_id: HostId, host_cpid: str) -> None:
     tx.execute("UPDATE host SET host_cpid = ? WHERE id = ?", (host_cpid, host_id))
 
 
-def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
-    """Stop or (with an empty reason) resume sending work to a host."""
-    tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
-
-
 def set_missing_runtime(tx: Transaction, host_id: HostId, missing: str, *, now: float) -> None:
     """Record (or, with an empty text, forget) what apps of every platform lack on a host."""
     tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (missing, now, host_id))
