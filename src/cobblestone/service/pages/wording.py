@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal
 
+from babel import Locale
 from babel.dates import format_datetime, format_timedelta
 from babel.numbers import format_decimal
 
@@ -110,7 +114,8 @@ def iso(time: float) -> str:
     return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+_Unit = Literal["day", "hour", "minute", "second"]
+_UNITS: Sequence[tuple[_Unit, int]] = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
 def ago(time: float, now: float) -> str:
@@ -119,14 +124,13 @@ def ago(time: float, now: float) -> str:
     if seconds < 10:
         return _("just now")
     unit, length = next((unit, length) for unit, length in _UNITS if seconds >= length)
-    whole = timedelta(seconds=seconds // length * length)
-    return format_timedelta(
-        -whole if now >= time else whole,
-        granularity=unit,
-        threshold=math.inf,  # always in this unit
-        add_direction=True,
-        locale=current().locale,
-    )
+    whole = int(seconds // length) * length
+    return _distance(-whole if now >= time else whole, unit, current().locale)
+
+
+@lru_cache(maxsize=4096)  # lists say the same again and again
+def _distance(seconds: int, unit: _Unit, locale: Locale) -> str:
+    return format_timedelta(seconds, granularity=unit, threshold=math.inf, add_direction=True, locale=locale)
 
 
 def _utc(time: float) -> datetime:
