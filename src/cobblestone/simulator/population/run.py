@@ -27,19 +27,20 @@ from functools import reduce
 from operator import add
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.hosts import CPU as CPU_RESOURCE
 from cobblestone.domain.hosts import Host, HostDescription
-from cobblestone.domain.values import HostId, UserId, float_sum
+from cobblestone.domain.values import AppId, HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
-from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
+from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.simulator.host.books import Books, SimTask
 from cobblestone.simulator.host.engine import SimulationFault
 from cobblestone.simulator.host.run import MAX_JOBS
 from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.population.crowd import Crowd
-from cobblestone.simulator.population.dispatch_memory import RememberedOffer, RememberedRequest
 from cobblestone.simulator.population.shared_project import ProjectTally, SharedProject
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
@@ -48,8 +49,9 @@ from cobblestone.sweep.grid import run_grid
 
 #: Largest part by which hosts' and servers' FLOPs may differ (rounding of sums).
 TOLERANCE = 1e-6
-#: Host-days from which on compiled hosts pay.
-WORTH_COMPILING = 50_000.0
+PLATFORM = "x86_64-pc-linux-gnu"
+CLIENT_VERSION = 72005
+ENOUGH_BYTES = 1e15
 
 
 class HostDoor:
@@ -107,11 +109,22 @@ class HostDoor:
     ) -> tuple[list[SimTask], bool]:
         if not self._served:
             return [], False
-        offers = self.shared.choose(
-            RememberedRequest(
-                self._row, self._host.ncpus, request.seconds, request.instances, delay, self._held, now
-            )
+        work = WorkRequest(
+            host=self._row,
+            platforms=(PLATFORM,),
+            client_version=CLIENT_VERSION,
+            resources={
+                CPU_RESOURCE: ResourceRequest(
+                    seconds=request.seconds, instances=request.instances, estimated_delay=delay
+                )
+            },
+            usable_ncpus=self._host.ncpus,
+            ram_bytes=ENOUGH_BYTES,
+            disk_bytes=ENOUGH_BYTES,
+            in_progress={AppId(1): self._held},
+            records=self.shared.records.setdefault(self._row.id, {}),
         )
+        offers = self.shared.choose(work, now)
         tasks: list[SimTask] = []
         refused = False
         for offer in offers:
@@ -126,7 +139,7 @@ class HostDoor:
         self.shared.tally.empty += not tasks
         return tasks, refused
 
-    def _take(self, offer: RememberedOffer, now: float) -> SimTask:
+    def _take(self, offer: Assignment, now: float) -> SimTask:
         job = self.shared.send(offer, self._row, now)
         app = self.model.apps[job.app]
         task = SimTask(
@@ -150,9 +163,9 @@ class HostDoor:
         self.shared.take_report(task, self._row, wrong=wrong, now=now)
 
 
-def _raw(offer: RememberedOffer) -> float:
+def _raw(offer: Assignment) -> float:
     """Return the estimate in seconds, from the speed that the server tells the client."""
-    return offer.candidate.limits.rsc_fpops_est / offer.flops
+    return offer.candidate.limits.rsc_fpops_est / offer.usage.flops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +187,8 @@ def run_population(
     *,
     seed: int = 1,
     progress: Callable[[float, float], None] | None = None,
-    backends: RoundRobinBackends = PURE,
-    compiled: bool = False,
 ) -> PopulationRun:
-    """Simulate all hosts together; ``progress`` is told days done and days in all.  Compiled twins in ``backends`` change nothing
-    but the time that it takes; with them, hosts may be ``compiled`` as a whole, where the policy is one of 2007.
+    """Simulate all hosts together; ``progress`` is told days done and days in all.
 
     Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
     the conservation laws do not hold.
@@ -194,15 +204,7 @@ def run_population(
             for i, project in enumerate(projects)
         ]
 
-    crowd = Crowd(scenario, policy, shared_streams, doors, backends=backends)
-    if compiled and backends is not PURE:
-        from cobblestone.simulator.population.compiled_runs import (
-            CompiledCrowd,  # Numba: only where it is wanted
-            knows,
-        )
-
-        if knows(scenario, policy):
-            crowd = CompiledCrowd(scenario, policy, shared_streams, doors)
+    crowd = Crowd(scenario, policy, shared_streams, doors)
     day = 0.0
     with _rare_collections():
         for at in crowd.live(hosts):
@@ -210,11 +212,6 @@ def run_population(
                 progress(day / DAY, scenario.duration / DAY)
                 day += DAY
     return _close(scenario, policy, seed, len(hosts), crowd.close(), projects)
-
-
-def worth_compiling(scenario: Scenario, hosts: int) -> bool:
-    """Return whether a simulation of this many hosts saves more time than compiling takes (about a minute)."""
-    return hosts * scenario.duration >= WORTH_COMPILING * DAY
 
 
 @contextmanager
@@ -319,7 +316,6 @@ class Shard:
     hosts: tuple[HostModel, ...]
     policy: PolicyChoice
     seed: int
-    compiled: bool = False  #: whether it pays to compile the hosts
 
 
 def split(
@@ -343,7 +339,6 @@ def split(
             hosts=tuple(hosts[number::shards]),
             policy=policy,
             seed=seed if shards == 1 else seed * 1_000_003 + number,
-            compiled=worth_compiling(scenario, len(hosts)),
         )
         for number in range(shards)
     ]
@@ -370,17 +365,8 @@ def _part_of(project: ProjectModel, number: int, shards: int) -> ProjectModel:
 
 
 def run_shard(shard: Shard) -> PopulationRun:
-    """Run one part, with compiled twins if they are installed."""
-    from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
-
-    run = run_population(
-        shard.scenario,
-        shard.hosts,
-        shard.policy,
-        seed=shard.seed,
-        backends=load_compiled(),
-        compiled=shard.compiled,
-    )
+    """Run one part."""
+    run = run_population(shard.scenario, shard.hosts, shard.policy, seed=shard.seed)
     gc.collect()  # hosts and clients know each other; a worker goes through hundreds of parts
     return run
 
