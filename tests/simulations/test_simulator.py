@@ -18,7 +18,6 @@ from cobblestone.simulator.host import run as clients_module
 from cobblestone.simulator.host.driver import Network, SimulatedClient
 from cobblestone.simulator.host.engine import MAX_ROUNDS, HostRun, SimulationFault
 from cobblestone.simulator.host.run import RunResult, simulate
-from cobblestone.simulator.host.server import sorted_2007
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import (
@@ -308,11 +307,3 @@ def test_our_own_policy_keeps_gpus_and_all_cpus_of_wide_jobs_as_busy_as_today_s_
     assert own.metrics.idleness < 0.01
     assert own.metrics.idleness < recent.metrics.idleness + 0.01
     assert own.metrics.missed <= recent.metrics.missed
-
-
-def test_equal_deadlines_come_in_the_order_of_the_c_library() -> None:
-    # found with GCC's std::sort on (k mod 3) for k = 0 ... 19
-    jobs = [(float(k % 3), float(k), -1.0) for k in range(20)]
-    assert [int(job[1]) for job in sorted_2007(jobs)] == [
-        18, 3, 15, 6, 12, 9, 0, 10, 19, 16, 13, 7, 4, 1, 11, 8, 14, 5, 17, 2
-    ]  # fmt: skip

@@ -330,7 +330,11 @@ def test_the_command_loads_nothing_that_a_run_does_not_need(tmp_path: Path) -> N
         "cobblestone.simulator.population.run",
         "cobblestone.wire",
     )
-    heavy += ("cobblestone.simulator.report.picture", "cobblestone.policy.client.recent.policy")
+    heavy += (
+        "cobblestone.simulator.report.picture",
+        "cobblestone.simulator.kernel",
+        "cobblestone.policy.client.recent.policy",
+    )
     heavy += ("numba", "numpy", "msgspec", "json", "shutil", "asyncio", "logging", "subprocess")
     assert not loaded & set(heavy)
     assert "cobblestone.simulator.host.run" in loaded

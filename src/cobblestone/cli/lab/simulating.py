@@ -226,14 +226,23 @@ Records = dict[str, list["PopulationRecord"]]
 
 def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
     """Make the only run, and show how many days are done."""
-    from cobblestone.simulator.population.run import run_population
+    from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
+    from cobblestone.simulator.population.run import run_population, worth_compiling
     from cobblestone.simulator.report.population import record_of
 
     ((seed, hosts),) = tables.items()
     with _progress() as bar:
         line = bar.add_task(f"{choice}, seed {seed}, days", total=scenario.duration / DAY)
         show = partial(_show, bar, line)
-        run = run_population(scenario, hosts, choice, seed=seed, progress=show)
+        run = run_population(
+            scenario,
+            hosts,
+            choice,
+            seed=seed,
+            progress=show,
+            backends=load_compiled(),
+            compiled=worth_compiling(scenario, len(hosts)),
+        )
         show(scenario.duration / DAY, scenario.duration / DAY)
     return {str(choice): [record_of(run)]}
 

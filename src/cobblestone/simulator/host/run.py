@@ -10,6 +10,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core import protocol
+from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books, FiguresOfMerit, compute_metrics
 from cobblestone.simulator.host.driver import Network, SimulatedClient
 from cobblestone.simulator.host.engine import HostRun, Recorder, SimulationFault
@@ -22,17 +23,25 @@ if TYPE_CHECKING:
     from cobblestone.policy.client.published.policy import Availability
 
 
-def make_client(host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> SimulatedClient:
+def make_client(
+    host: HostRun,
+    network: Network,
+    choice: PolicyChoice,
+    rng: random.Random,
+    backends: RoundRobinBackends = PURE,
+) -> SimulatedClient:
     """Return the client with the policy ``choice`` for a host."""
     published = choice.cpu_scheduling < 3 and choice.work_fetch < 3
     if host.scenario.compatibility.every_poll and published:
         from cobblestone.simulator.host.client_2007 import PollingClient
 
-        return PollingClient(host, network, choice, rng, _availability(host.host))
-    return SimulatedClient(host, network, choice, make_policy(host.scenario, choice, rng))
+        return PollingClient(host, network, choice, rng, _availability(host.host), backends)
+    return SimulatedClient(host, network, choice, make_policy(host.scenario, choice, rng, backends))
 
 
-def make_policy(scenario: Scenario, choice: PolicyChoice, rng: random.Random) -> Policy:
+def make_policy(
+    scenario: Scenario, choice: PolicyChoice, rng: random.Random, backends: RoundRobinBackends = PURE
+) -> Policy:
     """Return the policy, with the availability that the scenario makes the client assume."""
     if choice.registered:
         return protocol.make_policy(choice.registered, rng)
@@ -54,8 +63,10 @@ def make_policy(scenario: Scenario, choice: PolicyChoice, rng: random.Random) ->
         from cobblestone.policy.client.own.policy import OwnPolicy
 
         aversion = scenario.preferences.waste_aversion
-        return OwnPolicy(choice, rng, availability=told, ways=ways, waste_aversion=aversion)
-    return PublishedPolicy(choice, rng, availability=told, ways=ways)
+        return OwnPolicy(
+            choice, rng, availability=told, ways=ways, backends=backends, waste_aversion=aversion
+        )
+    return PublishedPolicy(choice, rng, availability=told, ways=ways, backends=backends)
 
 
 def _told(host: HostModel) -> float | None:
@@ -92,9 +103,14 @@ class RunResult:
 
 
 def simulate(
-    scenario: Scenario, policy: PolicyChoice, *, seed: int = 1, recorder: Recorder | None = None
+    scenario: Scenario,
+    policy: PolicyChoice,
+    *,
+    seed: int = 1,
+    recorder: Recorder | None = None,
+    backends: RoundRobinBackends = PURE,
 ) -> RunResult:
-    """Simulate; equal arguments give equal results.
+    """Simulate; equal arguments give equal results, also with compiled twins in ``backends``.
 
     Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
     balance.
@@ -126,7 +142,7 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     rng = shared if shared is not None else streams.stream("backoff")
-    client = make_client(host, network, policy, rng)
+    client = make_client(host, network, policy, rng, backends)
     host.run(client)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.published.round_robin import PURE
 from cobblestone.simulator.code_version import code_version
+from cobblestone.simulator.host.books import FiguresOfMerit
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.report.statistics import estimate
 from cobblestone.simulator.world.scenario import (
@@ -187,12 +189,25 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
     scenario = cell.scenario()
     policy = PolicyChoice.parse(cell.policy)
+    metrics = _way(compiled=task["compiled"])
     runs: list[dict[str, float]] = []
     for seed in task["seeds"]:
-        runs.append(asdict(simulate(scenario, policy, seed=seed).metrics))
+        runs.append(asdict(metrics(scenario, policy, seed)))
         if len(runs) >= FEWEST and _widest(runs) <= task["precision"]:
             break
     return runs
+
+
+def _way(*, compiled: bool) -> Callable[[Scenario, PolicyChoice, int], FiguresOfMerit]:
+    """Return what finds the figures of merit of a run: as a whole in ``compiled`` form, where Numba is installed."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
+
+    backends = load_compiled()
+    if not compiled or backends is PURE:
+        return lambda scenario, policy, seed: simulate(scenario, policy, seed=seed, backends=backends).metrics
+    from cobblestone.simulator.population.compiled_runs import metrics_of
+
+    return metrics_of
 
 
 def _widest(runs: list[dict[str, float]]) -> float:
@@ -217,10 +232,11 @@ def run_cells(
         backend.close()
 
 
-def as_task(cell: Cell, seeds: int, precision: float = 0.0) -> dict[str, Any]:
+def as_task(cell: Cell, seeds: int, precision: float = 0.0, *, compiled: bool = False) -> dict[str, Any]:
     """Return the argument of :func:`run_cell`; the literal modes have one seed, that of the C library.
 
     ``precision``: half width of the widest 95 % interval with which a cell is left before it has had all its seeds.
+    ``compiled``: the same figures in a tenth of the time, after a minute for compiling.
     """
     numbers = [1] if cell.mode in ONE_SEED else list(range(1, seeds + 1))
     return {
@@ -230,6 +246,7 @@ def as_task(cell: Cell, seeds: int, precision: float = 0.0) -> dict[str, Any]:
         "mode": cell.mode,
         "seeds": numbers,
         "precision": precision,
+        "compiled": compiled,
     }
 
 

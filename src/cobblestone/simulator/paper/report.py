@@ -149,6 +149,8 @@ def _known(results: Results, cell: Cell, metric: str) -> str:
 
 #: Half width of the intervals with which a cell has runs enough.
 PRECISION = 0.02
+#: With so many cells it pays to compile what runs them.
+MANY_CELLS = 50
 #: Replicates of cells that no figure shows; they stand in the comparison only.
 SEEDS_BESIDE_FIGURES = 2
 NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
@@ -198,10 +200,13 @@ def reproduce(
         right = other_mode(item.cell, "corrected")
         cells[right.key] = right
         replicates.setdefault(right.key, min(seeds, SEEDS_BESIDE_FIGURES))
+    compiled = len(cells) >= MANY_CELLS
     # long runs first, so that no core waits at the end
     order = sorted(cells, key=lambda k: -_cost(cells[k], replicates[k]))
     tasks = {
-        f"{key} x{replicates[key]} ±{precision:g}": as_task(cells[key], replicates[key], precision)
+        f"{key} x{replicates[key]} ±{precision:g}": as_task(
+            cells[key], replicates[key], precision, compiled=compiled
+        )
         for key in order
     }
     kept = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)

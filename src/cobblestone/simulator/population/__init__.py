@@ -1,4 +1,4 @@
 """Many hosts that share the jobs of their projects.
 
-It knows one host, and the server's policies.
+It knows one host and its compiled form, and the server's policies.
 """

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books
 from cobblestone.simulator.host.driver import Network, Server
 from cobblestone.simulator.host.engine import ClientModel, HostRun
@@ -36,11 +37,19 @@ class Life:
 class Crowd:
     """All present and former hosts; each that leaves is replaced by another of its kind."""
 
-    def __init__(self, scenario: Scenario, policy: PolicyChoice, streams: Streams, doors: DoorsOf) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        policy: PolicyChoice,
+        streams: Streams,
+        doors: DoorsOf,
+        *,
+        backends: RoundRobinBackends = PURE,
+    ) -> None:
         self.lives: list[Life] = []
         self._queue: list[tuple[float, int]] = []
         self._scenario, self._policy, self._streams = scenario, policy, streams
-        self._doors = doors
+        self._doors, self._backends = doors, backends
 
     def live(self, hosts: Sequence[HostModel]) -> Iterator[float]:
         """Let all hosts arrive during the first day and run the whole duration; yield the time of each event."""
@@ -70,7 +79,7 @@ class Crowd:
         model = as_all_hosts(host, scenario)
         run = HostRun(replace(scenario, host=model), streams, None, None)
         network = Network(run, self._doors(model, number, streams), self._streams)
-        client = make_client(run, network, self._policy, streams.stream("backoff"))
+        client = make_client(run, network, self._policy, streams.stream("backoff"), self._backends)
         run.attach_at(at)
         self.lives.append(Life(run, client, host, end))
         heapq.heappush(self._queue, (at, number - 1))

@@ -33,6 +33,7 @@ from cobblestone.domain.values import AppId, HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
+from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
@@ -52,6 +53,8 @@ TOLERANCE = 1e-6
 PLATFORM = "x86_64-pc-linux-gnu"
 CLIENT_VERSION = 72005
 ENOUGH_BYTES = 1e15
+#: Host-days from which on compiled hosts pay.
+WORTH_COMPILING = 50_000.0
 
 
 class HostDoor:
@@ -187,8 +190,11 @@ def run_population(
     *,
     seed: int = 1,
     progress: Callable[[float, float], None] | None = None,
+    backends: RoundRobinBackends = PURE,
+    compiled: bool = False,
 ) -> PopulationRun:
-    """Simulate all hosts together; ``progress`` is told days done and days in all.
+    """Simulate all hosts together; ``progress`` is told days done and days in all.  Compiled twins in ``backends`` change nothing
+    but the time that it takes; with them, hosts may be ``compiled`` as a whole, where the policy is one of 2007.
 
     Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
     the conservation laws do not hold.
@@ -204,7 +210,15 @@ def run_population(
             for i, project in enumerate(projects)
         ]
 
-    crowd = Crowd(scenario, policy, shared_streams, doors)
+    crowd = Crowd(scenario, policy, shared_streams, doors, backends=backends)
+    if compiled and backends is not PURE:
+        from cobblestone.simulator.population.compiled_runs import (
+            CompiledCrowd,  # Numba: only where it is wanted
+            knows,
+        )
+
+        if knows(scenario, policy):
+            crowd = CompiledCrowd(scenario, policy, shared_streams, doors)
     day = 0.0
     with _rare_collections():
         for at in crowd.live(hosts):
@@ -212,6 +226,11 @@ def run_population(
                 progress(day / DAY, scenario.duration / DAY)
                 day += DAY
     return _close(scenario, policy, seed, len(hosts), crowd.close(), projects)
+
+
+def worth_compiling(scenario: Scenario, hosts: int) -> bool:
+    """Return whether a simulation of this many hosts saves more time than compiling takes (about a minute)."""
+    return hosts * scenario.duration >= WORTH_COMPILING * DAY
 
 
 @contextmanager
@@ -316,6 +335,7 @@ class Shard:
     hosts: tuple[HostModel, ...]
     policy: PolicyChoice
     seed: int
+    compiled: bool = False  #: whether it pays to compile the hosts
 
 
 def split(
@@ -339,6 +359,7 @@ def split(
             hosts=tuple(hosts[number::shards]),
             policy=policy,
             seed=seed if shards == 1 else seed * 1_000_003 + number,
+            compiled=worth_compiling(scenario, len(hosts)),
         )
         for number in range(shards)
     ]
@@ -365,8 +386,17 @@ def _part_of(project: ProjectModel, number: int, shards: int) -> ProjectModel:
 
 
 def run_shard(shard: Shard) -> PopulationRun:
-    """Run one part."""
-    run = run_population(shard.scenario, shard.hosts, shard.policy, seed=shard.seed)
+    """Run one part, with compiled twins if they are installed."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
+
+    run = run_population(
+        shard.scenario,
+        shard.hosts,
+        shard.policy,
+        seed=shard.seed,
+        backends=load_compiled(),
+        compiled=shard.compiled,
+    )
     gc.collect()  # hosts and clients know each other; a worker goes through hundreds of parts
     return run
 

@@ -13,7 +13,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain, to_plain
 from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.host.books import compute_metrics
-from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard
+from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard, worth_compiling
 from cobblestone.simulator.population.shared_project import ProjectTally
 from cobblestone.simulator.report.picture import colour, literal, load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
@@ -327,8 +327,11 @@ def run_side_by_side(
     Runs are appended to ``keep`` as they end; those of this scenario, these hosts and this code that are there already are
     not made again.
     """
+    compiled = worth_compiling(scenario, sum(map(len, tables.values())) * len(policies))
     shards = {
-        (str(policy), seed): Shard(scenario=scenario, hosts=tuple(hosts), policy=policy, seed=seed)
+        (str(policy), seed): Shard(
+            scenario=scenario, hosts=tuple(hosts), policy=policy, seed=seed, compiled=compiled
+        )
         for seed, hosts in tables.items()
         for policy in policies
     }

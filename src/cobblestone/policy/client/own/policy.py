@@ -48,7 +48,12 @@ from cobblestone.policy.client.own.packing import (
     width,
 )
 from cobblestone.policy.client.published.policy import TINY, Availability, PublishedPolicy
-from cobblestone.policy.client.published.round_robin import ProjectQueue, RoundRobinOutcome
+from cobblestone.policy.client.published.round_robin import (
+    PURE,
+    ProjectQueue,
+    RoundRobinBackends,
+    RoundRobinOutcome,
+)
 from cobblestone.policy.client.published.run_list import TODAY, Behaviour2007, make_run_list
 from cobblestone.policy.client.published.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
 from cobblestone.policy.client.recent import state as report_times
@@ -76,9 +81,10 @@ class OwnPolicy(PublishedPolicy):
         *,
         availability: Availability = "statistics",
         ways: Behaviour2007 = TODAY,
+        backends: RoundRobinBackends = PURE,
         waste_aversion: float = WASTE_AVERSION,
     ) -> None:
-        super().__init__(choice, rng, availability=availability, ways=ways)
+        super().__init__(choice, rng, availability=availability, ways=ways, backends=backends)
         self.waste_aversion = waste_aversion
 
     @property

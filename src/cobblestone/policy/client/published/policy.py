@@ -34,11 +34,11 @@ from cobblestone.policy.client.published.debts import (
     PublishedMemory,
 )
 from cobblestone.policy.client.published.round_robin import (
+    PURE,
     ProjectQueue,
+    RoundRobinBackends,
     RoundRobinOutcome,
     computation_deadline,
-    simulate_round_robin,
-    simulate_round_robin_2007,
 )
 from cobblestone.policy.client.published.run_list import (
     TODAY,
@@ -74,12 +74,14 @@ class PublishedPolicy:
         *,
         availability: Availability = "statistics",
         ways: Behaviour2007 = TODAY,
+        backends: RoundRobinBackends = PURE,
     ) -> None:
         self.choice = choice
         self.rng = rng
         self.availability: Availability = availability
         self.ways = ways
         self.faults = ways.faults
+        self.backends = backends
         self.polling = ways.poll_seconds > 0.0
         self.reports_all = ways.one_contact_reports_all
         self.explain = False
@@ -274,11 +276,11 @@ class PublishedPolicy:
             queues = self.estimate()
             if self.ways.every_poll:
                 jobs = [(j.project, j.remaining, j.cutoff) for j in self.state.jobs]
-                self.outcome = simulate_round_robin_2007(
+                self.outcome = self.backends.steps(
                     jobs, self.state.now, self.ncpus, self.available(), self.prefs.buffer_total, self.shares
                 )
             else:
-                self.outcome = simulate_round_robin(
+                self.outcome = self.backends.queues(
                     queues,
                     self.state.now,
                     self.ncpus,

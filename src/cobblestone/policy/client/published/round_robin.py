@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 #: Share of the time to the computation deadline that may be used before a job counts as endangered.
@@ -310,3 +310,16 @@ def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
     if active < ncpus:
         rate *= ncpus / active
     return rate if rate < 1.0 else 1.0
+
+
+class RoundRobinBackends(NamedTuple):
+    """Today's form and that of 2007."""
+
+    queues: Callable[[Sequence[ProjectQueue], float, int, float, float, float], RoundRobinOutcome]
+    steps: Callable[
+        [Sequence[tuple[int, float, float]], float, int, float, float, Sequence[float]], RoundRobinOutcome
+    ]
+
+
+#: The policy's own functions.
+PURE = RoundRobinBackends(simulate_round_robin, simulate_round_robin_2007)
