@@ -33,7 +33,9 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Computing, tmp_path: Path):
+def test_python_in_a_tab_gives_the_bytes_and_the_count_of_the_native_launcher(
+    computing: Computing, tmp_path: Path
+):
     example = sunspots(tmp_path)
     program = Program(
         module=example.module,
@@ -47,8 +49,10 @@ def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Compu
     page = computing.open()
     start(page)
     done(page, patience_ms=5 * PATIENCE_MS)
+    in_tab = computing.counted_in_tabs()
     computing.compute_natively(computing.world.host(computing.world.user("alice")))
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert computing.counts == [in_tab]
 
 
 def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_straight_run(

@@ -458,7 +458,8 @@ static char *front_text(void) {
     for (int i = 0; i < CALLS; i++) {
         char *types = text_of_types(calls[i].types), *arguments = text_of("");
         for (size_t k = 0; k < strlen(calls[i].types); k++) arguments = text_of("%s local.get %d", arguments, (int)k);
-        text = text_of("%s (func (export \"%s\") %s%s i32.const %d call_indirect %s)", text, calls[i].name, types, arguments, i, types);
+        text = text_of("%s (func (export \"%s\") %s%s i32.const %d call_indirect %s)", text, calls[i].name, types, arguments, i,
+                       types);
     }
     return text_of("%s)", text);
 }
@@ -472,13 +473,13 @@ static char *listing_text(int i) {
 
 /* The module that fills the table: it has the memory of the program, and calls the runtime's functions. */
 static char *back_text(void) {
-    char *imports = text_of("(module (import \"cobblestone\" \"table\" (table %d funcref)) (import \"cobblestone\" \"memory\" (memory 0))"
-                            " (import \"cobblestone\" \"enter\" (func $enter))"
+    char *imports = text_of("(module (import \"cobblestone\" \"table\" (table %d funcref))"
+                            " (import \"cobblestone\" \"memory\" (memory 0)) (import \"cobblestone\" \"enter\" (func $enter))"
                             " (import \"cobblestone\" \"next_entry\" (func $next_entry (param i32 i64) (result i64)))"
                             " (import \"cobblestone\" \"lent_bytes\" (func $lent_bytes (result i32)))"
                             " (import \"cobblestone\" \"take_entries\" (func $take_entries (param i32 i32)))"
-                            " (import \"cobblestone\" \"leave\" (func $leave (param i32 i32 i64 i64 i64 i64 i64 i64 i64 i64 i64) (result i32)))",
-                            (int)CALLS);
+                            " (import \"cobblestone\" \"leave\" (func $leave (param i32 i32 i64 i64 i64 i64 i64 i64 i64 i64 i64)"
+                            " (result i32)))", (int)CALLS);
     char *functions = text_of(" (export \"memory\" (memory 0))"), *table = text_of("(elem (i32.const 0) func");
     for (int i = 0; i < CALLS; i++) {
         const char *kinds = calls[i].types;
@@ -486,7 +487,8 @@ static char *back_text(void) {
         char *types = text_of_types(kinds), *given = text_of(""), *told = text_of("");
         for (size_t k = 0; k < MOST_ARGUMENTS; k++) {
             if (k < count) given = text_of("%s local.get %d", given, (int)k);
-            told = k < count ? text_of("%s local.get %d%s", told, (int)k, kinds[k] == 'i' ? " i64.extend_i32_u" : "") : text_of("%s i64.const 0", told);
+            if (k < count) told = text_of("%s local.get %d%s", told, (int)k, kinds[k] == 'i' ? " i64.extend_i32_u" : "");
+            else told = text_of("%s i64.const 0", told);
         }
         imports = text_of("%s (import \"%s\" \"%s\" (func $w%d %s))", imports, WASI, calls[i].name, i, types);
         functions = text_of("%s (func $f%d %s (local i32 i64) call $enter i32.const %d %s%s call $leave)", functions, i, types, i,
@@ -625,11 +627,13 @@ static bool complete(struct world *world, void *context, void *call, void **trap
 
 static bool instantiate(struct world *world, void *context, void *linker, void *module, instance_t *instance) {
     void *trap = NULL, *error = NULL;
-    return complete(world, context, api.wasmtime_linker_instantiate_async(linker, context, module, instance, &trap, &error), &trap, &error);
+    void *call = api.wasmtime_linker_instantiate_async(linker, context, module, instance, &trap, &error);
+    return complete(world, context, call, &trap, &error);
 }
 
 /* Makes an instance of a module of ours, which does not count; false if the run ends with it. */
-static bool instantiate_text(struct world *world, void *engine, void *context, void *linker, const char *text, instance_t *instance) {
+static bool instantiate_text(struct world *world, void *engine, void *context, void *linker, const char *text,
+                             instance_t *instance) {
     bytes_t code;
     void *module, *error = api.wasmtime_wat2wasm(text, strlen(text), &code);
     if (!error) error = api.wasmtime_module_new(engine, (const uint8_t *)code.data, code.size, &module);

@@ -486,7 +486,7 @@ class Functions {
 
   path_open(number, _lookup, path, size, how, may, _inheriting, flags, result) {
     if (how & CREATE && how & MUST_BE_DIRECTORY) return INVAL;
-    if (how & TRUNCATE) may |= MAY_WRITE;
+    if (how & (CREATE | TRUNCATE)) may |= MAY_WRITE;
     const found = this.place(number, this.text(path, size));
     let {node} = found;
     if (node && how & CREATE && how & MUST_BE_NEW) return EXIST;
