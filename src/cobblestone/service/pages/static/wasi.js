@@ -11,7 +11,8 @@ const OK = 0, BADF = 8, EXIST = 20, FAULT = 21, INVAL = 28, ISDIR = 31, NOENT = 
   NOTSUP = 58, PERM = 63, SPIPE = 70;
 const UNKNOWN = 0, DIRECTORY = 3, REGULAR = 4;
 const CREATE = 1, MUST_BE_DIRECTORY = 2, MUST_BE_NEW = 4, TRUNCATE = 8, APPEND = 1;
-const MAY_READ = 2n, NO_READING = 0x4002n, MAY_WRITE = 64n, FILE_RIGHTS = 0x3fffffffn, FOLDER_RIGHTS = 0x3fb7ffbbn, TOP_RIGHTS = [0x07b7fe00n, 0x0ff7ffffn];
+const MAY_READ = 2n, NO_READING = 0x4002n, MAY_WRITE = 64n, FILE_RIGHTS = 0x3fffffffn, FOLDER_RIGHTS = 0x3fb7ffbbn,
+  TOP_RIGHTS = [0x07b7fe00n, 0x0ff7ffffn];
 const START_OF_TIME = 946684800n * 1000000000n;
 const HOST_CALL = 1000, MOST_PREAD = 65536, RANDOM_PIECE = 1 << 20; // bytes between two looks for orders
 const HIDDEN = /^cobblestone_(time_to_checkpoint$|trickle_up_)/; // what comes and goes at times of our own
@@ -19,7 +20,11 @@ const MOST_SUBSCRIPTIONS = 4096, EVENT_BYTES = 32, SUBSCRIPTION_BYTES = 48;
 const decoder = new TextDecoder(), encoder = new TextEncoder();
 
 /** The number of a file with a path: FNV-1a of 64 bits. */
-const numberOf = (path) => encoder.encode(path).reduce((sum, byte) => BigInt.asUintN(64, (sum ^ BigInt(byte)) * 0x100000001b3n), 0xcbf29ce484222325n);
+function numberOf(path) {
+  let number = 0xcbf29ce484222325n;
+  for (const byte of encoder.encode(path)) number = BigInt.asUintN(64, (number ^ BigInt(byte)) * 0x100000001b3n);
+  return number;
+}
 
 /** The path of a name in the folder with this path. */
 const below = (path, name) => (path ? `${path}/${name}` : name);
@@ -496,7 +501,8 @@ class Functions {
     if (!node) found.folder.entries.set(found.name, (node = new File()));
     else if (how & TRUNCATE) node.resize(0);
     const place = this.free.pop() ?? this.files.length;
-    const rights = node instanceof Folder ? FOLDER_RIGHTS : FILE_RIGHTS & ~(may & MAY_READ ? 0n : NO_READING) & ~(may & MAY_WRITE ? 0n : MAY_WRITE);
+    const without = (may & MAY_READ ? 0n : NO_READING) | (may & MAY_WRITE ? 0n : MAY_WRITE);
+    const rights = node instanceof Folder ? FOLDER_RIGHTS : FILE_RIGHTS & ~without;
     this.files[place] = {node, path: found.path, may, rights: [rights, rights], position: 0, flags};
     this.view.setUint32(result, place, true);
   }
