@@ -132,7 +132,9 @@ class Computing:
             with open_wasm_slot(self.folder / name) as slot:
                 program = self.programs[name.partition("_")[0]]
                 slot.write_bounds(
-                    fpops_est=program.limits.rsc_fpops_est, memory_bound=program.limits.rsc_memory_bound
+                    fpops_est=program.limits.rsc_fpops_est,
+                    memory_bound=program.limits.rsc_memory_bound,
+                    checkpoint_period=NATIVE_SECONDS,
                 )
                 about = re.sub("<wu_name>.*?<", f"<wu_name>{workunit}<", slot.read("init_data.xml"))
                 slot.write("init_data.xml", about)

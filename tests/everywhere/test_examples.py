@@ -54,6 +54,7 @@ def run_linux(example: Example, folder: Path) -> tuple[bytes, int, float]:
     folder.mkdir()
     before = 0.0
     with open_wasm_slot(folder) as slot:
+        slot.write_bounds(checkpoint_period=SECONDS)  # checkpoints count
         for _ in range(2):
             slot.lay_out(
                 example.module, words=example.words, files=example.files, environment=example.environment
@@ -116,7 +117,42 @@ def sunspots(folder: Path) -> Example:
     )
 
 
-@pytest.mark.parametrize(("make", "exact"), [(orbits, True), (sunspots, False)], ids=["orbits", "sunspots"])
+FOLDERS = """
+import os, random, shutil, sys, tempfile, time
+seen = [os.listdir("."), [list(os.stat(name)) for name in os.listdir(".")]]
+os.makedirs("new/deep")
+for number in range(30):
+    with open(f"new/deep/{7 * number % 30}.txt", "w") as file:
+        file.write("x" * number)
+shutil.copytree("new", "newer")
+shutil.rmtree("new")
+seen += [[(entry.name, entry.inode(), entry.stat().st_mtime_ns) for entry in os.scandir("newer/deep")]]
+seen += [list(os.walk(".")), os.path.samefile("newer", "./newer/deep/.."), random.random(), time.time()]
+with tempfile.TemporaryFile(dir=".") as file:
+    file.write(random.randbytes(200_000))
+    file.seek(0)
+    seen.append(sum(file.read()))
+with open(sys.argv[2], "w") as file:
+    print(seen, file=file)
+"""
+
+
+def folders(folder: Path) -> Example:
+    """Python that lists folders and looks at files."""
+    program = folder / "folders.py"
+    program.write_text(FOLDERS)
+    module, words, files = portable_command(["python3", program.name, "{input}", "{output}"], [program], None)
+    return Example(
+        module=with_one_nan(module.read_bytes()),
+        words=words,
+        native=[sys.executable, str(program)],
+        given=b"some bytes",
+        files=read_files(files),
+        environment={"PYTHONPATH": PACKAGES_FILE},
+    )
+
+
+@pytest.mark.parametrize(("make", "exact"), [(orbits, True), (sunspots, False), (folders, False)])
 def test_an_example_gives_the_same_bytes_and_count_everywhere(
     make: Callable[[Path], Example], exact: bool, windows: Windows, tmp_path: Path
 ):

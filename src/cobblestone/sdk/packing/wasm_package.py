@@ -115,16 +115,7 @@ def vendor(requirements: Path) -> dict[str, bytes]:
             f"--requirements: {requirements} does not exist. (The current folder is {Path.cwd()}.)"
         )
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
-        words = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-        ]
-        words += ["--only-binary=:all:", "--implementation", "py", "--abi", "none", "--platform", "any"]
+        words = toolchain.pip("download", "--implementation", "py", "--abi", "none", "--platform", "any")
         words += ["--python-version", PYTHON_VERSION, "--dest", temporary, "--requirement", str(requirements)]
         done = run_and_read(words, timeout=900)
         if done.returncode:

@@ -208,6 +208,12 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def pip(*words: str) -> list[str]:
+    """Return a command of pip that asks nothing and takes only wheels."""
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
+    return [sys.executable, "-m", "pip", *words, *quiet]
+
+
 def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
     """Download a wheel with pip, for this computer or for another platform; its hash must be a known one.
 
@@ -220,8 +226,7 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
         raise ConfigError(f"{WHEELS_FILE} does not name {package}.")
     pins = folder / "pins.txt"
     pins.write_text(found[0] + "\n", encoding="ascii")
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    words += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", str(folder)]
+    words = pip("download", "--no-deps", "--require-hashes", "--dest", str(folder))
     words += ["--platform", tag] if tag else []
     done = run_and_read([*words, "--requirement", str(pins)], timeout=900)
     wheels = list(folder.glob("*.whl"))
