@@ -30,7 +30,8 @@ from tests.helpers.project_world import PLATFORM, SimHost, World
 from tests.helpers.served_world import LoopThread
 from tests.helpers.store_content import as_input
 from tests.helpers.volunteers import PASSWORD, email
-from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
+from tests.helpers.wasm_calls import every_call
+from tests.helpers.wasm_slot import DRAWS_OFTEN, FOREVER, draws, module, open_wasm_slot, steps
 
 from cobblestone.demo.chromium import Tab
 from cobblestone.domain.apps import App
@@ -90,10 +91,11 @@ class Computing:
     folder: Path
     programs: dict[str, Program] = field(default_factory=dict[str, Program])
     pages: list[Watched] = field(default_factory=list[Watched])
+    counts: list[int] = field(default_factory=list[int])  #: of native runs
 
-    def app(self, name: str, code: bytes, limits: JobLimits = LIMITS) -> App:
+    def app(self, name: str, code: bytes, limits: JobLimits = LIMITS, *, given: bytes = b"") -> App:
         """Make an app of a module, for one native platform and for browsers, with one job."""
-        return self.app_of(name, Program(module=with_one_nan(code), limits=limits))
+        return self.app_of(name, Program(module=with_one_nan(code), limits=limits, given=given))
 
     def app_of(self, name: str, program: Program) -> App:
         """Make an app of a program whose NaNs have one form."""
@@ -130,7 +132,9 @@ class Computing:
             with open_wasm_slot(self.folder / name) as slot:
                 program = self.programs[name.partition("_")[0]]
                 slot.write_bounds(
-                    fpops_est=program.limits.rsc_fpops_est, memory_bound=program.limits.rsc_memory_bound
+                    fpops_est=program.limits.rsc_fpops_est,
+                    memory_bound=program.limits.rsc_memory_bound,
+                    checkpoint_period=NATIVE_SECONDS,
                 )
                 about = re.sub("<wu_name>.*?<", f"<wu_name>{workunit}<", slot.read("init_data.xml"))
                 slot.write("init_data.xml", about)
@@ -141,8 +145,13 @@ class Computing:
                 slot.start_module(*OPTIONS.split())
                 assert slot.wait(NATIVE_SECONDS) == 0, slot.read("stderr.txt")
                 output = (slot.folder / "output").read_bytes()
+                self.counts.append(slot.counted)
             host.rpc(reports=[host.finish(name, output)])
         self.world.settle()
+
+    def counted_in_tabs(self) -> int:
+        """The instructions of the job that a browser has computed."""
+        return self.world.value("SELECT MAX(intops_counted) FROM result")
 
     def verdicts(self, app: App) -> Sequence[tuple[int, ...]]:
         return self.world.query(
@@ -201,6 +210,40 @@ def test_a_tab_and_a_native_host_agree_on_every_bit_of_the_hardest_numbers_and_b
     computing.compute_natively(computing.world.host(computing.world.user("alice")))
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
     assert page.evaluate("crossOriginIsolated") is True
+
+
+def test_every_call_of_the_host_gives_the_same_answer_and_count_in_a_tab_and_natively(computing: Computing):
+    app = computing.app("calls", every_call(), given=b"some bytes to read")
+    page = computing.open()
+    start(page)
+    done(page)
+    in_tab = computing.counted_in_tabs()
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert computing.counts == [in_tab]
+
+
+def test_a_closed_tab_goes_on_with_its_random_bytes_and_its_time(computing: Computing):
+    app = computing.app("draws", draws(600, 30), replace(LIMITS, rsc_fpops_bound=1e13))
+    page = computing.open()
+    start(page)
+    keeps_checkpoint(page)
+    page.goto("about:blank")
+    page.goto(f"{computing.url}compute")
+    start(page)
+    done(page)
+    in_tab = computing.counted_in_tabs()
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert 0 < in_tab - computing.counts[0] < 20_000
+
+
+def test_a_loop_of_calls_of_the_host_says_how_far_it_is(computing: Computing):
+    """So it also stands still when it is asked to: both happen at the same places."""
+    computing.app("often", DRAWS_OFTEN)
+    page = computing.open()
+    start(page)
+    computes(page)
 
 
 def test_a_closed_tab_goes_on_from_its_checkpoint_and_gives_the_bytes_of_a_straight_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser import test_compute
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_compute import PATIENCE_MS, Computing, Program, done, keeps_checkpoint, start
-from tests.everywhere.test_examples import sunspots
+from tests.everywhere.test_examples import Example, folders, sunspots
 from tests.helpers.wasm_slot import steps
 
 from cobblestone.domain.work import JobLimits
@@ -33,8 +33,12 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Computing, tmp_path: Path):
-    example = sunspots(tmp_path)
+@pytest.mark.parametrize("make", [sunspots, folders])
+def test_python_in_a_tab_gives_the_bytes_and_the_count_of_the_native_launcher(
+    computing: Computing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Example]
+):
+    monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 3600)  # checkpoints count
+    example = make(tmp_path)
     program = Program(
         module=example.module,
         words=example.words,
@@ -43,12 +47,14 @@ def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Compu
         given=example.given,
         limits=LIMITS,
     )
-    app = computing.app_of("sunspots", program)
+    app = computing.app_of("python", program)
     page = computing.open()
     start(page)
     done(page, patience_ms=5 * PATIENCE_MS)
+    in_tab = computing.counted_in_tabs()
     computing.compute_natively(computing.world.host(computing.world.user("alice")))
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert computing.counts == [in_tab]
 
 
 def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_straight_run(

@@ -49,11 +49,12 @@ def run_native(example: Example, folder: Path) -> tuple[bytes, float]:
     return (folder / "output").read_bytes(), cpu_of_children() - before
 
 
-def run_linux(example: Example, folder: Path) -> tuple[bytes, float]:
+def run_linux(example: Example, folder: Path) -> tuple[bytes, int, float]:
     """Run it twice: the first job on a computer compiles the module."""
     folder.mkdir()
     before = 0.0
     with open_wasm_slot(folder) as slot:
+        slot.write_bounds(checkpoint_period=SECONDS)  # checkpoints count
         for _ in range(2):
             slot.lay_out(
                 example.module, words=example.words, files=example.files, environment=example.environment
@@ -62,10 +63,10 @@ def run_linux(example: Example, folder: Path) -> tuple[bytes, float]:
             before = cpu_of_children()
             slot.start_module(*OPTIONS)
             assert slot.wait(SECONDS) == 0, slot.read("stderr.txt")
-        return (slot.folder / "output").read_bytes(), cpu_of_children() - before
+        return (slot.folder / "output").read_bytes(), slot.counted, cpu_of_children() - before
 
 
-def run_windows(example: Example, windows: Windows) -> tuple[bytes, float]:
+def run_windows(example: Example, windows: Windows) -> tuple[bytes, int, float]:
     told = ""
     for _ in range(2):
         (windows.slot / "input").write_bytes(example.given)
@@ -80,7 +81,8 @@ def run_windows(example: Example, windows: Windows) -> tuple[bytes, float]:
         assert "ended with 0" in told, windows.stderr()
     found = re.search(r"<current_cpu_time>([\d.e+]+)<", told)
     assert found, told
-    return (windows.slot / "output").read_bytes(), float(found[1])
+    counted = re.findall(r"(\d+) instructions counted", windows.stderr())
+    return (windows.slot / "output").read_bytes(), int(counted[-1]), float(found[1])
 
 
 def orbits(folder: Path) -> Example:
@@ -115,17 +117,52 @@ def sunspots(folder: Path) -> Example:
     )
 
 
-@pytest.mark.parametrize(("make", "exact"), [(orbits, True), (sunspots, False)], ids=["orbits", "sunspots"])
-def test_an_example_gives_the_same_bytes_everywhere(
+FOLDERS = """
+import os, random, shutil, sys, tempfile, time
+seen = [os.listdir("."), [list(os.stat(name)) for name in os.listdir(".")]]
+os.makedirs("new/deep")
+for number in range(30):
+    with open(f"new/deep/{7 * number % 30}.txt", "w") as file:
+        file.write("x" * number)
+shutil.copytree("new", "newer")
+shutil.rmtree("new")
+seen += [[(entry.name, entry.inode(), entry.stat().st_mtime_ns) for entry in os.scandir("newer/deep")]]
+seen += [list(os.walk(".")), os.path.samefile("newer", "./newer/deep/.."), random.random(), time.time()]
+with tempfile.TemporaryFile(dir=".") as file:
+    file.write(random.randbytes(200_000))
+    file.seek(0)
+    seen.append(sum(file.read()))
+with open(sys.argv[2], "w") as file:
+    print(seen, file=file)
+"""
+
+
+def folders(folder: Path) -> Example:
+    """Python that lists folders and looks at files."""
+    program = folder / "folders.py"
+    program.write_text(FOLDERS)
+    module, words, files = portable_command(["python3", program.name, "{input}", "{output}"], [program], None)
+    return Example(
+        module=with_one_nan(module.read_bytes()),
+        words=words,
+        native=[sys.executable, str(program)],
+        given=b"some bytes",
+        files=read_files(files),
+        environment={"PYTHONPATH": PACKAGES_FILE},
+    )
+
+
+@pytest.mark.parametrize(("make", "exact"), [(orbits, True), (sunspots, False), (folders, False)])
+def test_an_example_gives_the_same_bytes_and_count_everywhere(
     make: Callable[[Path], Example], exact: bool, windows: Windows, tmp_path: Path
 ):
     """A C program without transcendental functions gives those of the native one, too; Python brings its own sine."""
     example = make(tmp_path)
     native, native_cpu = run_native(example, tmp_path / "native_run")
-    linux, linux_cpu = run_linux(example, tmp_path / "linux")
-    wine, wine_cpu = run_windows(example, windows)
+    linux, linux_count, linux_cpu = run_linux(example, tmp_path / "linux")
+    wine, wine_count, wine_cpu = run_windows(example, windows)
     print(f"\nCPU time: native {native_cpu:.1f} s, Linux {linux_cpu:.1f} s, wine {wine_cpu:.1f} s")
-    assert linux == wine
+    assert (linux, linux_count) == (wine, wine_count)
     assert (linux == native) == exact
 
 

@@ -35,6 +35,7 @@ PRELUDE = """
   (import "wasi_snapshot_preview1" "path_symlink" (func $path_symlink (param i32 i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "path_filestat_get"
     (func $path_filestat_get (param i32 i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_readdir" (func $fd_readdir (param i32 i32 i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_close" (func $fd_close (param i32) (result i32)))
@@ -119,6 +120,54 @@ def steps(count: int) -> bytes:
 
 
 STEPS = steps(30_000_000)
+
+
+def draws(count: int, kept_at: int) -> bytes:
+    """Return a program that draws random bytes and sleeps a second, again and again, with much to compute between.
+
+    It makes one checkpoint; what it writes at the end is made of the bytes, and of the seconds that have passed.
+    """
+    text = """(local $i i64) (local $x i64) (local $n i32)
+    (call $save @makes @makes)
+    (drop (call $load @state (i32.const 8192) (i32.const 16)))
+    (local.set $i (i64.load (i32.const 8192))) (local.set $x (i64.load (i32.const 8200)))
+    (i64.store (i32.const 4120) (i64.const 1000000000))
+    (loop $next
+      (drop (call $random_get (i32.const 9000) (i32.const 7)))
+      (local.set $x (i64.add (i64.mul (local.get $x) (i64.const 3)) (i64.load (i32.const 9000))))
+      (drop (call $poll_oneoff (i32.const 4096) (i32.const 4200) (i32.const 1) (i32.const 4300)))
+      (local.set $n (i32.const 1000000)) (loop $work (br_if $work (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+      (local.set $i (i64.add (local.get $i) (i64.const 1)))
+      (if (i64.eq (local.get $i) (i64.const KEPT_AT)) (then
+        (i64.store (i32.const 8192) (local.get $i)) (i64.store (i32.const 8200) (local.get $x))
+        (call $save @new (i32.const 8192) (i32.const 16))
+        (drop (call $path_rename (i32.const 3) @new (i32.const 3) @state))
+        (call $save @mark @mark)))
+      (br_if $next (i64.lt_u (local.get $i) (i64.const COUNT))))
+    (drop (call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 8200)))
+    (i64.store (i32.const 8200) (i64.div_u (i64.load (i32.const 8200)) (i64.const 1000000000)))
+    (i64.store (i32.const 8192) (local.get $x))
+    (call $save @out (i32.const 8192) (i32.const 16))"""
+    return module(
+        text.replace("COUNT", str(count)).replace("KEPT_AT", str(kept_at)),
+        makes="cobblestone_checkpoints",
+        mark="cobblestone_checkpoint",
+        state="state",
+        new="state.new",
+        out="output",
+    )
+
+
+#: Draws random bytes for ever: many at once, or some again and again.
+DRAWS_MANY = module(
+    "(drop (memory.grow (i32.const 600))) (call $save @pid @pid)"
+    " (loop $again (drop (call $random_get (i32.const 65536) (i32.const 39000000))) (br $again))",
+    pid="pid",
+)
+DRAWS_OFTEN = module(
+    "(call $save @pid @pid) (loop $again (drop (call $random_get (i32.const 65536) (i32.const 60000))) (br $again))",
+    pid="pid",
+)
 
 
 def compile_native_launcher(target: Path) -> None:
@@ -218,6 +267,12 @@ class WasmSlot(Slot):
                 words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
             )
         return self.process
+
+    @property
+    def counted(self) -> int:
+        """The instructions of the run that has ended."""
+        found = re.findall(r"(\d+) instructions counted", self.read("stderr.txt"))
+        return int(found[-1])
 
     def run_module(self, code: bytes, *options: str, stdout: str = "") -> int:
         """Run a module to its end; return the exit status."""

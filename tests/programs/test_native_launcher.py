@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,11 +16,15 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.launcher_slot import CONTROL, STATUS, TRICKLE_UP, until
+from tests.helpers.wasm_calls import every_call
 from tests.helpers.wasm_slot import (
     COPY,
+    DRAWS_MANY,
+    DRAWS_OFTEN,
     FOREVER,
     LIBRARY,
     WasmSlot,
+    draws,
     module,
     native_launcher,
     open_wasm_slot,
@@ -98,29 +105,22 @@ def test_the_module_sees_its_own_files_only(slot: WasmSlot):
 
 
 def test_a_link_in_place_of_an_output_is_not_handed_over(slot: WasmSlot):
-    link = module(
-        "(drop (call $path_symlink @target (i32.const 3) @out))", target="../init_data.xml", out="output"
-    )
-    assert slot.run_module(link) == 208
+    slot.room.mkdir()
+    (slot.room / "output").symlink_to("../init_data.xml")
+    assert slot.run_module(module("(nop)")) == 208
     assert not slot.exists("output")
     assert "did not write its output" in stderr(slot)
 
 
 def test_links_in_place_of_the_files_that_the_launcher_reads_and_writes_do_no_harm(slot: WasmSlot):
     slot.write("other", "0.7")
-    links = module(
-        """(drop (call $path_symlink @target (i32.const 3) @progress))
-        (drop (call $path_symlink @victim (i32.const 3) @flag))
-        (call $save @pid @pid) (loop $again (br $again))""",
-        target="../other",
-        progress="cobblestone_progress",
-        victim="../victim",
-        flag="cobblestone_time_to_checkpoint",
-        pid="pid",
-    )
     slot.write_bounds(checkpoint_period=0.1)
-    slot.lay_out(links)
+    slot.lay_out(WAITS)
     slot.start_module()
+    slot.status(lambda seen: seen["intops_cumulative"] > 0)
+    (slot.room / "cobblestone_progress").symlink_to("../other")
+    (slot.room / "cobblestone_time_to_checkpoint").unlink(missing_ok=True)
+    (slot.room / "cobblestone_time_to_checkpoint").symlink_to("../victim")
     assert slot.status(lambda seen: seen["fraction_done"] > 0)["fraction_done"] < 0.7
     slot.send(CONTROL, "<quit/>")
     assert slot.wait() == 0
@@ -150,6 +150,70 @@ def test_time_and_randomness_are_those_of_the_job(slot: WasmSlot):
     slot.write("init_data.xml", text.replace("wu_1<", "wu_2<"))
     assert slot.run_module(look) == 0
     assert (slot.folder / "output").read_bytes()[:40] != seen[0][:40]
+
+
+def test_a_program_learns_the_same_of_its_files_in_every_folder(slot: WasmSlot, tmp_path: Path):
+    """Other times, other numbers and another order of files: the same answers, and the same count."""
+    seen: list[tuple[bytes, int]] = []
+    (tmp_path / "other").mkdir()
+    with open_wasm_slot(tmp_path / "other") as other:
+        for each, names in ((slot, ("one", "two", "input")), (other, ("x", "y", "input", "two", "one"))):
+            each.room.mkdir()
+            for place, name in enumerate(names):
+                (each.room / name).write_text("some bytes to read")
+                os.utime(each.room / name, (1e9 + place * len(names), 1e9 + place))
+            for name in "xy":
+                (each.room / name).unlink(missing_ok=True)
+            each.write_bounds()
+            assert each.run_module(every_call()) == 0, each.read("stderr.txt")
+            seen.append(((each.folder / "output").read_bytes(), each.counted))
+    assert seen[0] == seen[1]
+
+
+def test_what_the_launcher_makes_and_takes_away_is_not_listed(slot: WasmSlot):
+    code = module(
+        "(drop (call $fd_readdir (i32.const 3) (i32.const 8192) (i32.const 400) (i64.const 0) (i32.const 4096)))"
+        "(call $save @out (i32.const 8192) (i32.load (i32.const 4096)))",
+        out="output",
+    )
+    slot.room.mkdir()
+    for name in ("cobblestone_time_to_checkpoint", "cobblestone_trickle_up_1_1", "cobblestone_trickle"):
+        (slot.room / name).touch()
+    slot.write_bounds(checkpoint_period=0.001)
+    assert slot.run_module(code) == 0
+    listed = (slot.folder / "output").read_bytes()
+    assert listed.count(b"cobblestone") == 1
+    assert b"cobblestone_trickle" in listed
+
+
+def test_a_folder_of_many_files_is_listed_whole(slot: WasmSlot):
+    """More than the runtime lists at once, and than the program asks for at once."""
+    code = module(
+        """(local $n i64) (local $used i32)
+        (loop $more
+          (drop (call $fd_readdir (i32.const 3) (i32.const 8192) (i32.const 4096) (local.get $n) (i32.const 4096)))
+          (local.set $used (i32.load (i32.const 4096)))
+          (call $put (i32.const 1) (i32.const 8192) (local.get $used))
+          (local.set $n (i64.add (local.get $n) (i64.extend_i32_u (i32.div_u (local.get $used) (i32.const 32)))))
+          (br_if $more (i32.eq (local.get $used) (i32.const 4096))))"""
+    )
+    slot.room.mkdir()
+    names = [f"{number:08d}" for number in range(12_000)]  # 32 bytes an entry
+    for name in random.Random(1).sample(names, len(names)):
+        (slot.room / name).touch()
+    assert slot.run_module(code, "--output", "main=output", stdout="output") == 0, stderr(slot)
+    listed = re.findall(rb"[0-9]{8}", (slot.folder / "output").read_bytes())
+    assert [name.decode() for name in dict.fromkeys(listed)] == names
+
+
+def test_a_call_of_the_host_counts_as_a_thousand_instructions_and_one_for_each_byte(slot: WasmSlot):
+    counted: list[int] = []
+    for calls, size in ((0, 0), (1, 0), (1, 5000)):
+        call = f"(drop (call $random_get (i32.const 8192) (i32.const {size})))"
+        assert slot.run_module(module(f"{call * calls} (call $save @o @o)", o="output")) == 0
+        counted.append(slot.counted)
+    assert counted[1] - counted[0] == 1000 + 3
+    assert counted[2] - counted[1] == 5000
 
 
 def test_a_nan_has_one_form(slot: WasmSlot):
@@ -404,6 +468,16 @@ def test_suspend_stops_the_module_and_resume_continues_it(slot: WasmSlot):
     until(lambda: cpu(process) > before + 10)
 
 
+@pytest.mark.parametrize("code", [DRAWS_MANY, DRAWS_OFTEN], ids=["many", "often"])
+def test_suspend_stops_a_module_within_its_calls_of_the_host(slot: WasmSlot, code: bytes):
+    process = running(slot, code, memory_bound=5e7)
+    slot.send(CONTROL, "<suspend/>")
+    until(lambda: rests(slot, process), seconds=5)
+    slot.send(CONTROL, "<resume/>")
+    before = cpu(process)
+    until(lambda: cpu(process) > before + 10)
+
+
 @pytest.mark.parametrize("suspended", [False, True])
 def test_quit_ends_without_a_finish_file_and_abort_with_194(slot: WasmSlot, suspended: bool):
     for order, status in (("<quit/>", 0), ("<abort/>", 194)):
@@ -469,6 +543,33 @@ def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_pat
     assert slot.wait() == 0
     assert saved
     assert (slot.folder / "output").read_bytes() == expected
+
+
+def test_a_killed_job_goes_on_with_its_random_bytes_its_time_and_its_count(slot: WasmSlot, tmp_path: Path):
+    """After a kill the count is higher by what the program does until it has its state, and by nothing else."""
+    code = draws(150, 20)
+    (tmp_path / "straight").mkdir()
+    with open_wasm_slot(tmp_path / "straight") as straight:
+        assert straight.run_module(code) == 0
+        expected, counted = (straight.folder / "output").read_bytes(), straight.counted
+    slot.write_bounds()
+    counts: list[int] = []
+    for seconds in (0.02, 0.1, 0.25):
+        shutil.rmtree(slot.room, ignore_errors=True)
+        (slot.folder / "job_files.state").unlink(missing_ok=True)
+        slot.lay_out(code)
+        process = slot.start_module()
+        until((slot.folder / "job_files.state").exists)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        process.kill()
+        process.wait(20)
+        slot.start_module()
+        assert slot.wait() == 0
+        assert (slot.folder / "output").read_bytes() == expected
+        counts.append(slot.counted)
+    assert len(set(counts)) == 1
+    assert 0 < counts[0] - counted < 20_000
 
 
 def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:

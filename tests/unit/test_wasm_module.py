@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from tests.helpers.wasm_slot import COPY
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher.packing import HEADER, NATIVE_FOLDER, SOURCES, wasm_description
 from cobblestone.sdk.packing.app_package import split_command
-from cobblestone.sdk.packing.wasm_package import WasmCommand
+from cobblestone.sdk.packing.wasm_package import WasmCommand, compile_source
 from cobblestone.sdk.wasm import toolchain
 from cobblestone.sdk.wasm.module import check_module, read_face
 
@@ -115,6 +118,30 @@ def test_the_description_quotes_what_would_end_a_line_or_a_word():
     assert "set A=x%0Ay\n" in text
 
 
+def test_the_first_compilation_says_what_takes_so_long_and_for_how_long_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    told_again = threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.endswith(" s …"):
+            told_again.set()
+
+    def compile_slowly(words: Sequence[str], folder: Path, what: str) -> None:
+        assert told_again.wait(30)
+
+    monkeypatch.setattr(toolchain, "_TELL_SECONDS", 0.01)
+    monkeypatch.setattr(toolchain, "zig", lambda say: ["zig"])
+    monkeypatch.setattr(toolchain, "run_compiler", compile_slowly)
+    (tmp_path / "period.c").write_text("int main(void) { return 0; }")
+    compile_source([tmp_path / "period.c"], say=say)
+    assert re.fullmatch(r"Compiling period\.wasm \(the first time .*\) …", said[0])
+    assert re.fullmatch(r"Compiling period\.wasm .*: \d+ s …", said[1])
+    assert said[-1].startswith("Compiled period.wasm: zig cc")
+
+
 # ------------------------------------------------------------------------------------------ the launcher
 
 
@@ -129,7 +156,7 @@ def test_the_hashes_are_those_of_these_sources():
 
 def test_the_launcher_stays_small():
     lines = [line for name in (*SOURCES, HEADER) for line in (NATIVE_FOLDER / name).read_text().splitlines()]
-    assert sum(bool(line.strip()) for line in lines) < 2000
+    assert sum(bool(line.strip()) for line in lines) < 2400
 
 
 def test_a_distribution_brings_launchers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

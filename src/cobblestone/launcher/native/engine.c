@@ -3,9 +3,14 @@
  * Same input, same bytes on every computer: NaN has one form (a module that was rewritten for it says so in its first section; of
  * others the runtime looks after each operation, which takes some times longer), threads and relaxed SIMD are off, the clock
  * counts the module's own instructions (one nanosecond each), to sleep moves that clock, and random bytes come from a seed of the job.
+ * Of its folder it sees names and content, and nothing else that differs between computers: see files.c.
  *
  * The call is an asynchronous one: after every SLICE instructions the engine returns to the thread, which then publishes the count
  * and, while the job is suspended, waits.  So the client's orders need no signals and no stopped threads, on any system.
+ *
+ * A call of the host counts as HOST_CALL instructions and one for each byte that it moves, and the client's orders are obeyed there,
+ * too.  The runtime's own functions work in the memory of the instance that calls them, so each stands behind two modules of ours:
+ * one that the program imports, before there is a memory, and one with that memory, which tells us of begin and end of the call.
  *
  * Declarations follow the C API of wasmtime 50 (`wasmtime.h`; facts only), which is loaded at run time.
  */
@@ -15,6 +20,9 @@
 #include <string.h>
 
 #define SLICE 20000000u
+#define HOST_CALL 1000u
+#define RANDOM_PIECE (1u << 20) /* bytes between two looks for orders */
+#define LISTING_BYTES (1u << 18) /* of the module's memory, lent for listing a folder */
 #define MOST_FUEL ((uint64_t)1 << 62)
 #define STACK_BYTES ((size_t)4 << 20)
 #define MOST_MODULE_BYTES ((size_t)1 << 30)
@@ -61,12 +69,15 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void *, wasmtime_context_get_fuel, (void *, uint64_t *)) \
     F(void *, wasmtime_context_fuel_async_yield_interval, (void *, uint64_t)) \
     F(void *, wasmtime_context_set_wasi, (void *, void *)) \
+    F(void *, wasmtime_wat2wasm, (const char *, size_t, bytes_t *)) \
     F(void *, wasmtime_module_new, (void *, const uint8_t *, size_t, void **)) \
     F(void *, wasmtime_module_serialize, (void *, bytes_t *)) \
     F(void *, wasmtime_module_deserialize, (void *, const uint8_t *, size_t, void **)) \
     F(void *, wasmtime_linker_new, (void *)) \
     F(void, wasmtime_linker_allow_shadowing, (void *, bool)) \
     F(void *, wasmtime_linker_define_wasi, (void *)) \
+    F(void *, wasmtime_linker_define, (void *, void *, const char *, size_t, const char *, size_t, const external_t *)) \
+    F(void *, wasmtime_linker_define_instance, (void *, void *, const char *, size_t, const instance_t *)) \
     F(void *, wasmtime_linker_define_func_unchecked, \
       (void *, const char *, size_t, const char *, size_t, void *, host_function_t, void *, void *)) \
     F(void *, wasmtime_linker_instantiate_async, (void *, void *, void *, instance_t *, void **, void **)) \
@@ -93,12 +104,17 @@ static struct {
 /* What the module may ask for beside its files. */
 struct world {
     struct run *run;
-    uint64_t fuel_limit;    /* of this start */
-    uint64_t slept;         /* ns */
-    uint64_t random_blocks;
-    uint8_t random[32];
-    size_t random_left;
+    uint64_t fuel_limit;        /* of this start */
+    uint64_t slept, drawn;      /* ns; random bytes */
+    uint64_t fuel_left;         /* when the call of the host began */
+    uint64_t next_entry;        /* of the folder that is being listed */
+    bool listed;                /* as far as the runtime can */
+    int32_t listing_error;
+    size_t lent;                /* bytes of the module's memory, from its beginning */
+    uint8_t borrowed[LISTING_BYTES];
 };
+
+static const char WASI[] = "wasi_snapshot_preview1", OWN[] = "cobblestone";
 
 static const char *load(const char *path) {
     char problem[500];
@@ -149,19 +165,34 @@ static uint8_t *place(void *caller, uint32_t address, uint64_t size) {
     return address + size <= whole ? api.wasmtime_memory_data(context, &memory.of.memory) + address : NULL;
 }
 
-enum { SUCCESS = 0, FAULT = 21, INVALID = 28, EVENT_BYTES = 32, SUBSCRIPTION_BYTES = 48, MOST_SUBSCRIPTIONS = 4096 };
+enum { SUCCESS = 0, FAULT = 21, INVALID = 28, NOT_SUPPORTED = 58, EVENT_BYTES = 32, SUBSCRIPTION_BYTES = 48, MOST_SUBSCRIPTIONS = 4096 };
 
-static void *answer(value_t *values, int32_t error) {
+static void wait_while_suspended(const struct run *run) {
+    while (atomic_load(&run->suspended)) sleep_ms(50);
+}
+
+/* Ends a call of the host that began with so much fuel, and obeys the client. */
+static void charge(struct world *world, void *context, uint64_t began, uint64_t nbytes) {
+    uint64_t amount = HOST_CALL + nbytes, left = began > amount ? began - amount : 0;
+    api.wasmtime_context_set_fuel(context, left);
+    atomic_store(&world->run->fuel, world->fuel_limit - left);
+    wait_while_suspended(world->run);
+}
+
+/* Ends a call of a function of ours, which uses no fuel itself. */
+static void *answer(struct world *world, void *caller, value_t *values, int32_t error, uint64_t nbytes) {
+    void *context = api.wasmtime_caller_context(caller);
+    charge(world, context, world->fuel_limit - fuel_used(world, context), nbytes);
     values[0].i32 = error;
     return NULL;
 }
 
 static void *clock_res_get(void *given, void *caller, value_t *values, size_t count) {
-    (void)given, (void)count;
+    (void)count;
     uint64_t resolution = 1;
     uint8_t *target = place(caller, (uint32_t)values[1].i32, 8);
     if (target) memcpy(target, &resolution, 8);
-    return answer(values, target ? SUCCESS : FAULT);
+    return answer(given, caller, values, target ? SUCCESS : FAULT, 0);
 }
 
 static void *clock_time_get(void *given, void *caller, value_t *values, size_t count) {
@@ -169,28 +200,33 @@ static void *clock_time_get(void *given, void *caller, value_t *values, size_t c
     uint64_t now = time_of(given, api.wasmtime_caller_context(caller));
     uint8_t *target = place(caller, (uint32_t)values[2].i32, 8);
     if (target) memcpy(target, &now, 8);
-    return answer(values, target ? SUCCESS : FAULT);
+    return answer(given, caller, values, target ? SUCCESS : FAULT, 0);
 }
 
 static void *random_get(void *given, void *caller, value_t *values, size_t count) {
     (void)count;
     struct world *world = given;
     uint32_t size = (uint32_t)values[1].i32;
-    uint8_t *target = place(caller, (uint32_t)values[0].i32, size);
-    if (!target) return answer(values, FAULT);
-    for (uint32_t i = 0; i < size; i++) {
-        if (!world->random_left) {
+    uint8_t *target = place(caller, (uint32_t)values[0].i32, size), block[32];
+    if (!target) return answer(world, caller, values, FAULT, 0);
+    for (uint32_t i = 0; i < size; i++, world->drawn++) {
+        if (!i || world->drawn % sizeof block == 0) {
             struct sha256 hash;
+            uint64_t number = world->drawn / sizeof block;
             sha256_begin(&hash);
             sha256_add(&hash, world->run->seed, sizeof world->run->seed);
-            sha256_add(&hash, &world->random_blocks, sizeof world->random_blocks);
-            sha256_end(&hash, world->random);
-            world->random_blocks++;
-            world->random_left = sizeof world->random;
+            sha256_add(&hash, &number, sizeof number);
+            sha256_end(&hash, block);
         }
-        target[i] = world->random[sizeof world->random - world->random_left--];
+        if (i % RANDOM_PIECE == 0) wait_while_suspended(world->run);
+        target[i] = block[world->drawn % sizeof block];
     }
-    return answer(values, SUCCESS);
+    return answer(world, caller, values, SUCCESS, size);
+}
+
+static void *no_links(void *given, void *caller, value_t *values, size_t count) {
+    (void)count;
+    return answer(given, caller, values, NOT_SUPPORTED, 0);
 }
 
 static uint64_t number_at(const uint8_t *place_, size_t size) {
@@ -204,11 +240,11 @@ static void *poll_oneoff(void *given, void *caller, value_t *values, size_t coun
     (void)count;
     struct world *world = given;
     uint32_t wanted = (uint32_t)values[2].i32, found = 0;
-    if (!wanted || wanted > MOST_SUBSCRIPTIONS) return answer(values, INVALID);
+    if (!wanted || wanted > MOST_SUBSCRIPTIONS) return answer(world, caller, values, INVALID, 0);
     const uint8_t *in = place(caller, (uint32_t)values[0].i32, (uint64_t)wanted * SUBSCRIPTION_BYTES);
     uint8_t *out = place(caller, (uint32_t)values[1].i32, (uint64_t)wanted * EVENT_BYTES);
     uint8_t *number = place(caller, (uint32_t)values[3].i32, 4);
-    if (!in || !out || !number) return answer(values, FAULT);
+    if (!in || !out || !number) return answer(world, caller, values, FAULT, 0);
     uint64_t now = time_of(world, api.wasmtime_caller_context(caller)), first = UINT64_MAX;
     bool files = false;
     uint64_t ends[MOST_SUBSCRIPTIONS];
@@ -233,20 +269,233 @@ static void *poll_oneoff(void *given, void *caller, value_t *values, size_t coun
         memcpy(out + found++ * EVENT_BYTES, event, EVENT_BYTES);
     }
     memcpy(number, &found, 4);
-    return answer(values, SUCCESS);
+    return answer(world, caller, values, SUCCESS, 0);
 }
 
-/* Puts a function of ours in the place of WASI's; `types` has a letter for each argument: i for 32 bits, I for 64. */
-static void *replace(void *linker, struct world *world, const char *name, const char *types, host_function_t function) {
-    void *arguments[8], *result = api.wasm_valtype_new(0);
+/* Defines a function of ours; `types` has a letter for each argument: i for 32 bits, I for 64. */
+static void *define(void *linker, struct world *world, const char *module, const char *name, const char *types, int results,
+                    host_function_t function) {
+    void *arguments[12], *result = results ? api.wasm_valtype_new(results == 'I') : NULL;
     size_t count = strlen(types);
     pointers_t from, to;
     for (size_t i = 0; i < count; i++) arguments[i] = api.wasm_valtype_new(types[i] == 'I');
     api.wasm_valtype_vec_new(&from, count, arguments);
-    api.wasm_valtype_vec_new(&to, 1, &result);
-    static const char module[] = "wasi_snapshot_preview1";
-    return api.wasmtime_linker_define_func_unchecked(linker, module, sizeof module - 1, name, strlen(name),
+    api.wasm_valtype_vec_new(&to, results != 0, &result);
+    return api.wasmtime_linker_define_func_unchecked(linker, module, strlen(module), name, strlen(name),
                                                      api.wasm_functype_new(&from, &to), function, world, NULL);
+}
+
+/* ---- calls of the runtime's functions: what the module gets of them, and what they cost */
+
+enum { MOST_ARGUMENTS = 9, STAT_BYTES = 64, FOLDER = 3, PLAIN_FILE = 4 };
+enum action { NOTHING, MOVES, STATS_FILE, STATS_PATH, OPENS, CLOSES, RENUMBERS, RENAMES, LISTS };
+static const struct call { const char *name, *types; enum action action; } calls[] = {
+    {"args_get", "ii", NOTHING}, {"args_sizes_get", "ii", NOTHING}, {"environ_get", "ii", NOTHING},
+    {"environ_sizes_get", "ii", NOTHING}, {"fd_advise", "iIIi", NOTHING}, {"fd_allocate", "iII", NOTHING},
+    {"fd_close", "i", CLOSES}, {"fd_datasync", "i", NOTHING}, {"fd_fdstat_get", "ii", NOTHING},
+    {"fd_fdstat_set_flags", "ii", NOTHING}, {"fd_fdstat_set_rights", "iII", NOTHING}, {"fd_filestat_get", "ii", STATS_FILE},
+    {"fd_filestat_set_size", "iI", NOTHING}, {"fd_filestat_set_times", "iIIi", NOTHING}, {"fd_pread", "iiiIi", MOVES},
+    {"fd_prestat_dir_name", "iii", NOTHING}, {"fd_prestat_get", "ii", NOTHING}, {"fd_pwrite", "iiiIi", MOVES},
+    {"fd_read", "iiii", MOVES}, {"fd_readdir", "iiiIi", LISTS}, {"fd_renumber", "ii", RENUMBERS}, {"fd_seek", "iIii", NOTHING},
+    {"fd_sync", "i", NOTHING}, {"fd_tell", "ii", NOTHING}, {"fd_write", "iiii", MOVES},
+    {"path_create_directory", "iii", NOTHING}, {"path_filestat_get", "iiiii", STATS_PATH},
+    {"path_filestat_set_times", "iiiiIIi", NOTHING}, {"path_open", "iiiiiIIii", OPENS}, {"path_readlink", "iiiiii", NOTHING},
+    {"path_remove_directory", "iii", NOTHING}, {"path_rename", "iiiiii", RENAMES}, {"path_unlink_file", "iii", NOTHING},
+    {"proc_raise", "i", NOTHING}, {"sched_yield", "", NOTHING}, {"sock_accept", "iii", NOTHING}, {"sock_recv", "iiiiii", NOTHING},
+    {"sock_send", "iiiii", NOTHING}, {"sock_shutdown", "ii", NOTHING},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* Returns a path in the module's memory, seen from its folder. */
+static char *path_at(void *caller, int64_t folder, int64_t address, int64_t size) {
+    const char *path = (const char *)place(caller, (uint32_t)address, (uint32_t)size);
+    return path_below((uint32_t)folder, path ? path : "", path ? (uint32_t)size : 0);
+}
+
+/* Leaves of a file's description what is the same everywhere. */
+static void fix_stat(uint8_t *stat, const char *path) {
+    if (!stat) return;
+    const uint64_t device = 1, number = number_of_path(path), links = 1, nothing = 0, time = START_OF_TIME;
+    uint8_t kind = stat[16];
+    if (kind != FOLDER && kind != PLAIN_FILE) {
+        memset(stat, 0, STAT_BYTES);
+        stat[16] = kind;
+        return;
+    }
+    memcpy(stat, &device, 8);
+    memcpy(stat + 8, &number, 8);
+    memcpy(stat + 24, &links, 8);
+    if (kind == FOLDER) memcpy(stat + 32, &nothing, 8);
+    for (int i = 40; i < STAT_BYTES; i += 8) memcpy(stat + i, &time, 8);
+}
+
+static void *enter(void *given, void *caller, value_t *values, size_t count) {
+    (void)values, (void)count;
+    struct world *world = given;
+    world->fuel_left = world->fuel_limit - fuel_used(world, api.wasmtime_caller_context(caller));
+    world->listed = false;
+    world->listing_error = SUCCESS;
+    return NULL;
+}
+
+/* Says from which entry the runtime is to list a folder into the memory that is lent, or -1 if all entries are known. */
+static void *next_entry(void *given, void *caller, value_t *values, size_t count) {
+    (void)count;
+    struct world *world = given;
+    uint32_t folder = (uint32_t)values[0].i32;
+    world->listed |= !world->lent && values[1].i64 && is_listed(folder);
+    if (!world->listed && !world->lent) {
+        for (world->lent = LISTING_BYTES; world->lent && !place(caller, 0, world->lent); world->lent /= 2) {}
+        if (world->lent) memcpy(world->borrowed, place(caller, 0, world->lent), world->lent);
+        else world->listed = true, world->listing_error = FAULT; /* a memory of no pages */
+        world->next_entry = 0;
+        begin_listing(folder);
+    }
+    values[0].i64 = world->listed ? -1 : (int64_t)world->next_entry;
+    return NULL;
+}
+
+static void *lent_bytes(void *given, void *caller, value_t *values, size_t count) {
+    (void)caller, (void)count;
+    values[0].i32 = (int32_t)((struct world *)given)->lent - 8;
+    return NULL;
+}
+
+/* Takes what the runtime has listed; gives the memory back at the end. */
+static void *take_entries(void *given, void *caller, value_t *values, size_t count) {
+    (void)count;
+    struct world *world = given;
+    uint32_t folder = (uint32_t)values[0].i32, size = (uint32_t)world->lent - 8;
+    uint8_t *memory = place(caller, 0, world->lent);
+    uint64_t used = number_at(memory + size, 4), from = world->next_entry;
+    world->listing_error = values[1].i32;
+    if (!world->listing_error && used <= size) world->next_entry = add_to_listing(folder, memory, used, from);
+    if (!world->listing_error && used == size && world->next_entry != from) return NULL;
+    memcpy(memory, world->borrowed, world->lent);
+    world->lent = 0;
+    world->listed = true;
+    end_listing(folder);
+    return NULL;
+}
+
+static int32_t give_entries(void *caller, const value_t *given, uint64_t *nbytes) {
+    uint32_t size = (uint32_t)given[2].i64;
+    uint8_t *target = place(caller, (uint32_t)given[1].i64, size), *result = place(caller, (uint32_t)given[4].i64, 4);
+    if (!target || !result) return FAULT;
+    uint32_t used = (uint32_t)write_listing((uint32_t)given[0].i64, (uint64_t)given[3].i64, target, size);
+    memcpy(result, &used, 4);
+    *nbytes = used;
+    return SUCCESS;
+}
+
+/* Follows what a call that succeeded has done; tells whether it may have made a checkpoint. */
+static bool follow(void *caller, const struct call *call, const value_t *given, uint64_t *nbytes) {
+    uint32_t file = (uint32_t)given[0].i64;
+    const uint8_t *result = NULL;
+    char *path = NULL;
+    bool kept = false;
+    switch (call->action) {
+    case MOVES:
+        result = place(caller, (uint32_t)given[strlen(call->types) - 1].i64, 4);
+        *nbytes = result ? number_at(result, 4) : 0;
+        break;
+    case STATS_FILE:
+        fix_stat(place(caller, (uint32_t)given[1].i64, STAT_BYTES), path_of_file(file));
+        break;
+    case STATS_PATH:
+        path = path_at(caller, file, given[2].i64, given[3].i64);
+        fix_stat(place(caller, (uint32_t)given[4].i64, STAT_BYTES), path);
+        break;
+    case OPENS:
+        if ((result = place(caller, (uint32_t)given[8].i64, 4)))
+            file_opened((uint32_t)number_at(result, 4), path_at(caller, file, given[2].i64, given[3].i64));
+        break;
+    case CLOSES:
+        kept = path_of_file(file) && !strcmp(path_of_file(file), CHECKPOINT_NAME);
+        file_closed(file);
+        break;
+    case RENUMBERS:
+        file_renumbered(file, (uint32_t)given[1].i64);
+        break;
+    case RENAMES:
+        path = path_at(caller, given[3].i64, given[4].i64, given[5].i64);
+        kept = !strcmp(path, CHECKPOINT_NAME);
+        break;
+    default: break;
+    }
+    free(path);
+    return kept;
+}
+
+static void *leave_call(void *given, void *caller, value_t *values, size_t count) {
+    (void)count;
+    struct world *world = given;
+    const struct call *call = &calls[values[0].i32];
+    int32_t error = values[1].i32;
+    uint64_t nbytes = 0;
+    bool kept = !error && follow(caller, call, values + 2, &nbytes);
+    if (call->action == LISTS) error = world->listing_error ? world->listing_error : give_entries(caller, values + 2, &nbytes);
+    /* Before the first look at the fuel there were: two entries, the arguments, a number, two calls. */
+    charge(world, api.wasmtime_caller_context(caller), world->fuel_left + strlen(call->types) + 5, nbytes);
+    if (kept) {
+        world->run->slept = world->slept;
+        world->run->drawn = world->drawn;
+        note_checkpoint();
+    }
+    values[0].i32 = error;
+    return NULL;
+}
+
+static char *text_of_types(const char *types) {
+    char *text = text_of("");
+    for (; *types; types++) text = text_of("%s i%d", text, *types == 'I' ? 64 : 32);
+    return text_of("(param%s) (result i32)", text);
+}
+
+/* The module that programs import: its functions stand in a table, which is filled later. */
+static char *front_text(void) {
+    char *text = text_of("(module (table (export \"table\") %d funcref)", (int)CALLS);
+    for (int i = 0; i < CALLS; i++) {
+        char *types = text_of_types(calls[i].types), *arguments = text_of("");
+        for (size_t k = 0; k < strlen(calls[i].types); k++) arguments = text_of("%s local.get %d", arguments, (int)k);
+        text = text_of("%s (func (export \"%s\") %s%s i32.const %d call_indirect %s)", text, calls[i].name, types, arguments, i,
+                       types);
+    }
+    return text_of("%s)", text);
+}
+
+/* Lists a folder into the memory that is lent, in as many calls as it takes. */
+static char *listing_text(int i) {
+    return text_of("(loop $more local.get 0 local.get 3 call $next_entry local.tee 6 i64.const 0 i64.ge_s if"
+                   " local.get 0 local.get 0 i32.const 0 call $lent_bytes local.get 6 call $lent_bytes call $w%d call $take_entries"
+                   " br $more end) i32.const 0", i);
+}
+
+/* The module that fills the table: it has the memory of the program, and calls the runtime's functions. */
+static char *back_text(void) {
+    char *imports = text_of("(module (import \"cobblestone\" \"table\" (table %d funcref))"
+                            " (import \"cobblestone\" \"memory\" (memory 0)) (import \"cobblestone\" \"enter\" (func $enter))"
+                            " (import \"cobblestone\" \"next_entry\" (func $next_entry (param i32 i64) (result i64)))"
+                            " (import \"cobblestone\" \"lent_bytes\" (func $lent_bytes (result i32)))"
+                            " (import \"cobblestone\" \"take_entries\" (func $take_entries (param i32 i32)))"
+                            " (import \"cobblestone\" \"leave\" (func $leave (param i32 i32 i64 i64 i64 i64 i64 i64 i64 i64 i64)"
+                            " (result i32)))", (int)CALLS);
+    char *functions = text_of(" (export \"memory\" (memory 0))"), *table = text_of("(elem (i32.const 0) func");
+    for (int i = 0; i < CALLS; i++) {
+        const char *kinds = calls[i].types;
+        size_t count = strlen(kinds);
+        char *types = text_of_types(kinds), *given = text_of(""), *told = text_of("");
+        for (size_t k = 0; k < MOST_ARGUMENTS; k++) {
+            if (k < count) given = text_of("%s local.get %d", given, (int)k);
+            if (k < count) told = text_of("%s local.get %d%s", told, (int)k, kinds[k] == 'i' ? " i64.extend_i32_u" : "");
+            else told = text_of("%s i64.const 0", told);
+        }
+        imports = text_of("%s (import \"%s\" \"%s\" (func $w%d %s))", imports, WASI, calls[i].name, i, types);
+        functions = text_of("%s (func $f%d %s (local i32 i64) call $enter i32.const %d %s%s call $leave)", functions, i, types, i,
+                            calls[i].action == LISTS ? listing_text(i) : text_of("%s call $w%d", given, i), told);
+        table = text_of("%s $f%d", table, i);
+    }
+    return text_of("%s%s%s))", imports, functions, table);
 }
 
 /* ---- compiled code, kept beside the module */
@@ -359,7 +608,7 @@ static bool complete(struct world *world, void *context, void *call, void **trap
     struct run *run = world->run;
     while (!api.wasmtime_call_future_poll(call)) {
         atomic_store(&run->fuel, fuel_used(world, context));
-        while (atomic_load(&run->suspended)) sleep_ms(50);
+        wait_while_suspended(run);
     }
     api.wasmtime_call_future_delete(call);
     atomic_store(&run->fuel, fuel_used(world, context));
@@ -376,14 +625,59 @@ static bool complete(struct world *world, void *context, void *call, void **trap
     return !*error && !*trap;
 }
 
-static const char *define_world(void *linker, struct world *world) {
+static bool instantiate(struct world *world, void *context, void *linker, void *module, instance_t *instance) {
+    void *trap = NULL, *error = NULL;
+    void *call = api.wasmtime_linker_instantiate_async(linker, context, module, instance, &trap, &error);
+    return complete(world, context, call, &trap, &error);
+}
+
+/* Makes an instance of a module of ours, which does not count; false if the run ends with it. */
+static bool instantiate_text(struct world *world, void *engine, void *context, void *linker, const char *text,
+                             instance_t *instance) {
+    bytes_t code;
+    void *module, *error = api.wasmtime_wat2wasm(text, strlen(text), &code);
+    if (!error) error = api.wasmtime_module_new(engine, (const uint8_t *)code.data, code.size, &module);
+    if (error) return finish(world->run, REFUSED, error_text(error)), false;
+    uint64_t used = fuel_used(world, context);
+    return instantiate(world, context, linker, module, instance)
+        && !api.wasmtime_context_set_fuel(context, world->fuel_limit - used);
+}
+
+/* The functions that programs import stand in `linker`, what they rest on in `back`. */
+static void *define_functions(void *linker, void *back, struct world *world) {
     void *error = api.wasmtime_linker_define_wasi(linker);
+    if (!error) error = api.wasmtime_linker_define_wasi(back);
     api.wasmtime_linker_allow_shadowing(linker, true);
-    if (!error) error = replace(linker, world, "clock_res_get", "ii", clock_res_get);
-    if (!error) error = replace(linker, world, "clock_time_get", "iIi", clock_time_get);
-    if (!error) error = replace(linker, world, "random_get", "ii", random_get);
-    if (!error) error = replace(linker, world, "poll_oneoff", "iiii", poll_oneoff);
-    return error ? error_text(error) : NULL;
+    if (!error) error = define(linker, world, WASI, "clock_res_get", "ii", 'i', clock_res_get);
+    if (!error) error = define(linker, world, WASI, "clock_time_get", "iIi", 'i', clock_time_get);
+    if (!error) error = define(linker, world, WASI, "random_get", "ii", 'i', random_get);
+    if (!error) error = define(linker, world, WASI, "poll_oneoff", "iiii", 'i', poll_oneoff);
+    if (!error) error = define(linker, world, WASI, "path_link", "iiiiiii", 'i', no_links);
+    if (!error) error = define(linker, world, WASI, "path_symlink", "iiiii", 'i', no_links);
+    if (!error) error = define(back, world, OWN, "enter", "", 0, enter);
+    if (!error) error = define(back, world, OWN, "next_entry", "iI", 'I', next_entry);
+    if (!error) error = define(back, world, OWN, "lent_bytes", "", 'i', lent_bytes);
+    if (!error) error = define(back, world, OWN, "take_entries", "ii", 0, take_entries);
+    return error ? error : define(back, world, OWN, "leave", "iiIIIIIIIII", 'i', leave_call);
+}
+
+/* Makes the program's instance, between the two modules of ours; false if the run ends with it. */
+static bool instantiate_all(struct world *world, void *engine, void *context, void *module, instance_t *instance) {
+    void *linker = api.wasmtime_linker_new(engine), *back = api.wasmtime_linker_new(engine), *error;
+    instance_t front, behind;
+    external_t table, memory;
+    if ((error = define_functions(linker, back, world))) return finish(world->run, REFUSED, error_text(error)), false;
+    if (!instantiate_text(world, engine, context, back, front_text(), &front)) return false;
+    if ((error = api.wasmtime_linker_define_instance(linker, context, WASI, strlen(WASI), &front)))
+        return finish(world->run, REFUSED, error_text(error)), false;
+    if (!instantiate(world, context, linker, module, instance)) return false;
+    if (!api.wasmtime_instance_export_get(context, &front, "table", 5, &table)
+        || !api.wasmtime_instance_export_get(context, instance, "memory", 6, &memory) || memory.kind != MEMORY_KIND)
+        return finish(world->run, REFUSED, "the module has no memory of the name \"memory\""), false;
+    if ((error = api.wasmtime_linker_define(back, context, OWN, strlen(OWN), "table", 5, &table))
+        || (error = api.wasmtime_linker_define(back, context, OWN, strlen(OWN), "memory", 6, &memory)))
+        return finish(world->run, REFUSED, error_text(error)), false;
+    return instantiate_text(world, engine, context, back, back_text(), &behind);
 }
 
 static void note_memory(struct run *run, void *context, instance_t *instance) {
@@ -403,24 +697,24 @@ static void host(struct run *run) {
     void *store = api.wasmtime_store_new(engine, NULL, NULL);
     void *context = api.wasmtime_store_context(store);
     int64_t most = run->memory_bound > 0 && run->memory_bound < 1e15 ? (int64_t)run->memory_bound : -1;
-    api.wasmtime_store_limiter(store, most, 10000000, 1, 100, 1);
+    api.wasmtime_store_limiter(store, most, 10000000, 3, 101, 1); /* two instances and a table of ours */
     world.run = run;
     world.fuel_limit = run->fuel_bound ? run->fuel_bound - run->fuel_before : MOST_FUEL;
-    void *wasi = new_wasi(run), *linker = api.wasmtime_linker_new(engine);
+    world.slept = run->slept;
+    world.drawn = run->drawn;
+    void *wasi = new_wasi(run);
     if (!wasi) return finish(run, REFUSED, "the slot's files cannot be opened");
     if ((error = api.wasmtime_context_set_wasi(context, wasi)) || (error = api.wasmtime_context_set_fuel(context, world.fuel_limit))
         || (error = api.wasmtime_context_fuel_async_yield_interval(context, SLICE)))
         return finish(run, REFUSED, error_text(error));
-    if ((problem = define_world(linker, &world))) return finish(run, REFUSED, problem);
 
     instance_t instance;
     external_t start;
     atomic_store(&run->running, true);
-    void *call = api.wasmtime_linker_instantiate_async(linker, context, module, &instance, &trap, &error);
-    if (!complete(&world, context, call, &trap, &error)) return;
+    if (!instantiate_all(&world, engine, context, module, &instance)) return;
     if (!api.wasmtime_instance_export_get(context, &instance, "_start", 6, &start) || start.kind != FUNCTION_KIND)
         return finish(run, REFUSED, "the module has no function _start");
-    call = api.wasmtime_func_call_async(context, &start.of.function, NULL, 0, NULL, 0, &trap, &error);
+    void *call = api.wasmtime_func_call_async(context, &start.of.function, NULL, 0, NULL, 0, &trap, &error);
     bool whole = complete(&world, context, call, &trap, &error);
     note_memory(run, context, &instance);
     if (whole) finish(run, ENDED_ITSELF, NULL);

@@ -28,6 +28,7 @@
  */
 #include "launcher.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -36,10 +37,9 @@
 #define DESCRIPTION "cobblestone_wasm.txt"
 #define STATE ROOM ".state"
 #define PROGRESS ROOM "/cobblestone_progress"
-#define CHECKPOINT ROOM "/cobblestone_checkpoint"
+#define CHECKPOINT ROOM "/" CHECKPOINT_NAME
 #define MAKES_CHECKPOINTS ROOM "/cobblestone_checkpoints"
-#define TIME_TO_CHECKPOINT ROOM "/cobblestone_time_to_checkpoint"
-#define TRICKLE "cobblestone_trickle_up_"
+#define TIME_TO_CHECKPOINT ROOM "/" TIME_TO_CHECKPOINT_NAME
 #define TRICKLE_FILE "trickle_up.xml"
 #define COMPILED "compiled_module"
 #define COMPILED_FOLDER "cobblestone_compiled"
@@ -70,8 +70,9 @@ static struct {
 
 static struct run run;
 static volatile uint8_t *segment;
-static double cpu_before, checkpoint_cpu, next_status, next_watch, next_disk, next_trickle, last_checkpoint;
-static double checkpoint_fuel;
+static double cpu_before, next_status, next_watch, next_disk, next_trickle;
+static _Atomic double checkpoint_cpu, last_checkpoint; /* of a module, its own thread notes them */
+static atomic_uint checkpoints;
 static bool quitting;
 static char checkpoint_mark[100];
 
@@ -391,14 +392,21 @@ static void furnish(void) {
     choose_cache();
 }
 
+static double cpu_total(void) { return cpu_before + cpu_seconds(); }
+
+static uint64_t fuel_total(void) { return run.fuel_before + atomic_load(&run.fuel); }
+
 static void load_state(void) {
     size_t size = 0;
     char *text = read_whole(STATE, 1000, &size);
-    double cpu = 0, fuel = 0;
-    if (text && sscanf(text, "%lf %lf %99[^\n]", &cpu, &fuel, checkpoint_mark) < 2) cpu = fuel = 0;
+    double cpu = 0;
+    uint64_t fuel = 0, slept = 0, drawn = 0;
+    if (text && sscanf(text, "%lf %" SCNu64 " %" SCNu64 " %" SCNu64 " %99[^\n]", &cpu, &fuel, &slept, &drawn, checkpoint_mark) < 4)
+        cpu = 0, fuel = slept = drawn = 0;
     cpu_before = checkpoint_cpu = cpu > job.cpu_time && cpu < 1e10 ? cpu : job.cpu_time;
-    checkpoint_fuel = fuel >= 0 && fuel < 1e18 ? fuel : 0;
-    run.fuel_before = (uint64_t)checkpoint_fuel;
+    run.fuel_before = fuel;
+    run.slept = slept;
+    run.drawn = drawn;
     if (!*checkpoint_mark) remove_file(PROGRESS); /* the module starts from the beginning */
     remove_file(TIME_TO_CHECKPOINT);
 }
@@ -406,7 +414,7 @@ static void load_state(void) {
 static void save_state(void) {
     FILE *file = fopen(STATE ".tmp", "wb");
     if (!file) return;
-    fprintf(file, "%.17g %.17g %s\n", checkpoint_cpu, checkpoint_fuel, checkpoint_mark);
+    fprintf(file, "%.17g %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", checkpoint_cpu, fuel_total(), run.slept, run.drawn, checkpoint_mark);
     if (!write_safely(file) || !move_file(STATE ".tmp", STATE)) remove_file(STATE ".tmp");
 }
 
@@ -434,10 +442,6 @@ static void send(int channel, const char *text, bool overwrite) {
     *to = 1;
 }
 
-static double cpu_total(void) { return cpu_before + cpu_seconds(); }
-
-static double fuel_total(void) { return (double)run.fuel_before + (double)atomic_load(&run.fuel); }
-
 /* What the module says, else what its instructions are of the estimate: 1 is never reached before the end. */
 static double fraction_done(void) {
     char text[100] = "";
@@ -445,14 +449,14 @@ static double fraction_done(void) {
         double said = strtod(text, NULL);
         if (said > 0) return said < 1 ? said : 1;
     }
-    double part = job.fpops_est > 0 ? fuel_total() / job.fpops_est : 0;
+    double part = job.fpops_est > 0 ? (double)fuel_total() / job.fpops_est : 0;
     return part < 0.9 ? part : fmin(1 - 0.09 / part, 0.999999); /* the largest below 1 with the digits that are sent */
 }
 
 /* The count of instructions travels as the integer operations that the family's clients report. */
 static void report(bool final) {
     char text[CHANNEL_BYTES], counted[100] = "";
-    if (!bundle_name) snprintf(counted, sizeof counted, "<intops_cumulative>%.0f</intops_cumulative>\n", fuel_total());
+    if (!bundle_name) snprintf(counted, sizeof counted, "<intops_cumulative>%" PRIu64 "</intops_cumulative>\n", fuel_total());
     snprintf(text, sizeof text,
              "<current_cpu_time>%e</current_cpu_time>\n<checkpoint_cpu_time>%e</checkpoint_cpu_time>\n"
              "<fraction_done>%e</fraction_done>\n%s",
@@ -466,8 +470,8 @@ static char oldest[LONGEST_NAME];
 
 static void note_trickle(const char *folder, const char *name) {
     (void)folder;
-    size_t start = strlen(TRICKLE), size = strlen(name);
-    if (size >= sizeof oldest || strncmp(name, TRICKLE, start) || strspn(name + start, "0123456789_") != size - start) return;
+    size_t start = strlen(TRICKLE_NAME), size = strlen(name);
+    if (size >= sizeof oldest || strncmp(name, TRICKLE_NAME, start) || strspn(name + start, "0123456789_") != size - start) return;
     if (!*oldest || strcmp(name, oldest) < 0) strcpy(oldest, name);
 }
 
@@ -499,17 +503,17 @@ static bool send_trickle(void) {
 
 /* ---- while the module runs */
 
-static bool note_checkpoint(void) {
+/* Of a module: called by its own thread, at the very instruction. */
+void note_checkpoint(void) {
     char mark[100] = "";
-    if (read_untrusted(CHECKPOINT, mark, sizeof mark - 1) <= 0) return false;
+    if (read_untrusted(CHECKPOINT, mark, sizeof mark - 1) <= 0) return;
     mark[strcspn(mark, "\r\n")] = 0;
-    if (!*mark || !strcmp(mark, checkpoint_mark)) return false;
+    if (!*mark || !strcmp(mark, checkpoint_mark)) return;
     strcpy(checkpoint_mark, mark);
     checkpoint_cpu = cpu_total();
-    checkpoint_fuel = fuel_total();
-    last_checkpoint = monotonic_seconds();
     save_state();
-    return true;
+    last_checkpoint = monotonic_seconds();
+    atomic_fetch_add(&checkpoints, 1);
 }
 
 static void ask_for_checkpoint(double now) {
@@ -563,7 +567,7 @@ static enum order tick(void) {
         next_trickle = monotonic_seconds() + STATUS_SECONDS + 20 * (monotonic_seconds() - now); /* there may be a million files */
     }
     ask_for_checkpoint(now);
-    note_checkpoint();
+    if (bundle_name) note_checkpoint();
     if (now >= next_status) {
         next_status = now + STATUS_SECONDS;
         if (!atomic_load(&run.suspended)) report(false);
@@ -599,13 +603,15 @@ static void hand_over_error_output(void) {
 
 static _Noreturn void stop(enum order order) {
     double deadline = monotonic_seconds() + QUIT_GRACE_SECONDS;
+    unsigned before = atomic_load(&checkpoints);
     quitting = true;
     atomic_store(&run.suspended, false);
     while (order == QUIT && atomic_load(&run.running) && is_plain_file(MAKES_CHECKPOINTS)
            && monotonic_seconds() < deadline && !atomic_load(&run.ended)) {
         char text[CHANNEL_BYTES];
         ask_for_checkpoint(0);
-        if (note_checkpoint()) break;
+        if (bundle_name) note_checkpoint();
+        if (atomic_load(&checkpoints) != before) break;
         if (receive(CONTROL, text) && strstr(text, "<abort/>")) order = ABORT;
         sleep_ms(POLL_MS / 2);
     }
@@ -638,7 +644,7 @@ static int ended(void) {
         sleep_ms(POLL_MS);
     hand_over_error_output();
     if (run.end == REFUSED) refuse(run.problem);
-    if (!bundle_name) say("%.0f instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
+    if (!bundle_name) say("%" PRIu64 " instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
     if (run.end == OUT_OF_FUEL) {
         say("the module ran for more than %.3g instructions, the bound of the job (rsc_fpops_bound)", job.fpops_bound);
         return TIME_BOUND;

@@ -3,6 +3,7 @@
  *
  *   launcher.c  what is to be run, the client's orders, the end
  *   engine.c    the module, in wasmtime
+ *   files.c     what the module learns of its files
  *   bundle.c    the Python, unpacked
  *   posix.c     Linux and macOS
  *   windows.c   Windows
@@ -24,6 +25,9 @@
 #define STDOUT_FILE "stdout.txt"            /* outside: a module could put a link in its place */
 #define STDERR_FILE "command_stderr.txt"
 #define SEGMENT_BYTES 8192
+#define CHECKPOINT_NAME "cobblestone_checkpoint" /* in the folder */
+#define TIME_TO_CHECKPOINT_NAME "cobblestone_time_to_checkpoint"
+#define TRICKLE_NAME "cobblestone_trickle_up_"
 
 /* ---- launcher.c */
 
@@ -34,6 +38,22 @@ char *read_whole(const char *path, size_t most, size_t *size); /* NULL without a
 void check_file(const char *path, const char *expected); /* ends the launcher if its SHA-256 is another */
 _Noreturn void refuse(const char *problem); /* the job cannot be run as described */
 _Noreturn void try_later(const char *problem, int seconds); /* the client is to start the job again */
+
+void note_checkpoint(void);                 /* saves what belongs to the module's new checkpoint, if there is one */
+
+/* ---- files.c */
+
+void file_opened(uint32_t number, char *path); /* the path is on the heap, and is taken over */
+void file_closed(uint32_t number);
+void file_renumbered(uint32_t from, uint32_t to);
+const char *path_of_file(uint32_t number);  /* NULL for streams */
+char *path_below(uint32_t folder, const char *path, size_t size);
+uint64_t number_of_path(const char *path);
+bool is_listed(uint32_t folder);
+void begin_listing(uint32_t folder);
+uint64_t add_to_listing(uint32_t folder, const uint8_t *answer, size_t size, uint64_t from);
+void end_listing(uint32_t folder);
+size_t write_listing(uint32_t folder, uint64_t from, uint8_t *target, size_t size);
 
 /* ---- bundle.c */
 
@@ -57,6 +77,7 @@ struct run {
 
     atomic_bool running, ended;             /* running: compiled, and at work */
     _Atomic uint64_t fuel;                  /* instructions counted in this start */
+    uint64_t slept, drawn;                  /* at the last checkpoint: ns of the module's own time; its random bytes */
     enum end end;                           /* valid when `ended` */
     int status;                             /* of ENDED_ITSELF */
     const char *problem;                    /* of the others */

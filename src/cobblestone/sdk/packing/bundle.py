@@ -15,7 +15,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -42,7 +42,6 @@ LONGEST_WINDOWS_NAME = 150  #: the folder above takes some of the 260 letters th
 _LEFT_OUT = frozenset({"include", "libs", "share", "Scripts", "tcl"})
 _FORBIDDEN = frozenset('\\:*?"<>|')  #: in names on Windows
 _HEAD_BYTES = tarfile.BLOCKSIZE
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def bundle_command(
     python: str,
     *,
     in_browsers: bool = False,
-    say: Say = lambda text: None,
+    say: toolchain.Say = lambda text: None,
 ) -> BundleCommand:
     """Return a Python command with an archive for each of its platforms; minutes the first time.
 
@@ -133,13 +132,13 @@ def bundle_command(
     platforms = _platforms(command)
     browser_packages = b""
     if in_browsers:
-        say("Downloading the packages for browsers …")
-        browser_packages = pyodide.packages_archive(requirements)
+        with toolchain.told("Downloading the packages for browsers", say):
+            browser_packages = pyodide.packages_archive(requirements)
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
     for platform in platforms:
-        say(f"Building the bundle for {platform} …")
-        archives[platform], found = make_archive(platform, requirements, python)
+        with toolchain.told(f"Building the bundle for {platform}", say):
+            archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
     return form_of(
         BundleCommand,

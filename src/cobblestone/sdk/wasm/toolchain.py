@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -33,8 +35,28 @@ SUMS_FILE = NATIVE_FOLDER / "SHA256SUMS"
 WHEELS_FILE = NATIVE_FOLDER / "wheels.txt"
 ZIG_VERSION = "0.17.1"
 COMPILE_SECONDS = 1800
+_TELL_SECONDS = 10.0
 _FLAGS = ("-std=c11", "-Os", "-g0", "-s")
 Say = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def told(what: str, say: Say) -> Generator[None, None, None]:
+    """Say what is being done, and every ten seconds for how long already."""
+    began, ended = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_TELL_SECONDS):
+            say(f"{what}: {time.monotonic() - began:.0f} s …")
+
+    say(f"{what} …")
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        telling.join()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +195,8 @@ def _fetch_library(platform: str, say: Say) -> bytes:
         path = Path(installed.origin).parents[1] / target.library
         if path.is_file() and _sha256(path) == expected_hashes()[library_name(platform)]:
             return path.read_bytes()
-    say(f"Downloading the WebAssembly runtime for {platform} (8 MB) …")
     with (
+        told(f"Downloading the WebAssembly runtime for {platform} (8 MB)", say),
         tempfile.TemporaryDirectory(prefix="cobblestone-") as folder,
         zipfile.ZipFile(fetch_wheel("wasmtime", Path(folder), tag=target.wheel)) as wheel,
     ):
@@ -184,6 +206,12 @@ def _fetch_library(platform: str, say: Say) -> bytes:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def pip(*words: str) -> list[str]:
+    """Return a command of pip that asks nothing and takes only wheels."""
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
+    return [sys.executable, "-m", "pip", *words, *quiet]
 
 
 def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
@@ -198,8 +226,7 @@ def fetch_wheel(package: str, folder: Path, *, tag: str = "") -> Path:
         raise ConfigError(f"{WHEELS_FILE} does not name {package}.")
     pins = folder / "pins.txt"
     pins.write_text(found[0] + "\n", encoding="ascii")
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    words += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", str(folder)]
+    words = pip("download", "--no-deps", "--require-hashes", "--dest", str(folder))
     words += ["--platform", tag] if tag else []
     done = run_and_read([*words, "--requirement", str(pins)], timeout=900)
     wheels = list(folder.glob("*.whl"))
@@ -221,8 +248,10 @@ def zig(*, say: Say = lambda text: None) -> list[str]:
     folder = cache_folder() / "wasm" / f"ziglang-{ZIG_VERSION}"
     program = folder / "ziglang" / ("zig.exe" if os.name == "nt" else "zig")
     if not program.is_file():
-        say("Downloading the cross compiler (the package ziglang, 101 MB, once) …")
-        with kept_in(folder.parent):
+        with (
+            told("Downloading the cross compiler (the package ziglang, 101 MB, once)", say),
+            kept_in(folder.parent),
+        ):
             _unpack_compiler(folder, program.name)
     return [str(program)]
 
@@ -244,8 +273,10 @@ def compile_launcher(platform: str, *, say: Say = lambda text: None) -> bytes:
     In a folder of its own with nothing but the sources: no name of a folder gets into the program.
     """
     command = zig(say=say)
-    say(f"Compiling the launcher for {platform} …")
-    with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
+    with (
+        told(f"Compiling the launcher for {platform}", say),
+        tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary,
+    ):
         folder = Path(temporary)
         for name in (*SOURCES, HEADER):
             shutil.copyfile(NATIVE_FOLDER / name, folder / name)

@@ -1,6 +1,6 @@
 /* Computes one job, in a thread of its own: what launcher/native/launcher.c does on a computer, in a browser.
  *
- * The module counts its own instructions and calls us every so often; see sdk/wasm_instrument.py. While it runs no message reaches
+ * The module counts its own instructions and calls us every so often; see sdk/wasm/instrument.py. While it runs no message reaches
  * this thread. So orders come through shared memory where the page may have some: [suspended, wants a checkpoint].
  */
 import {BAD_DESCRIPTION, CHECKPOINT, CHECKPOINT_WANTED, DISK_BOUND, Ended, INSTRUCTIONS_BOUND, OUTPUT_MISSING, PROGRESS, SUSPENDED,
@@ -23,7 +23,7 @@ async function wrapped(call) {
 
 class Run {
   constructor({job, module, files, resume, orders, period}) {
-    Object.assign(this, {job, module, orders, period});
+    Object.assign(this, {job, module, resume, orders, period});
     this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
     this.options = readOptions(job.command_line);
     this.folder = new Folder();
@@ -64,7 +64,8 @@ class Run {
     this.mark = mark;
     this.lastCheckpoint = performance.now();
     const files = [...this.folder.files()].map(([path, each]) => [path, each.bytes.slice()]);
-    const state = {files, mark, instructions: String(this.instructions)};
+    const {slept, random: {drawn}} = this.world;
+    const state = {files, mark, instructions: String(this.instructions), slept: String(slept), drawn};
     postMessage({kind: "checkpoint", state}, files.map(([, bytes]) => bytes.buffer));
   }
 
@@ -87,9 +88,14 @@ class Run {
       this.lastTold = now;
       postMessage({kind: "progress", fraction: this.fractionDone, instructions: String(this.instructions)});
     }
-    if (this.orders) while (Atomics.load(this.orders, SUSPENDED)) Atomics.wait(this.orders, SUSPENDED, 1);
+    this.wait();
     const next = this.fuel.value + SLICE, last = this.bound - this.before;
     nextCall.value = next < last ? next : last;
+  }
+
+  /** Stand still while the run is suspended. */
+  wait() {
+    if (this.orders) while (Atomics.load(this.orders, SUSPENDED)) Atomics.wait(this.orders, SUSPENDED, 1);
   }
 
   async instance(world) {
@@ -110,10 +116,11 @@ class Run {
   }
 
   async compute() {
-    const world = new World({
+    const world = this.world = new World({
       folder: this.folder, words: expanded(this.about, this.options, this.period), variables: this.about.variables,
-      seed: sha256(encoder.encode(this.job.workunit)), count: () => this.instructions,
-      look: (name) => this.look(name), kept: (name, file) => this.kept(name, file),
+      seed: sha256(encoder.encode(this.job.workunit)), resume: this.resume, count: () => this.instructions,
+      charge: (amount) => { this.fuel.value += BigInt(amount); },
+      look: (name) => this.look(name), kept: (name, file) => this.kept(name, file), wait: () => this.wait(),
     });
     const lines = [];
     const began = performance.now();

@@ -139,6 +139,7 @@ class Run {
     this.options = readOptions(job.command_line);
     this.mark = resume?.mark ?? "";
     this.clock = new Clock(resume?.looks ?? 0);
+    this.random = new RandomBytes(sha256(encoder.encode(job.workunit)), resume?.drawn);
     this.began = this.lastCheckpoint = this.lastTold = this.lastLook = realNow();
     this.stdout = new Printed();
     this.stderr = new Printed();
@@ -148,7 +149,7 @@ class Run {
   }
 
   async load() {
-    fix(this.clock, new RandomBytes(sha256(encoder.encode(this.job.workunit))), this.job.memory_bound);
+    fix(this.clock, this.random, this.job.memory_bound);
     put("fetch", async (url) => {
       const name = String(url).split("/").at(-1);
       if (!this.core[name]) throw new TypeError(`${name} is not part of what is sent`);
@@ -250,7 +251,7 @@ class Run {
     this.mark = mark;
     this.lastCheckpoint = realNow();
     const files = [...this.walk()].map((path) => [path, this.read(path).slice()]);
-    send({kind: "checkpoint", state: {files, mark, looks: this.clock.looks, instructions: "0"}}, files.map(([, bytes]) => bytes.buffer));
+    send({kind: "checkpoint", state: {files, mark, looks: this.clock.looks, drawn: this.random.drawn, instructions: "0"}}, files.map(([, bytes]) => bytes.buffer));
   }
 
   get fractionDone() {
