@@ -25,8 +25,9 @@ def release(
     *,
     program: str = "counting.wasm",
     about: str = "cobblestone_wasm.txt",
+    platform: str = BROWSER_PLATFORM,
 ) -> None:
-    """Add a version for browsers to an app; ``more`` are the app's own files."""
+    """Add a version of a module to an app, for browsers if no platform is named; ``more`` are the app's own files."""
     files: list[AppFile] = []
     contents = {program: module, about: description, **(more or {})}
     for name, content in contents.items():
@@ -44,7 +45,7 @@ def release(
             )
         )
     version = AppVersion(
-        id=AppVersionId(0), app_id=app.id, platform=BROWSER_PLATFORM, version_num=0, files=tuple(files)
+        id=AppVersionId(0), app_id=app.id, platform=platform, version_num=0, files=tuple(files)
     )
     world.write(lambda tx: apps.add_version(tx, version, now=world.now))
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import CreditOfRows
+from cobblestone.policy.dispatch.catalogue import MANY_PEOPLE
+from cobblestone.policy.dispatch.limits import failed_lately
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.comparison import kind_named, missing_output
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.grant_batch import GrantBatch
+from cobblestone.server.credit.grant_batch import GrantBatch, key_of
+from cobblestone.server.credit.systems import find_system
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
 from cobblestone.store.work.uploads import StoredOutput
 
 log = structlog.get_logger(__name__)
@@ -67,6 +72,26 @@ def _compared_by_checksum(
     return canonical.ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
 
 
+def _with_counts(
+    ctx: ServerContext, tx: Transaction, view: WorkunitView, report: canonical.ValidationReport
+) -> canonical.ValidationReport:
+    """Compare counts of instructions as well, where credit pays them; those of computers that failed lately need a witness."""
+    catalogue, app_id = ctx.offers.get(tx).catalogue, view.workunit.app_id
+    programs = ctx.offers.get(tx).counted_programs[app_id]
+    if not report.matches or not getattr(
+        find_system(catalogue.apps[app_id].credit_system), "pays_counts", False
+    ):
+        return report
+    of_hosts = {
+        result.id: key_of(result) for result in view.results if result.id in set(chain(*report.matches))
+    }
+    doubtful = set[ResultId]()
+    if catalogue.population.people >= MANY_PEOPLE:
+        records = hosts.records(tx, list(of_hosts.values()))
+        doubtful = {id_ for id_, key in of_hosts.items() if failed_lately(records[key])}
+    return canonical.with_counts_compared(view, report, programs, doubtful)
+
+
 def judge_and_grant(
     ctx: ServerContext,
     tx: Transaction,
@@ -78,7 +103,8 @@ def judge_and_grant(
 
     The decisions are still to be applied, and the credit is to be noted on the rows that they change.
     """
-    decided = [(view, canonical.judge(view, report, now=now)) for view, report in reports]
+    compared = [(view, _with_counts(ctx, tx, view, report)) for view, report in reports]
+    decided = [(view, canonical.judge(view, report, now=now)) for view, report in compared]
     assigned = {
         found.result_id: found.assigned_credit
         for _, report in reports

@@ -390,7 +390,9 @@ class SchedulerExchange:
             request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
         )
         dispatch.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
-        dispatch.expire(self.tx, [item.result_id for item in decision.expired], now=self.now)
+        if decision.expired:
+            dispatch.set_deadlines(self.tx, {item.result_id: self.now - 1 for item in decision.expired})
+            self.tx.wake("transitioner")
         for assignment in decision.resent:
             self._say(_("Resent lost task %(name)s") % {"name": assignment.candidate.result_name})
         for item in decision.expired:
