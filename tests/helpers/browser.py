@@ -53,8 +53,12 @@ def release(
 class Browser:
     """One browser with its token."""
 
-    def __init__(self, world: World, *, account: str = "", name: str = "Chromium") -> None:
+    def __init__(
+        self, world: World, *, account: str = "", name: str = "Chromium", address: str = "127.0.0.1"
+    ) -> None:
         self.world = world
+        self.address = address
+        world.transport.client = (address, 1)
         answer = world.post(API, json={"name": name, "account": account})
         assert answer.status_code == 201, answer.text
         self.id = answer.json()["computer"]
@@ -62,6 +66,7 @@ class Browser:
         self.held: dict[str, Any] = {}
 
     def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        self.world.transport.client = (self.address, 1)
         return self.world.run(self.world.http.request(method, API + path, json=body, headers=self.headers))
 
     def ask(self, wanted: int = 1, **more: Any) -> Any:

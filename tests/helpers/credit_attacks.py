@@ -99,6 +99,9 @@ ATTACKS: Mapping[str, Attack] = {
     "counts x10 of a pair that always meets": Attack(
         times(10.0, "fpops_counted"), part=0.01, always_meet=True
     ),
+    "counts x10 of a pair that always meets, after 24 right results": Attack(
+        _counts_when_trusted, part=0.01, always_meet=True
+    ),
 }
 """The table of known attacks."""
 
@@ -112,27 +115,22 @@ class Labelled:
     cheated: list[bool]
 
 
-def attack_log(
-    options: PopulationOptions, attack: Attack, *, honest: bool, quorum: int = 2, checked: bool = False
-) -> Labelled:
-    """Return the log of a population with these attackers, or with the same computers being honest.
+class _Book:
+    """The lines of a log in progress, and what the project knows of each computer."""
 
-    ``checked``: counts are compared like outputs, and a quorum of one has spot checks.
-    """
-    n = max(2, round(attack.part * options.hosts))
-    hosts = synthetic_hosts(replace(options, cheaters=n))
-    columns: dict[str, list[Any]] = {}
-    work_of, cheated = list[float](), list[bool]()
-    had: dict[int, int] = {}
-    errors: dict[int, float] = {}
+    def __init__(self, attack: Attack, *, honest: bool, checked: bool) -> None:
+        self._life = 0 if honest else attack.life
+        self._checked = checked
+        self.columns: dict[str, list[Any]] = {}
+        self.work, self.cheated = list[float](), list[bool]()
+        self.had: dict[int, int] = {}  # right results; in a row if they are checked
+        self._errors: dict[int, float] = {}
 
-    def doubtful(host: SyntheticHost) -> bool:
-        failed = errors.get(host.number, NEWCOMER_ERROR_RATE) > NEWCOMER_ERROR_RATE
-        return failed and had.get(host.number, 0) < MIN_CONSECUTIVE_VALID
-
-    def add(host: SyntheticHost, figures: Report, outcome: int) -> None:
-        count = had.get(host.number, 0)
-        life = 0 if honest or not host.cheats else attack.life
+    def add(
+        self, host: SyntheticHost, work: float, figures: Report, outcome: int, *, alone: bool = False
+    ) -> None:
+        count = self.had.get(host.number, 0)
+        life = self._life if host.cheats else 0
         number = 1_000_000 + host.number * 10_000 + count // life if life else host.number
         ids = {
             "host_id": number,
@@ -143,16 +141,43 @@ def attack_log(
             "is_gpu": int(host.version == GPU),
         }
         for name, value in (ids | figures).items():
-            columns.setdefault(name, []).append(value)
-        work_of.append(work)
-        cheated.append(host.cheats)
-        if checked:
-            rate = errors.get(host.number, NEWCOMER_ERROR_RATE)
-            errors[host.number] = rate * (1.0 - ERROR_WEIGHT) + ERROR_WEIGHT * (outcome == INVALID)
-        had[host.number] = count + 1 if outcome == VALID else 0 if outcome == INVALID else count
+            self.columns.setdefault(name, []).append(value)
+        self.work.append(work)
+        self.cheated.append(host.cheats)
+        rate = self._errors.get(host.number, NEWCOMER_ERROR_RATE)
+        self._errors[host.number] = rate * (1.0 - ERROR_WEIGHT) + ERROR_WEIGHT * (outcome == INVALID)
+        if outcome == INVALID:
+            self.had[host.number] = 0
+        elif outcome == VALID and not (alone and self._checked):  # what no one checked brings no trust
+            self.had[host.number] = count + 1
 
+    def reliable(self, host: SyntheticHost) -> bool:
+        right = self.had.get(host.number, 0)
+        return right >= MIN_CONSECUTIVE_VALID or (
+            right > 0 and self._errors[host.number] <= NEWCOMER_ERROR_RATE
+        )
+
+    def confirmed(self, chosen: list[SyntheticHost], reports: list[Report]) -> list[int]:
+        """The places of the valid results, or none while another one has to decide."""
+        found = _agreeing(reports, [self.reliable(each) for each in chosen])
+        if not found and len(chosen) >= 2 + ENOUGH_FURTHER:
+            found = _agreeing(reports, [True] * len(chosen))
+        return found
+
+
+def attack_log(
+    options: PopulationOptions, attack: Attack, *, honest: bool, quorum: int = 2, checked: bool = False
+) -> Labelled:
+    """Return the log of a population with these attackers, or with the same computers being honest.
+
+    ``checked``: counts are compared like outputs, and a quorum of one has spot checks.
+    """
+    n = max(2, round(attack.part * options.hosts))
+    hosts = synthetic_hosts(replace(options, cheaters=n))
+    book = _Book(attack, honest=honest, checked=checked)
     for number in range(1, options.jobs + 1):
         rng = random.Random(f"job {options.seed} {number}")
+        spot = random.Random(f"spot check {options.seed} {number}")
         time = START + number * JOB_INTERVAL
         work = 3e13 * rng.lognormvariate(0.0, 0.5)
         ratio = rng.gauss(0.0, options.estimate_error)
@@ -170,33 +195,27 @@ def attack_log(
         chosen, further, wanted = list[SyntheticHost](), iter(asking), quorum
         for host in further:
             if attack.picks and not honest and host.cheats and ratio < 0.0:
-                add(host, job | _true(host, 0.1 * work, work, time), ERROR)
+                book.add(host, work, job | _true(host, 0.1 * work, work, time), ERROR)
                 continue
+            if checked and not chosen and quorum == 1:
+                wanted = 1 + must_replicate(book.had.get(host.number, 0), spot)
             chosen.append(host)
-            spot = random.Random(f"spot check {options.seed} {number}")
-            if checked and quorum == 1 and must_replicate(had.get(host.number, 0), spot):
-                wanted = 2
             if len(chosen) == wanted:
                 break
         met = sum(host.cheats for host in chosen) > 1
-        valid = list(range(len(chosen)))
-        reports = list[Report]()
+        reports, valid = list[Report](), list(range(wanted))
         for host in chosen:
             report = _true(host, work * rng.lognormvariate(0.0, 0.1), work, time)
             if host.cheats and not honest:
-                count = had.get(host.number, 0)
+                count = book.had.get(host.number, 0)
                 report = attack.changes(report, count % attack.life if attack.life else count, met)
             reports.append(report)
             if checked and len(reports) == len(chosen) > 1:
-                believed = [not doubtful(each) or len(chosen) >= 2 + ENOUGH_FURTHER for each in chosen]
-                valid = _agreeing(reports, believed)
-                if not valid:
-                    chosen.append(next(further))  # the next computer decides
+                valid = book.confirmed(chosen, reports)
+                chosen += [] if valid else [next(further)]  # the next computer decides
         for place, (host, report) in enumerate(zip(chosen, reports, strict=True)):
-            add(host, job | report, VALID if place in valid else INVALID)
-            if checked and len(chosen) == 1:
-                had[host.number] -= 1  # trust does not grow by what was not checked
-    return Labelled(job_log(columns, "attack"), work_of, cheated)
+            book.add(host, work, job | report, VALID if place in valid else INVALID, alone=wanted == 1)
+    return Labelled(job_log(book.columns, "attack"), book.work, book.cheated)
 
 
 def _agreeing(reports: list[Report], believed: list[bool]) -> list[int]:

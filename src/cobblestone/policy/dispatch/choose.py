@@ -378,10 +378,11 @@ class _Selection:
             elif candidate.workunit_id in at_host:
                 self._tally.note(Code.ALREADY_AT_HOST)
             elif self._left_for_others:
-                self._left_for_others -= 1
+                self._left_for_others -= candidate.workunit_id not in self._taken
+                self._taken.add(candidate.workunit_id)
                 self._tally.note(Code.NETWORK_SHARE)
-            # What was given since the first check may have changed the answer.
-            elif not self.assignments or self._passes(candidate):
+            # What was given or left since the first check may have changed the answer.
+            elif not self._taken or self._passes(candidate):
                 self._assign(candidate)
                 if self._stopped():
                     return True

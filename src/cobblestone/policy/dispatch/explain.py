@@ -208,8 +208,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
     Code.NETWORK_SHARE: _note(
-        "The {tasks} waiting tasks are kept for other visitors, since browsers in your network hold as many. It gets more when"
-        " they report finished tasks."
+        "The {tasks} waiting tasks are kept for other visitors, since browsers in your network hold as many. When those are"
+        " finished, there is work here again."
     ),
     Code.NO_PYTHON: _ask(
         "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 in "

@@ -167,9 +167,8 @@ def with_counts_compared(
     instructions are not counted.  Versions that are not there, the volunteer's own, have to count like all others.
 
     A result without a count is not compared, nor is one that comes after the canonical result, whose credit it gets.  Counts
-    of two ``doubtful`` results do not bear each other out before there are two results more than the quorum.  Once there are
-    more than the quorum and no two counts are equal, the outputs decide alone: instructions of this program are not
-    repeatable, and the job must end.
+    of two ``doubtful`` results do not bear each other out while others may.  Once there are more results than the quorum and
+    no two counts are equal, the outputs decide alone: instructions of this program are not repeatable, and the job must end.
     """
     if not any(programs.values()) or view.workunit.canonical_result_id is not None:
         return report
@@ -191,12 +190,14 @@ def with_counts_compared(
                 other=round(m),
             )
         elif one in doubtful and other in doubtful:
-            doubted[one, other] = phrase("both computers failed lately: another one has to confirm the count")
+            doubted[one, other] = phrase(
+                "neither computer has shown itself reliable: another one has to confirm the count"
+            )
     further = sum(each.usable for each in report.checked) - view.workunit.rules.min_quorum
     equal = report.matches.difference(unequal)
     if further > 0 and not equal:
         return report
-    if further >= ENOUGH_FURTHER:
+    if further >= ENOUGH_FURTHER and equal == doubted.keys():
         doubted = {}
     return changed(
         report, matches=equal.difference(doubted), differences={**report.differences, **unequal, **doubted}

@@ -75,7 +75,10 @@ def _compared_by_checksum(
 def _with_counts(
     ctx: ServerContext, tx: Transaction, view: WorkunitView, report: canonical.ValidationReport
 ) -> canonical.ValidationReport:
-    """Compare counts of instructions as well, where credit pays them; those of computers that failed lately need a witness."""
+    """Compare counts of instructions as well, where credit pays them.
+
+    In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness.
+    """
     catalogue, app_id = ctx.offers.get(tx).catalogue, view.workunit.app_id
     programs = ctx.offers.get(tx).counted_programs[app_id]
     if not report.matches or not getattr(
@@ -88,7 +91,11 @@ def _with_counts(
     doubtful = set[ResultId]()
     if catalogue.population.people >= MANY_PEOPLE:
         records = hosts.records(tx, list(of_hosts.values()))
-        doubtful = {id_ for id_, key in of_hosts.items() if failed_lately(records[key])}
+        doubtful = {
+            id_
+            for id_, key in of_hosts.items()
+            if not records[key].consecutive_valid or failed_lately(records[key])
+        }
     return canonical.with_counts_compared(view, report, programs, doubtful)
 
 

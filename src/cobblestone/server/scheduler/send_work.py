@@ -152,7 +152,7 @@ class WorkSender:
 
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             if request.in_browser:
-                return dispatch.workunits_closed_to_browser(tx, host.user_id, workunit_ids)
+                return dispatch.workunits_closed_to_browser(tx, host, workunit_ids)
             return dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import (
     AppId,
@@ -90,21 +91,22 @@ def with_bad_counted(db: Database, host_id: HostId, reasons: Sequence[Reason]) -
 _ANSWERS = matching(states.IN_PROGRESS, states.SUCCESS, row="r.")
 _AND_BROWSER = f"app_version v ON v.id = r.app_version_id AND v.platform = '{BROWSER_PLATFORM}'"
 _CLOSED_TO_BROWSER = (
-    f"SELECT r.workunit_id FROM result r LEFT JOIN {_AND_BROWSER} WHERE CASE WHEN v.id IS NULL"
-    f" THEN r.user_id = ? AND r.{IS_NOT_LOST} ELSE {_ANSWERS} OR r.exit_status <> {ExitStatus.ABORTED_BY_USER:d}"
-    f" AND {matching(states.CLIENT_ERROR, states.VALIDATE_ERROR, row='r.')} END AND r.workunit_id"
+    f"SELECT r.workunit_id FROM result r LEFT JOIN {_AND_BROWSER} WHERE (r.{IS_NOT_LOST}"
+    " AND (v.id IS NULL AND r.user_id = ? OR r.host_id = ?)"
+    f" OR v.id IS NOT NULL AND ({_ANSWERS} OR r.exit_status <> {ExitStatus.ABORTED_BY_USER:d}"
+    f" AND {matching(states.CLIENT_ERROR, states.VALIDATE_ERROR, row='r.')})) AND r.workunit_id"
 )
 
 
 def workunits_closed_to_browser(
-    db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]
+    db: Database, host: Host, workunit_ids: Sequence[WorkunitId]
 ) -> set[WorkunitId]:
-    """Return the workunits of which a browser of this user gets no result.
+    """Return the workunits of which a browser gets no result.
 
     One browser does not confirm another, also with a version no longer in use.  A workunit that one was silent about or gave
     back is open to the next one.
     """
-    rows = db.query_in(f"{_CLOSED_TO_BROWSER} IN (??)", workunit_ids, (user_id,))
+    rows = db.query_in(f"{_CLOSED_TO_BROWSER} IN (??)", workunit_ids, (host.user_id, host.id))
     return {WorkunitId(row[0]) for row in rows}
 
 
@@ -157,11 +159,11 @@ def claim(
     replication get their quorum.  What a browser is sent comes on top of the results that a workunit may have: tabs are closed.
     """
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
-    statement, owner = _CLAIM, tuple[int]()
+    statement, owner = _CLAIM, tuple[int, ...]()
     if tx.shared:  # another scheduler may have sent this user another result of it since we looked
         rival = _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
         statement += _NO_RIVAL_OF_BROWSER if in_browser else rival
-        owner = (user_id,) if one_result_per_user or in_browser else (host_id,)
+        owner = (user_id, host_id) if in_browser else (user_id,) if one_result_per_user else (host_id,)
     wanted = [
         assignment
         for assignment in assignments
