@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import structlog
 
@@ -12,7 +11,7 @@ from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.dispatch.catalogue import MANY_PEOPLE
 from cobblestone.policy.dispatch.limits import failed_lately
-from cobblestone.policy.lifecycle.states import WorkunitView
+from cobblestone.policy.lifecycle.states import WorkunitView, is_success
 from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.comparison import kind_named, missing_output
 from cobblestone.server.core.comparisons import comparison_kinds
@@ -79,23 +78,18 @@ def _with_counts(
 
     In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness.
     """
-    catalogue, app_id = ctx.offers.get(tx).catalogue, view.workunit.app_id
-    programs = ctx.offers.get(tx).counted_programs[app_id]
-    if not report.matches or not getattr(
-        find_system(catalogue.apps[app_id].credit_system), "pays_counts", False
-    ):
+    offer, app_id = ctx.offers.get(tx), view.workunit.app_id
+    system = find_system(offer.catalogue.apps[app_id].credit_system)
+    if not (report.matches and getattr(system, "pays_counts", False)):
         return report
-    of_hosts = {
-        result.id: key_of(result) for result in view.results if result.id in set(chain(*report.matches))
+    keys = {result.id: key_of(result) for result in view.results if is_success(result)}
+    known = hosts.records(tx, list(keys.values())) if offer.catalogue.population.people >= MANY_PEOPLE else {}
+    doubtful = {
+        id_
+        for id_, key in keys.items()
+        if key in known and (not known[key].consecutive_valid or failed_lately(known[key]))
     }
-    doubtful = set[ResultId]()
-    if catalogue.population.people >= MANY_PEOPLE:
-        records = hosts.records(tx, list(of_hosts.values()))
-        doubtful = {
-            id_
-            for id_, key in of_hosts.items()
-            if not records[key].consecutive_valid or failed_lately(records[key])
-        }
+    programs = offer.counted_programs[app_id]
     return canonical.with_counts_compared(view, report, programs, doubtful)
 
 

@@ -389,7 +389,7 @@ class SchedulerExchange:
         decision = held_jobs.resend_lost(
             request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
         )
-        dispatch.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
+        dispatch.send_again(self.tx, decision.resent, grace_period=grace)
         if decision.expired:
             dispatch.set_deadlines(self.tx, {item.result_id: self.now - 1 for item in decision.expired})
             self.tx.wake("transitioner")

@@ -108,30 +108,26 @@ class HeldByNetworks:
 
     def note(self, address: str, browser: int, jobs: int, *, now: float) -> None:
         """Record how many jobs a browser holds that has just spoken; from any thread."""
-        network = _digest(network_of(address))
-        self._count(network, browser, jobs, now)
-        self._share({f"{HELD}{network}:{browser}:{jobs}"})
+        name = f"{HELD}{_digest(network_of(address))}:{browser}:{jobs}"
+        self.hear({name}, now=now)
+        self._share({name})
 
     def hear(self, names: Iterable[str], *, now: float) -> None:
-        """Record what other processes were told; from any thread.  Other messages are ignored."""
+        """Record what browsers told here, or other processes; from any thread.  Other messages are ignored."""
         for name in names:
+            network, browser, jobs, *_ = (*name.removeprefix(HELD).split(":"), "", "")
             if name.startswith(HELD):
-                network, browser, jobs = name.removeprefix(HELD).split(":")
-                self._count(network, int(browser), int(jobs), now)
+                with self._lock:
+                    self._held.pop(int(browser), None)
+                    self._held[int(browser)] = (network, int(jobs), now + BROWSER_SILENCE)
+                    while len(self._held) > MAX_KEYS or next(iter(self._held.values()))[-1] <= now:
+                        self._held.popitem(last=False)
 
     def held(self, address: str, *, now: float) -> int:
         """Return how many jobs the browsers of an address's network hold."""
         network = _digest(network_of(address))
         with self._lock:
             return sum(jobs for of, jobs, until in self._held.values() if of == network and until > now)
-
-    def _count(self, network: str, browser: int, jobs: int, now: float) -> None:
-        with self._lock:
-            self._held.pop(browser, None)
-            if jobs:
-                self._held[browser] = (network, jobs, now + BROWSER_SILENCE)
-            while self._held and (len(self._held) > MAX_KEYS or next(iter(self._held.values()))[-1] <= now):
-                self._held.popitem(last=False)
 
 
 class RateLimits:

@@ -47,22 +47,17 @@ _N_RESULT_COLUMNS = len(RESULTS.names)
 
 def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
     """Return the workunits with a result sent to this user that was not lost with a client's state."""
-    rows = db.query_in(
-        f"SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
-        workunit_ids,
-        (user_id,),
-    )
-    return {WorkunitId(row[0]) for row in rows}
+    return _workunits_sent(db, "user_id", user_id, workunit_ids)
 
 
 def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
     """Return the workunits with a result sent to this host that was not lost with a client's state."""
-    rows = db.query_in(
-        f"SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
-        workunit_ids,
-        (host_id,),
-    )
-    return {WorkunitId(row[0]) for row in rows}
+    return _workunits_sent(db, "host_id", host_id, workunit_ids)
+
+
+def _workunits_sent(db: Database, to: str, id_: int, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    statement = f"SELECT workunit_id FROM result WHERE {to} = ? AND workunit_id IN (??) AND {IS_NOT_LOST}"
+    return {WorkunitId(row[0]) for row in db.query_in(statement, workunit_ids, (id_,))}
 
 
 def count_bad(db: Database, host_id: HostId, version_id: AppVersionId) -> int:
@@ -240,18 +235,14 @@ def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
         tx.wake("transitioner")
 
 
-def send_again(
-    tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
-) -> None:
+def send_again(tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float) -> None:
     """Renew deadline and version of lost results that their host gets again."""
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
-    for assignment in assignments:
-        deadline = assignment.report_deadline + grace_period
-        tx.execute_many(
-            f"UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
-            [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
-        )
-        tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
+    tx.execute_many(
+        f"UPDATE result SET app_version_id = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
+        [(each.version.id, each.usage.peak_flops, each.candidate.result_id) for each in assignments],
+    )
+    set_deadlines(tx, {each.candidate.result_id: each.report_deadline + grace_period for each in assignments})
 
 
 def set_deadlines(tx: Transaction, deadlines: Mapping[ResultId, float]) -> None:
