@@ -11,6 +11,7 @@ from tests.helpers.project_world import SimHost, World
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppDispatch
 from cobblestone.domain.work import JobLimits, ReplicationRules
+from cobblestone.server.daemons import verdicts as server_verdicts
 
 TRUE_COUNT = 1e11
 
@@ -74,3 +75,21 @@ def test_where_counts_are_not_paid_they_are_not_compared(world: World):
     compute(world, world.host(world.user("liar")), 10 * TRUE_COUNT)
     compute(world, world.host(world.user("alice")), TRUE_COUNT)
     assert [state for state, _ in verdicts(world)] == [1, 1]
+
+
+def test_among_many_people_two_unknown_liars_do_not_confirm_each_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_verdicts, "MANY_PEOPLE", 0)
+    app = modules(world)
+    honest = [world.host(world.user(name)) for name in ("alice", "bob", "carol", "dave")]
+    world.add_jobs(app)
+    for host in honest:  # unknown as well: it takes all of them
+        compute(world, host, TRUE_COUNT)
+    assert verdicts(world) == [(1, True)] * 4
+    world.add_jobs(app)
+    for name in ("liar", "accomplice"):
+        compute(world, world.host(world.user(name)), 10 * TRUE_COUNT)
+    for host in honest[:2]:
+        compute(world, host, TRUE_COUNT)
+    assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]

@@ -145,12 +145,12 @@ def counted(number: int, count: float, version: AppVersionId = MODULE) -> Result
     return replace(success(number), app_version_id=version, intops_counted=count)
 
 
-def agreeing(*results: Result, quorum: int = 2) -> set[tuple[int, int]]:
+def agreeing(*results: Result, quorum: int = 2, doubtful: tuple[int, ...] = ()) -> set[tuple[int, int]]:
     """Which results with equal outputs agree after their counts were compared."""
     view = a_validation(*results, rules=replace(a_view().workunit.rules, min_quorum=quorum))
     every = pairs(*combinations(range(len(results)), 2))
     facts = ValidationReport(checked=fine(*range(len(results))), matches=every)
-    left = with_counts_compared(view, facts, PROGRAMS)
+    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)))
     assert left.matches | set(left.differences) == every
     return {(one - 100, other - 100) for one, other in left.matches}
 
@@ -188,6 +188,26 @@ def test_a_third_result_says_who_lied_and_where_no_counts_agree_the_outputs_deci
     )
     assert decision.canonical_id is None
     assert RaiseTarget(target_nresults=3) in decision.effects
+
+
+@pytest.mark.parametrize(
+    ("counts", "doubtful", "agree"),
+    [
+        ((1, 1), (0,), {(0, 1)}),  # one of them is reliable
+        ((1, 1), (0, 1), set()),
+        ((9, 9, 1), (0, 1), set()),
+        ((9, 9, 1, 1), (0, 1), {(2, 3)}),
+        ((9, 9, 1, 1), (0, 1, 2), {(2, 3)}),
+        ((1, 1, 1), (0, 1, 2), set()),
+        ((1, 1, 1, 1), (0, 1, 2, 3), {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}),  # there are no others
+        ((1, 9, 1, 9), (0, 1, 2, 3), {(0, 2), (1, 3)}),
+    ],
+)
+def test_two_unknown_computers_do_not_confirm_each_others_count_while_others_may(
+    counts: tuple[int, ...], doubtful: tuple[int, ...], agree: set[tuple[int, int]]
+):
+    results = [counted(number, 1e12 * count) for number, count in enumerate(counts)]
+    assert agreeing(*results, doubtful=doubtful) == agree
 
 
 def test_counts_are_compared_of_modules_only_and_not_of_stragglers():
