@@ -39,7 +39,7 @@ def confirm(world: World, browser: Browser, native: str) -> None:
     job = next(iter(browser.held.values()))
     browser.finish(job, b"right")
     host = world.host(world.user(native))
-    for _ in range(20):
+    for _ in range(40):
         host.rpc(ask=1)
         new = host.new_results()
         host.rpc(reports=[host.finish(name, b"right") for name in new])
@@ -50,10 +50,10 @@ def confirm(world: World, browser: Browser, native: str) -> None:
 
 def test_an_unknown_visitor_has_one_job_and_more_with_each_right_result(crowded: World):
     world = crowded
-    world.add_jobs(demo(world), 16)
-    browser = Browser(world)
-    held: list[int] = []
+    app = demo(world)
+    browser, held = Browser(world), list[int]()
     for round_ in range(4):
+        world.add_jobs(app, 16)
         while browser.ask(64, threads=3)["jobs"]:
             pass
         held.append(len(browser.held))
