@@ -39,6 +39,7 @@ _MANAGER = "integration/test_account_manager.py::"
 _OPERATOR = "integration/test_web_operator.py::"
 _PERMISSIONS = "integration/test_web_permissions.py::"
 _SECURITY = "integration/test_web_security.py::"
+_SHARES = "integration/test_browser_shares.py::"
 _SESSIONS = "integration/test_web_sessions.py::"
 _ONE_HASH = "test_each_log_in_verifies_one_password_hash_also_for_an_unknown_address"
 
@@ -107,8 +108,18 @@ MUTATIONS = (
     Mutation("service/pages/site.py", "**(HTTPS_ONLY if self.sessions.secure else {})", "**{}",
         _SECURITY + "test_an_https_project_tells_browsers_to_stay_with_https"),
     # Browsers
-    Mutation("server/scheduler/send_work.py", "            if request.in_browser:  #", "            if False:  #",
+    Mutation("server/scheduler/send_work.py", "            if request.in_browser:", "            if False:",
         _BROWSERS + "test_two_browsers_never_make_a_quorum"),
+    Mutation("server/scheduler/browser_jobs.py", "total=1 + proven", "total=1 + threads",
+        _SHARES + "test_claimed_threads_bring_nothing"),
+    Mutation("server/scheduler/browser_jobs.py", "=held_in_network,", "=0,",
+        _SHARES + "test_many_tokens_of_one_network_hold_half_of_the_jobs"),
+    Mutation("server/api/browsers.py", "min(now + BROWSER_SILENCE, ", "min(now + 86400.0, ",
+        _SHARES + "test_silent_tabs_give_their_jobs_back_within_minutes_and_end_none"),
+    Mutation("store/work/dispatch.py", "return (lost.id,) in ", "return False and (lost.id,) in ",
+        _SHARES + "test_a_tab_whose_job_went_to_another_browser_is_told_and_the_two_confirm_nothing"),
+    Mutation("policy/validation/canonical.py", "abs(n - m) > COUNT_TOLERANCE * max(n, m)", "False",
+        "integration/test_counts.py::test_a_lie_about_the_count_is_found_out_by_a_third_computer"),
     Mutation("server/web/compute.py", "or name not in pyodide.SHA256 ", "",
         _BROWSERS + "test_a_browser_hears_that_pyodide_runs_a_program_and_gets_its_files_from_the_project"),
     Mutation("service/http/api.py", "if scope not in token.scopes:", "if False:",

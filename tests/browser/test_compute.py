@@ -23,7 +23,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS, Watched
-from tests.helpers.browser import release
+from tests.helpers.browser import Browser, release
 from tests.helpers.eventually import eventually
 from tests.helpers.float_torture import float_torture
 from tests.helpers.project_world import PLATFORM, SimHost, World
@@ -34,7 +34,7 @@ from tests.helpers.wasm_calls import every_call
 from tests.helpers.wasm_slot import DRAWS_OFTEN, FOREVER, draws, module, open_wasm_slot, steps
 
 from cobblestone.demo.chromium import Tab
-from cobblestone.domain.apps import App
+from cobblestone.domain.apps import BROWSER_SILENCE, App
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.launcher.packing import wasm_description
 from cobblestone.sdk.wasm.instrument import instrument
@@ -295,6 +295,25 @@ def test_it_stands_still_when_asked_and_goes_on_where_it_was(computing: Computin
     expect(page.get_by_role("progressbar")).to_have_count(0)
     start(page)  # the job is still there
     computes(page)
+
+
+def test_a_paused_page_speaks_and_one_that_returns_late_hears_where_its_job_went(computing: Computing):
+    computing.app("forever", FOREVER)
+    page = computing.open()
+    page.clock.install()
+    page.reload()
+    start(page)
+    computes(page)
+    page.get_by_role("button", name="Pause").click()
+    with page.expect_request(lambda asked: '"wanted":0' in (asked.post_data or "")):
+        page.clock.fast_forward(61_000)
+    page.goto("about:blank")
+    computing.world.now += BROWSER_SILENCE + 1
+    computing.world.settle()
+    assert len(Browser(computing.world, address="203.0.113.9").ask()["jobs"]) == 1
+    page.goto(f"{computing.url}compute")
+    start(page)
+    expect(page.locator("[data-part=message]")).to_contain_text("went to another browser")
 
 
 def test_a_module_that_fails_or_never_ends_is_reported_with_its_words(computing: Computing):

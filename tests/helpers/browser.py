@@ -25,8 +25,9 @@ def release(
     *,
     program: str = "counting.wasm",
     about: str = "cobblestone_wasm.txt",
+    platform: str = BROWSER_PLATFORM,
 ) -> None:
-    """Add a version for browsers to an app; ``more`` are the app's own files."""
+    """Add a version of a module to an app, for browsers if no platform is named; ``more`` are the app's own files."""
     files: list[AppFile] = []
     contents = {program: module, about: description, **(more or {})}
     for name, content in contents.items():
@@ -44,7 +45,7 @@ def release(
             )
         )
     version = AppVersion(
-        id=AppVersionId(0), app_id=app.id, platform=BROWSER_PLATFORM, version_num=0, files=tuple(files)
+        id=AppVersionId(0), app_id=app.id, platform=platform, version_num=0, files=tuple(files)
     )
     world.write(lambda tx: apps.add_version(tx, version, now=world.now))
 
@@ -52,8 +53,12 @@ def release(
 class Browser:
     """One browser with its token."""
 
-    def __init__(self, world: World, *, account: str = "", name: str = "Chromium") -> None:
+    def __init__(
+        self, world: World, *, account: str = "", name: str = "Chromium", address: str = "127.0.0.1"
+    ) -> None:
         self.world = world
+        self.address = address
+        world.transport.client = (address, 1)
         answer = world.post(API, json={"name": name, "account": account})
         assert answer.status_code == 201, answer.text
         self.id = answer.json()["computer"]
@@ -61,6 +66,7 @@ class Browser:
         self.held: dict[str, Any] = {}
 
     def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        self.world.transport.client = (self.address, 1)
         return self.world.run(self.world.http.request(method, API + path, json=body, headers=self.headers))
 
     def ask(self, wanted: int = 1, **more: Any) -> Any:

@@ -3,7 +3,9 @@
 
     python -m tests.helpers.credit_attacks [--seeds 11,12] [--systems steady,creditnew-deployed] [--hosts 200 --jobs 3000]
 
-prints the gain of each attack: the attackers' credit per true operation, over that of the same computers when honest.
+prints the gain of each attack: the attackers' credit per true operation, over that of the same computers when honest.  With
+``--checked`` the app is a WebAssembly module: results of a quorum are valid if their counts agree, a third one decides if not,
+and single results are spot-checked.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cobblestone.credit_lab.figures import ReplayOptions
-from cobblestone.credit_lab.joblog import ERROR, VALID, JobLog, job_log
+from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID, JobLog, job_log
 from cobblestone.credit_lab.population import (
     GPU,
     JOB_INTERVAL,
@@ -26,6 +28,9 @@ from cobblestone.credit_lab.population import (
     synthetic_hosts,
 )
 from cobblestone.credit_lab.replay import replayed
+from cobblestone.policy.credit.host_records import ERROR_WEIGHT
+from cobblestone.policy.dispatch.limits import MIN_CONSECUTIVE_VALID, NEWCOMER_ERROR_RATE, must_replicate
+from cobblestone.policy.validation.canonical import COUNT_TOLERANCE, ENOUGH_FURTHER
 from cobblestone.server.credit.systems import find_system
 
 Report = dict[str, float]
@@ -68,6 +73,15 @@ def _in_common(report: Report, n: int, met: bool) -> Report:
     return times(10.0)(report, n, met) if met else report
 
 
+def _counts_in_common(report: Report, n: int, met: bool) -> Report:
+    return times(10.0, "fpops_counted")(report, n, met) if met else report
+
+
+def _counts_when_trusted(report: Report, n: int, met: bool) -> Report:
+    """Lies at the moment that brings most: see the bound of adaptive replication in ``policy/dispatch/limits.py``."""
+    return times(10.0, "fpops_counted")(report, n, met) if n >= 24 else report
+
+
 ATTACKS: Mapping[str, Attack] = {
     "time x10": Attack(times(10.0)),
     "time x10, new identity each 20 jobs": Attack(times(10.0), life=20),
@@ -80,6 +94,14 @@ ATTACKS: Mapping[str, Attack] = {
     "pair that always meets, x10": Attack(times(10.0), part=0.01, always_meet=True),
     "pair that always meets, 3 % more each time, reset": Attack(_ramp, part=0.01, always_meet=True, life=100),
     "counts x10": Attack(times(10.0, "fpops_counted")),
+    "counts x10 after 24 right results": Attack(_counts_when_trusted),
+    "counts x10 in common jobs, ring of a tenth": Attack(_counts_in_common, part=0.1),
+    "counts x10 of a pair that always meets": Attack(
+        times(10.0, "fpops_counted"), part=0.01, always_meet=True
+    ),
+    "counts x10 of a pair that always meets, after 24 right results": Attack(
+        _counts_when_trusted, part=0.01, always_meet=True
+    ),
 }
 """The table of known attacks."""
 
@@ -93,17 +115,22 @@ class Labelled:
     cheated: list[bool]
 
 
-def attack_log(options: PopulationOptions, attack: Attack, *, honest: bool, quorum: int = 2) -> Labelled:
-    """Return the log of a population with these attackers, or with the same computers being honest."""
-    n = max(2, round(attack.part * options.hosts))
-    hosts = synthetic_hosts(replace(options, cheaters=n))
-    columns: dict[str, list[Any]] = {}
-    work_of, cheated = list[float](), list[bool]()
-    had: dict[int, int] = {}
+class _Book:
+    """The lines of a log in progress, and what the project knows of each computer."""
 
-    def add(host: SyntheticHost, figures: Report, outcome: int) -> None:
-        count = had.get(host.number, 0)
-        life = 0 if honest or not host.cheats else attack.life
+    def __init__(self, attack: Attack, *, honest: bool, checked: bool) -> None:
+        self._life = 0 if honest else attack.life
+        self._checked = checked
+        self.columns: dict[str, list[Any]] = {}
+        self.work, self.cheated = list[float](), list[bool]()
+        self.had: dict[int, int] = {}  # right results; in a row if they are checked
+        self._errors: dict[int, float] = {}
+
+    def add(
+        self, host: SyntheticHost, work: float, figures: Report, outcome: int, *, alone: bool = False
+    ) -> None:
+        count = self.had.get(host.number, 0)
+        life = self._life if host.cheats else 0
         number = 1_000_000 + host.number * 10_000 + count // life if life else host.number
         ids = {
             "host_id": number,
@@ -114,14 +141,43 @@ def attack_log(options: PopulationOptions, attack: Attack, *, honest: bool, quor
             "is_gpu": int(host.version == GPU),
         }
         for name, value in (ids | figures).items():
-            columns.setdefault(name, []).append(value)
-        work_of.append(work)
-        cheated.append(host.cheats)
-        if outcome == VALID:
-            had[host.number] = count + 1
+            self.columns.setdefault(name, []).append(value)
+        self.work.append(work)
+        self.cheated.append(host.cheats)
+        rate = self._errors.get(host.number, NEWCOMER_ERROR_RATE)
+        self._errors[host.number] = rate * (1.0 - ERROR_WEIGHT) + ERROR_WEIGHT * (outcome == INVALID)
+        if outcome == INVALID:
+            self.had[host.number] = 0
+        elif outcome == VALID and not (alone and self._checked):  # what no one checked brings no trust
+            self.had[host.number] = count + 1
 
+    def reliable(self, host: SyntheticHost) -> bool:
+        right = self.had.get(host.number, 0)
+        return right >= MIN_CONSECUTIVE_VALID or (
+            right > 0 and self._errors[host.number] <= NEWCOMER_ERROR_RATE
+        )
+
+    def confirmed(self, chosen: list[SyntheticHost], reports: list[Report]) -> list[int]:
+        """The places of the valid results, or none while another one has to decide."""
+        found = _agreeing(reports, [self.reliable(each) for each in chosen])
+        if not found and len(chosen) >= 2 + ENOUGH_FURTHER:
+            found = _agreeing(reports, [True] * len(chosen))
+        return found
+
+
+def attack_log(
+    options: PopulationOptions, attack: Attack, *, honest: bool, quorum: int = 2, checked: bool = False
+) -> Labelled:
+    """Return the log of a population with these attackers, or with the same computers being honest.
+
+    ``checked``: counts are compared like outputs, and a quorum of one has spot checks.
+    """
+    n = max(2, round(attack.part * options.hosts))
+    hosts = synthetic_hosts(replace(options, cheaters=n))
+    book = _Book(attack, honest=honest, checked=checked)
     for number in range(1, options.jobs + 1):
         rng = random.Random(f"job {options.seed} {number}")
+        spot = random.Random(f"spot check {options.seed} {number}")
         time = START + number * JOB_INTERVAL
         work = 3e13 * rng.lognormvariate(0.0, 0.5)
         ratio = rng.gauss(0.0, options.estimate_error)
@@ -136,22 +192,44 @@ def attack_log(options: PopulationOptions, attack: Attack, *, honest: bool, quor
         asking = sorted(hosts, key=lambda host: rng.expovariate(host.picks))
         if attack.always_meet and asking[0].cheats and quorum > 1:
             asking.sort(key=lambda host: not host.cheats)
-        chosen = list[SyntheticHost]()
-        for host in asking:
+        chosen, further, wanted = list[SyntheticHost](), iter(asking), quorum
+        for host in further:
             if attack.picks and not honest and host.cheats and ratio < 0.0:
-                add(host, job | _true(host, 0.1 * work, work, time), ERROR)
+                book.add(host, work, job | _true(host, 0.1 * work, work, time), ERROR)
                 continue
+            if checked and not chosen and quorum == 1:
+                wanted = 1 + must_replicate(book.had.get(host.number, 0), spot)
             chosen.append(host)
-            if len(chosen) == quorum:
+            if len(chosen) == wanted:
                 break
         met = sum(host.cheats for host in chosen) > 1
+        reports, valid = list[Report](), list(range(wanted))
         for host in chosen:
             report = _true(host, work * rng.lognormvariate(0.0, 0.1), work, time)
             if host.cheats and not honest:
-                count = had.get(host.number, 0)
+                count = book.had.get(host.number, 0)
                 report = attack.changes(report, count % attack.life if attack.life else count, met)
-            add(host, job | report, VALID)
-    return Labelled(job_log(columns, "attack"), work_of, cheated)
+            reports.append(report)
+            if checked and len(reports) == len(chosen) > 1:
+                valid = book.confirmed(chosen, reports)
+                chosen += [] if valid else [next(further)]  # the next computer decides
+        for place, (host, report) in enumerate(zip(chosen, reports, strict=True)):
+            book.add(host, work, job | report, VALID if place in valid else INVALID, alone=wanted == 1)
+    return Labelled(job_log(book.columns, "attack"), book.work, book.cheated)
+
+
+def _agreeing(reports: list[Report], believed: list[bool]) -> list[int]:
+    """The places of the reports whose counts agree with the first one that another bears out; empty if there is none."""
+    counts = [report["fpops_counted"] for report in reports]
+    for place, a in enumerate(counts):
+        found = [
+            k
+            for k, b in enumerate(counts)
+            if abs(a - b) <= COUNT_TOLERANCE * max(a, b) and (k == place or believed[k] or believed[place])
+        ]
+        if len(found) > 1:
+            return found
+    return []
 
 
 def _true(host: SyntheticHost, computed: float, work: float, time: float) -> Report:
@@ -169,17 +247,19 @@ def _true(host: SyntheticHost, computed: float, work: float, time: float) -> Rep
 
 
 def level(sample: Labelled, system: str, *, cheats: bool = True) -> float:
-    """Credit per true operation of the attackers (or of the others), over all valid results."""
+    """Credit per true operation of the attackers (or of the others), over all results that were computed to the end."""
     done, _ = replayed(sample.log, find_system(system), ReplayOptions())
     outcome = sample.log.column("outcome")
-    lines = [i for i, one in enumerate(sample.cheated) if one is cheats and outcome[i] == VALID]
+    lines = [i for i, one in enumerate(sample.cheated) if one is cheats and outcome[i] in (VALID, INVALID)]
     return sum(done.granted[i] for i in lines) / sum(sample.work[i] for i in lines)
 
 
-def gain(options: PopulationOptions, attack: Attack, system: str, *, quorum: int = 2) -> float:
+def gain(
+    options: PopulationOptions, attack: Attack, system: str, *, quorum: int = 2, checked: bool = False
+) -> float:
     """What the attackers get per true operation, as a multiple of what the same computers get when honest."""
-    base = level(attack_log(options, attack, honest=True, quorum=quorum), system)
-    return level(attack_log(options, attack, honest=False, quorum=quorum), system) / base
+    base = level(attack_log(options, attack, honest=True, quorum=quorum, checked=checked), system)
+    return level(attack_log(options, attack, honest=False, quorum=quorum, checked=checked), system) / base
 
 
 def main() -> None:
@@ -190,6 +270,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=3000)
     parser.add_argument("--attack", default="")
+    parser.add_argument("--checked", action="store_true")
     options = parser.parse_args()
     systems = options.systems.split(",")
     seeds = [int(seed) for seed in options.seeds.split(",")]
@@ -201,8 +282,9 @@ def main() -> None:
             found = {system: list[float]() for system in systems}
             for seed in seeds:
                 population = PopulationOptions(hosts=options.hosts, jobs=options.jobs, seed=seed)
-                lies = attack_log(population, attack, honest=False, quorum=quorum)
-                truth = attack_log(population, attack, honest=True, quorum=quorum)
+                checked = options.checked
+                lies = attack_log(population, attack, honest=False, quorum=quorum, checked=checked)
+                truth = attack_log(population, attack, honest=True, quorum=quorum, checked=checked)
                 for system in systems:
                     found[system].append(level(lies, system) / level(truth, system))
             cells = (f"{sum(each) / len(each):.2f} ({max(each):.2f})" for each in found.values())

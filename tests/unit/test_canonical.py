@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from tests.helpers.lifecycle_builders import (
@@ -18,7 +19,7 @@ from tests.helpers.lifecycle_builders import (
 )
 
 from cobblestone.domain.reasons import phrase
-from cobblestone.domain.values import ResultId
+from cobblestone.domain.values import AppVersionId, ResultId
 from cobblestone.domain.work import AssimilateState, Outcome, Result, ValidateState, WorkunitError
 from cobblestone.policy.lifecycle.states import (
     ClearNeedValidate,
@@ -48,6 +49,7 @@ from cobblestone.policy.validation.canonical import (
     judge,
     pairs_to_compare,
     results_to_check,
+    with_counts_compared,
 )
 
 VALID, INVALID, INCONCLUSIVE = ValidateState.VALID, ValidateState.INVALID, ValidateState.INCONCLUSIVE
@@ -131,6 +133,90 @@ def test_a_straggler_is_compared_with_the_canonical_result_only():
     known = pairs((0, 2))
     assert check_straggler(ResultId(102), ResultId(100), matches=lambda a, b: (a, b) in known) is VALID
     assert check_straggler(ResultId(103), ResultId(100), matches=lambda a, b: (a, b) in known) is INVALID
+
+
+# ------------------------------------------------------------------------------------------- counts of instructions
+
+MODULE, BROWSER, OLDER, NATIVE, OWN = map(AppVersionId, (1, 2, 3, 4, 1_000_002))
+PROGRAMS = {MODULE: "new", BROWSER: "new", OLDER: "old", NATIVE: ""}
+
+
+def counted(number: int, count: float, version: AppVersionId = MODULE) -> Result:
+    return replace(success(number), app_version_id=version, intops_counted=count)
+
+
+def agreeing(*results: Result, quorum: int = 2, doubtful: tuple[int, ...] = ()) -> set[tuple[int, int]]:
+    """Which results with equal outputs agree after their counts were compared."""
+    view = a_validation(*results, rules=replace(a_view().workunit.rules, min_quorum=quorum))
+    every = pairs(*combinations(range(len(results)), 2))
+    facts = ValidationReport(checked=fine(*range(len(results))), matches=every)
+    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)))
+    assert left.matches | set(left.differences) == every
+    return {(one - 100, other - 100) for one, other in left.matches}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        (counted(0, 1e12), counted(1, 1e12), True),
+        (counted(0, 1e12), counted(1, 1.009e12, BROWSER), True),  # saved its state some more times
+        (counted(0, 1e12), counted(1, 1.02e12, BROWSER), False),
+        (counted(0, 1e12), counted(1, 1e13), False),
+        (counted(0, 1e12), replace(counted(1, 1e12), fpops_counted=1e13), False),  # the larger one is paid
+        (counted(0, 1e12), counted(1, 0.0), True),  # absent is not zero
+        (counted(0, 1e12), counted(1, 1e13, OLDER), True),
+        (counted(0, 1e12), counted(1, 1e13, NATIVE), True),
+        (counted(0, 1e12), counted(1, 1e13, OWN), False),
+        (counted(0, 1e12, OWN), counted(1, 1e13, OWN), False),
+        (counted(0, 1e12, NATIVE), counted(1, 1e13, OWN), True),
+    ],
+)
+def test_counts_of_one_program_are_compared_like_outputs(one: Result, other: Result, agree: bool):
+    assert agreeing(one, other) == ({(0, 1)} if agree else set())
+
+
+def test_a_third_result_says_who_lied_and_where_no_counts_agree_the_outputs_decide():
+    liar = counted(1, 1e13)
+    assert agreeing(counted(0, 1e12), liar, counted(2, 1e12)) == {(0, 2)}
+    assert agreeing(counted(0, 1e12), liar, counted(2, 2e12)) == {(0, 1), (0, 2), (1, 2)}
+    assert agreeing(counted(0, 1e12), liar, counted(2, 2e12), quorum=3) == set()
+    decision = decide(
+        a_validation(counted(0, 1e12), liar),
+        with_counts_compared(
+            a_validation(counted(0, 1e12), liar), report(*fine(0, 1), matches=[(0, 1)]), PROGRAMS
+        ),
+    )
+    assert decision.canonical_id is None
+    assert RaiseTarget(target_nresults=3) in decision.effects
+
+
+@pytest.mark.parametrize(
+    ("counts", "doubtful", "agree"),
+    [
+        ((1, 1), (0,), {(0, 1)}),  # one of them is reliable
+        ((1, 1), (0, 1), set()),
+        ((9, 9, 1), (0, 1), set()),
+        ((9, 9, 1, 1), (0, 1), {(2, 3)}),
+        ((9, 9, 1, 1), (0, 1, 2), {(2, 3)}),
+        ((1, 1, 1), (0, 1, 2), set()),
+        ((1, 1, 1, 1), (0, 1, 2, 3), {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}),  # there are no others
+        ((1, 9, 1, 9), (0, 1, 2, 3), {(0, 2), (1, 3)}),
+    ],
+)
+def test_two_unknown_computers_do_not_confirm_each_others_count_while_others_may(
+    counts: tuple[int, ...], doubtful: tuple[int, ...], agree: set[tuple[int, int]]
+):
+    results = [counted(number, 1e12 * count) for number, count in enumerate(counts)]
+    assert agreeing(*results, doubtful=doubtful) == agree
+
+
+def test_counts_are_compared_of_modules_only_and_not_of_stragglers():
+    view = a_validation(counted(0, 1e12), counted(1, 1e13))
+    facts = report(*fine(0, 1), matches=[(0, 1)])
+    for programs in ({}, dict.fromkeys(PROGRAMS, "")):
+        assert with_counts_compared(view, facts, programs) is facts
+    late = a_validation(valid(0), counted(1, 1e13), canonical_result_id=ids(0)[0])
+    assert with_counts_compared(late, facts, PROGRAMS) is facts
 
 
 # ------------------------------------------------------------------------------------------- what to look at

@@ -291,7 +291,7 @@ class BrowserWork(Body, frozen=True, kw_only=True):
     wanted: Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)] = 0
     held: Annotated[list[JobName], msgspec.Meta(max_length=MAX_HELD)] = msgspec.field(
         default_factory=list[str]
-    )  #: all jobs that it has; others of it count as lost, and come again
+    )  #: all jobs that it has, each kept for five more minutes; others of it count as lost, and come again
     threads: Threads = 1
     memory: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 4e9  #: bytes that jobs may use together
 
@@ -321,7 +321,7 @@ class BrowserJob(Reply, frozen=True, kw_only=True):
     workunit: str  #: seed of the random numbers
     app: str
     title: str  #: of the app, for people
-    deadline: float  #: Unix seconds
+    deadline: float  #: Unix seconds; sooner if the browser does not list the job for five minutes
     instructions_est: float
     instructions_bound: float
     memory_bound: float  #: bytes
@@ -338,9 +338,9 @@ class BrowserJobs(Reply, frozen=True):
     """New jobs and further information."""
 
     jobs: list[BrowserJob]
-    drop: list[str]  #: jobs that are no longer needed
+    drop: list[str]  #: jobs that are no longer needed, or that another browser has
     wait: float  #: seconds until it makes sense to ask again
-    messages: list[str]  #: why there are no jobs, for people
+    messages: list[str]  #: why there are no jobs, or why some are dropped, for people
 
 
 class BrowserReport(Body, frozen=True, kw_only=True):

@@ -20,6 +20,11 @@ ANY_PLATFORM = "any"
 BROWSER_PLATFORM = "wasm32-browser"
 """Platform of versions that browsers compute, on the project's page; no client of the family names it."""
 
+BROWSER_SILENCE = 300.0
+"""Seconds without a word after which a browser's jobs go to others; its page speaks every minute."""
+BROWSER_DELAY_BOUND = 6 * 3600.0
+"""Seconds after which they do in any case."""
+
 CONTAINER_CLASS = "docker"
 """Plan class of versions that bring a container; the family knows by this word what needs Docker or Podman."""
 

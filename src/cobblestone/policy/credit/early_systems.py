@@ -187,6 +187,7 @@ class CountedSystem:
 
     name: str = "counted"
     combination: str = "mean"
+    pays_counts: bool = True  #: so that validation compares them where it can
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
         """Return counted operations x the app's scale, or the average per CPU second."""

@@ -17,13 +17,14 @@ _RENEWS = "someone who reports ten times the run time as ever new accounts"
 _INFLATES = "someone who reports ten times the run time"
 _COUNTS = "someone who reports ten times the operations"
 _FAILED = "someone who reports ten times the run time and a failed benchmark"
+_AGREE = "two accounts that meet in many jobs and report ten times the operations"
 _PAIR = "two accounts that meet in many jobs and report long run times"
 
 WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
     "benchmark": ((7.7, _PAIR), (9.8, _INFLATES)),
     "benchmark-both": ((7.7, _PAIR), (9.8, _INFLATES)),
-    "counted": ((3.1, _COUNTS), (6.3, _COUNTS)),
-    "counted:minimum": ((2.0, _INFLATES), (6.3, _COUNTS)),
+    "counted": ((7.8, _AGREE), (9.5, _COUNTS)),
+    "counted:minimum": ((6.7, _AGREE), (9.5, _COUNTS)),
     "creditnew-deployed": ((3.4, _PAIR), (12.0, _FAILED)),
     "creditnew-designed": ((5.5, _RENEWS), (8.3, _INFLATES)),
     "runtime": ((7.3, _PAIR), (13.0, _FAILED)),

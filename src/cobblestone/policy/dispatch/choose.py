@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.apps import ANY_PLATFORM, POSIX, App
+from cobblestone.domain.apps import ANY_PLATFORM, BROWSER_DELAY_BOUND, POSIX, App
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import AppId, AppVersionId, WorkunitId
 from cobblestone.domain.work import JobLimits
@@ -48,8 +48,6 @@ LONGEST_LOOK = 256
 
 BROWSER_SECONDS = 3600.0
 """Longest estimated run time of a job for a browser."""
-BROWSER_DELAY_BOUND = 86400.0
-"""A tab that was closed for good shall hold nothing up for longer."""
 
 MAX_DELAY = 172800.0
 BLOCKED_DELAY = 86400.0
@@ -176,6 +174,7 @@ class _Selection:
         self._taken: set[WorkunitId] = set()
         self._address_space = address_space(request.host.description.os_name)
         self._in_browser = request.in_browser
+        self._left_for_others = limits.left_for_others
         self._first_choice = request.preferences.selected_apps or None  # None: all apps alike
 
     def run(self, candidates: Iterable[Candidate]) -> None:
@@ -378,8 +377,12 @@ class _Selection:
                 self._tally.note(Code.ALREADY_AT_USER)
             elif candidate.workunit_id in at_host:
                 self._tally.note(Code.ALREADY_AT_HOST)
-            # What was given since the first check may have changed the answer.
-            elif not self.assignments or self._passes(candidate):
+            elif self._left_for_others:
+                self._left_for_others -= candidate.workunit_id not in self._taken
+                self._taken.add(candidate.workunit_id)
+                self._tally.note(Code.NETWORK_SHARE)
+            # What was given or left since the first check may have changed the answer.
+            elif not self._taken or self._passes(candidate):
                 self._assign(candidate)
                 if self._stopped():
                     return True

@@ -48,6 +48,7 @@ class Code(StrEnum):
     RETRY_RESERVED = "retry_for_reliable_hosts"
     BROWSER_TIME = "too_long_for_browsers"
     BROWSER_ALONE = "browser_alone"
+    NETWORK_SHARE = "share_of_network"
     PREFERENCES_EXCLUDE = "preferences_exclude_processor_type"
     TYPE_NOT_REQUESTED = "processor_type_not_requested"
     GPU_MISSING = "gpu_missing"
@@ -206,6 +207,10 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     Code.BROWSER_ALONE: _note(
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
+    Code.NETWORK_SHARE: _note(
+        "The {tasks} waiting tasks are kept for other visitors, since browsers in your network hold as many. When those are"
+        " finished, there is work here again."
+    ),
     Code.NO_PYTHON: _ask(
         "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 in "
         "the search path, then confirm it on this computer's page at the project. Otherwise the "
@@ -302,6 +307,7 @@ PASSING = frozenset(
         Code.DEADLINE,
         Code.DEADLINE_OF_OTHERS,
         Code.RETRY_RESERVED,
+        Code.NETWORK_SHARE,
         Code.TYPE_NOT_REQUESTED,
         Code.NOT_ROLLED_OUT,
     }

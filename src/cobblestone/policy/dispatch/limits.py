@@ -286,6 +286,7 @@ class DispatchLimits:
     gpu_multiplier: float = 1.0  #: weight of a GPU in the daily quota and in ``max_jobs_per_rpc``
     max_jobs_per_rpc: int = 50  #: per processor; 0 = no limit
     max_ncpus: int = 256  #: CPUs counted at most, whatever the host claims
+    left_for_others: int = 0  #: jobs that it could have, and leaves to others
     project_in_progress: InProgressLimits = InProgressLimits()
     app_in_progress: Mapping[AppId, InProgressLimits] = field(default_factory=dict[AppId, InProgressLimits])
     min_sendwork_interval: float = 0.0  #: seconds between requests that get work; 0 = no minimum

@@ -15,16 +15,17 @@ Known differences, each because the original loses work or repeats it:
   because of it; the original marks it INCONCLUSIVE and may never look again.
 * If the canonical outputs cannot be read any more, later results are TOO_LATE.
 * So is a result whose comparison with the canonical one failed: that says nothing about it.
+* Where credit pays counts of instructions, results with equal outputs agree only if their counts do (`with_counts_compared`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from cobblestone.domain.reasons import Reason, Value, phrase, reason
-from cobblestone.domain.values import ResultId, value
+from cobblestone.domain.values import AppVersionId, ResultId, changed, value
 from cobblestone.domain.work import AssimilateState, Result, ValidateState, WorkunitError
 from cobblestone.policy.lifecycle.application import apply_effects
 from cobblestone.policy.lifecycle.states import (
@@ -48,6 +49,12 @@ from cobblestone.policy.lifecycle.states import (
 
 RETRY_SECONDS = 6 * 3600.0
 """Seconds until outputs that could not be looked at are looked at again."""
+
+COUNT_TOLERANCE = 0.01
+"""Counts agree within this part: a program that saves its state, or continues from it, executes instructions for that."""
+
+ENOUGH_FURTHER = 2
+"""So many results beyond the quorum end all doubts: a project may have no other computers."""
 
 Pair = tuple[ResultId, ResultId]
 Matches = Callable[[ResultId, ResultId], bool]
@@ -146,6 +153,55 @@ def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple
     if checked and view.workunit.canonical_result_id is not None:
         return tuple((checked[0], straggler) for straggler in checked[1:])
     return tuple(combinations(checked, 2))
+
+
+def with_counts_compared(
+    view: WorkunitView,
+    report: ValidationReport,
+    programs: Mapping[AppVersionId, str],
+    doubtful: Set[ResultId] = frozenset(),
+) -> ValidationReport:
+    """Return the report, in which pairs with equal outputs and unequal counts of instructions do not agree.
+
+    ``programs`` names what computes by app version; one name stands for one count, and an empty name for a program whose
+    instructions are not counted.  Versions that are not there, the volunteer's own, have to count like all others.
+
+    A result without a count is not compared, nor is one that comes after the canonical result, whose credit it gets.  Counts
+    of two ``doubtful`` results do not bear each other out while others may.  Once there are more results than the quorum and
+    no two counts are equal, the outputs decide alone: instructions of this program are not repeatable, and the job must end.
+    """
+    if not any(programs.values()) or view.workunit.canonical_result_id is not None:
+        return report
+    counts = {
+        result.id: (count, programs.get(result.app_version_id or AppVersionId(0)))
+        for result in view.results
+        if (count := max(result.fpops_counted, result.intops_counted)) > 0
+    }
+    unequal: dict[Pair, Reason] = {}
+    doubted: dict[Pair, Reason] = {}
+    for one, other in report.matches:
+        (n, program), (m, partner) = counts.get(one, (0.0, "")), counts.get(other, (0.0, ""))
+        if "" in (program, partner) or not (program is None or partner is None or program == partner):
+            continue
+        if abs(n - m) > COUNT_TOLERANCE * max(n, m):
+            unequal[one, other] = phrase(
+                "the outputs are equal, but one counted {one} instructions and the other {other}",
+                one=round(n),
+                other=round(m),
+            )
+        elif one in doubtful and other in doubtful:
+            doubted[one, other] = phrase(
+                "neither computer has shown itself reliable: another one has to confirm the count"
+            )
+    further = sum(each.usable for each in report.checked) - view.workunit.rules.min_quorum
+    equal = report.matches.difference(unequal)
+    if further > 0 and not equal:
+        return report
+    if further >= ENOUGH_FURTHER and equal == doubted.keys():
+        doubted = {}
+    return changed(
+        report, matches=equal.difference(doubted), differences={**report.differences, **unequal, **doubted}
+    )
 
 
 def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Set
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.apps import BROWSER_DELAY_BOUND, BROWSER_PLATFORM, BROWSER_SILENCE
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.people import Scope, User
@@ -23,9 +24,10 @@ from cobblestone.server.scheduler.exchange import SchedulerExchange
 from cobblestone.server.scheduler.reply import Links
 from cobblestone.service.http.api import ApiProblem
 from cobblestone.service.http.rate_limits import AttemptBucket, client_address, limit_key
+from cobblestone.service.languages import best_of, chosen, use_language
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import credentials, hosts, users
-from cobblestone.store.work import dispatch
+from cobblestone.store.work import dispatch, job_results
 from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 
 TOKEN_SECONDS = 400 * 86400.0
@@ -96,36 +98,49 @@ async def _exchange(
     call: Call, *, work: schema.BrowserWork | None = None, report: schema.BrowserReport | None = None
 ) -> schema.BrowserJobs:
     """Let the scheduler answer the request that a BOINC client would have sent, in one write of the store."""
-    ctx = call.ctx
-    _take_turn(ctx.limits.browsers, _token_key(call), call.now)
-    token = call.token
+    ctx, now, address = call.ctx, call.now, client_address(call.request.scope)
+    _take_turn(ctx.limits.browsers, _token_key(call), now)
+    token, languages = call.token, call.request.headers.get("accept-language", "")
+    listed = [report.name] if report is not None else work.held if work is not None else []
     locks = {
-        LOCKED_WORKUNITS: [] if report is None else [report.name],
+        LOCKED_WORKUNITS: listed,
         LOCKED_HOSTS: () if token is None or token.host_id is None else (token.host_id,),
     }
 
     def transact(tx: Transaction) -> schema.BrowserJobs:
         user, host = _who(tx, call)
-        if report is not None:
-            _check_owner(tx, report.name, host)
+        found = dispatch.reported_rows(tx, listed)
+        own = {name: row for name, row in found.items() if row.result.host_id == host.id}
+        if report is not None and not own:  # another computer's, as all visitors share one account
+            raise NotFound("This browser has no such job.")
         offer = ctx.offers.get(tx)
-        threads = work.threads if work is not None else host.description.p_ncpus
         limits = browser_limits(
-            offer.limits, threads=threads, jobs_per_day=ctx.settings.browsers.jobs_per_day
+            offer.limits,
+            hosts.records_of_host(tx, host.id).values(),
+            threads=work.threads if work is not None else host.description.p_ncpus,
+            held_in_network=ctx.limits.held.held(address, now=now),
+            jobs_per_day=ctx.settings.browsers.jobs_per_day,
         )
         message = browser_request(user, host, offer, work=work, report=report)
-        exchange = SchedulerExchange(ctx, offer, limits, Links(ctx), _RNG, tx, message)
-        languages = call.request.headers.get("accept-language", "")
-        return browser_jobs(exchange.run("", languages))
+        reply = SchedulerExchange(ctx, offer, limits, Links(ctx), _RNG, tx, message).run("", languages)
+        jobs = _keep(tx, host, {*listed, *(result.name for result in reply.results)}, now=now)
+        ctx.limits.held.note(address, host.id, jobs, now=now)
+        with use_language(chosen(best_of(languages), user.language)):
+            return browser_jobs(reply, replaced=[name for name, row in own.items() if row.replaced])
 
     return await ctx.store.awrite(transact, locks=locks)
 
 
-def _check_owner(tx: Transaction, name: str, host: Host) -> None:
-    """Refuse a report of another computer's job, as all visitors share one account.  Raises NotFound."""
-    row = dispatch.reported_rows(tx, [name]).get(name)
-    if row is None or row.result.host_id != host.id:
-        raise NotFound("This browser has no such job.")
+def _keep(tx: Transaction, host: Host, names: Set[str], *, now: float) -> int:
+    """Give a browser more time for those of its jobs that it spoke of; return how many it holds."""
+    held = dispatch.jobs_in_progress(tx, host.id)
+    spoken_of = job_results.late_jobs(tx, [job.result_id for job in held if job.name in names])
+    deadlines = {
+        job.result_id: min(now + BROWSER_SILENCE, job.sent_time + min(job.delay_bound, BROWSER_DELAY_BOUND))
+        for job in spoken_of
+    }
+    dispatch.set_deadlines(tx, deadlines)
+    return len(held)
 
 
 def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.apps import App, PlanClass
-from cobblestone.domain.values import AppId
+from cobblestone.domain.apps import App, AppVersion, PlanClass
+from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.launcher import BUNDLE_FILE
+from cobblestone.launcher.packing import DESCRIPTION_FILE
 from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.dispatch.catalogue import Catalogue, PeakFlopCount, SpeedPopulation
 from cobblestone.policy.dispatch.identity import RetiredKey
@@ -77,6 +79,14 @@ class Offer:
     limits: DispatchLimits  #: on what a host gets, of the project and of its apps
     code_sign_key: str  #: current public key, stripped text; empty: none yet
     retired_keys: tuple[RetiredKey, ...]
+    counted_programs: Mapping[AppId, Mapping[AppVersionId, str]]
+    """What counts its instructions, by app and app version, also those no longer in use; empty: nothing does."""
+
+
+def _counted_program(version: AppVersion) -> str:
+    """Return the checksum of the description of a WebAssembly module and its files; versions that share it count alike."""
+    found = {file.open_name: file.md5 for file in version.files}
+    return "" if BUNDLE_FILE in found else found.get(DESCRIPTION_FILE, "")
 
 
 class OfferCache:
@@ -106,8 +116,13 @@ class OfferCache:
         found = apps.list_apps(db)
         signing = keys.list_keys(db)
         # A job that is committed to a version keeps it, also when it was superseded meanwhile.
+        every = {app.id: list[AppVersion]() for app in found}
+        for version in apps.list_versions(db, deprecated=True):
+            every[version.app_id].append(version)
         versions = {
-            app.id: tuple(apps.list_versions(db, app.id, deprecated=app.dispatch.homogeneous_app_version))
+            app.id: tuple(
+                each for each in every[app.id] if app.dispatch.homogeneous_app_version or not each.deprecated
+            )
             for app in found
         }
         statistics = credit_statistics.version_statistics(
@@ -131,4 +146,8 @@ class OfferCache:
                 for key in signing
                 if not key.is_current and key.successor_signature
             ),
+            counted_programs={
+                app_id: {each.id: _counted_program(each) for each in of_app}
+                for app_id, of_app in every.items()
+            },
         )

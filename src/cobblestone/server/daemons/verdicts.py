@@ -9,13 +9,17 @@ import structlog
 from cobblestone.domain.apps import App
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import CreditOfRows
-from cobblestone.policy.lifecycle.states import WorkunitView
+from cobblestone.policy.dispatch.catalogue import MANY_PEOPLE
+from cobblestone.policy.dispatch.limits import failed_lately
+from cobblestone.policy.lifecycle.states import WorkunitView, is_success
 from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.comparison import kind_named, missing_output
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.grant_batch import GrantBatch
+from cobblestone.server.credit.grant_batch import GrantBatch, key_of
+from cobblestone.server.credit.systems import find_system
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
 from cobblestone.store.work.uploads import StoredOutput
 
 log = structlog.get_logger(__name__)
@@ -67,6 +71,28 @@ def _compared_by_checksum(
     return canonical.ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
 
 
+def _with_counts(
+    ctx: ServerContext, tx: Transaction, view: WorkunitView, report: canonical.ValidationReport
+) -> canonical.ValidationReport:
+    """Compare counts of instructions as well, where credit pays them.
+
+    In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness.
+    """
+    offer, app_id = ctx.offers.get(tx), view.workunit.app_id
+    system = find_system(offer.catalogue.apps[app_id].credit_system)
+    if not (report.matches and getattr(system, "pays_counts", False)):
+        return report
+    keys = {result.id: key_of(result) for result in view.results if is_success(result)}
+    known = hosts.records(tx, list(keys.values())) if offer.catalogue.population.people >= MANY_PEOPLE else {}
+    doubtful = {
+        id_
+        for id_, key in keys.items()
+        if key in known and (not known[key].consecutive_valid or failed_lately(known[key]))
+    }
+    programs = offer.counted_programs[app_id]
+    return canonical.with_counts_compared(view, report, programs, doubtful)
+
+
 def judge_and_grant(
     ctx: ServerContext,
     tx: Transaction,
@@ -78,7 +104,8 @@ def judge_and_grant(
 
     The decisions are still to be applied, and the credit is to be noted on the rows that they change.
     """
-    decided = [(view, canonical.judge(view, report, now=now)) for view, report in reports]
+    compared = [(view, _with_counts(ctx, tx, view, report)) for view, report in reports]
+    decided = [(view, canonical.judge(view, report, now=now)) for view, report in compared]
     assigned = {
         found.result_id: found.assigned_credit
         for _, report in reports

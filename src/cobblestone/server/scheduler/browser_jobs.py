@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.domain import pyodide
-from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.hosts import Host
+from cobblestone.domain.apps import BROWSER_PLATFORM, BROWSER_SILENCE
+from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.people import User
 from cobblestone.domain.values import changed
 from cobblestone.domain.work import ExitStatus
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits
 from cobblestone.server.core.offer import Offer
+from cobblestone.service.languages import gettext as _
 from cobblestone.wire.project.upload import FileUpload, write_upload_header
 from cobblestone.wire.scheduler.host import DiskUsage, HostInfo
 from cobblestone.wire.scheduler.reply import FileInfo, FileRef, OutputFileInfo, ResultBlock, SchedulerReply
@@ -29,17 +30,31 @@ _PLACE = 987_654_321
 _COMPUTE_ERROR, _UPLOADED, _ABORTED = 3, 5, 6  # states of a result in the family's clients
 
 
-def browser_limits(limits: DispatchLimits, *, threads: int, jobs_per_day: int) -> DispatchLimits:
-    """Return the limits of a browser: one job per thread, and one to come."""
+def browser_limits(
+    limits: DispatchLimits,
+    records: Iterable[HostAppVersion],
+    *,
+    threads: int,
+    held_in_network: int,
+    jobs_per_day: int,
+) -> DispatchLimits:
+    """Return the limits of a browser with these records: one job, and one more for each right result in a row, up to one per
+    thread and one to come.
+
+    Of the jobs that it could have, it leaves as many to others as the browsers of its network hold.
+    """
     daily = min(limits.daily_quota, jobs_per_day)
+    proven = min(threads, max((record.consecutive_valid for record in records), default=0))
     return replace(
         limits,
         daily_quota=daily,
         daily_quota_init=min(limits.daily_quota_init, daily),
         max_jobs_per_rpc=1,
+        max_ncpus=max(proven, 1),
         min_sendwork_interval=0.0,
         one_result_per_user_per_wu=True,
-        project_in_progress=InProgressLimits(total=threads + 1),
+        project_in_progress=InProgressLimits(total=1 + proven),
+        left_for_others=held_in_network,
     )
 
 
@@ -99,15 +114,18 @@ def _reported(report: schema.BrowserReport) -> ReportedResult:
     )
 
 
-def browser_jobs(reply: SchedulerReply) -> schema.BrowserJobs:
-    """Return the content of a reply for a browser."""
+def browser_jobs(reply: SchedulerReply, *, replaced: Sequence[str]) -> schema.BrowserJobs:
+    """Return the content of a reply for a browser; ``replaced``: jobs of it that went to another one."""
+    went = _(
+        "Your task went to another browser, since this page was silent for more than %(minutes)d minutes."
+    ) % {"minutes": BROWSER_SILENCE / 60}
     files = {file.name: file for file in reply.files}
     outputs = {file.name: file for file in reply.output_files}
     return schema.BrowserJobs(
         jobs=[_job(result, reply, files, outputs) for result in reply.results],
-        drop=[*reply.result_aborts, *reply.result_aborts_if_not_started],
+        drop=[*reply.result_aborts, *replaced],
         wait=reply.request_delay,
-        messages=[message.text for message in reply.messages],
+        messages=[*(message.text for message in reply.messages), *([went] if replaced else [])],
     )
 
 

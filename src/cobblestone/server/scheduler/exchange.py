@@ -23,7 +23,6 @@ from cobblestone.policy.dispatch.versions import missing_runtime_after_report
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler import reports
-from cobblestone.server.scheduler import reports as reporting
 from cobblestone.server.scheduler import work_request as work_requests
 from cobblestone.server.scheduler.reply import Links, add_jobs, last_jobs
 from cobblestone.server.scheduler.send_work import WorkSender, record_after_report
@@ -105,7 +104,7 @@ class SchedulerExchange:
         for fault in work_requests.faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
             self._say(translate_reason(fault), notice=True)
         settings = self.ctx.settings.scheduler
-        reporting.extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
+        reports.extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         if self.ctx.settings.contributions.storage:
             reports.take_kept_files(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
@@ -224,7 +223,7 @@ class SchedulerExchange:
             if row is not None and record is not None and version_id is not None:
                 record = decision.record or record
                 if decision.accepted is not None:
-                    reporting.log_failure(
+                    reports.log_failure(
                         self.ctx, decision.accepted, records.get(version_id) or record, record, now=self.now
                     )
                     record = record_after_report(
@@ -240,9 +239,9 @@ class SchedulerExchange:
                     row.result,
                     decision.accepted,
                     stderr=item.stderr,
-                    fpops_counted=reporting.counted_fpops(item, decision.accepted.cpu_time),
-                    intops_counted=reporting.counted_intops(item, decision.accepted.cpu_time),
-                    report=reporting.report_details(self.message, item, decision.reasons),
+                    fpops_counted=reports.counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=reports.counted_intops(item, decision.accepted.cpu_time),
+                    report=reports.report_details(self.message, item, decision.reasons),
                     host_id=host.id,
                     now=self.now,
                 )
@@ -343,7 +342,9 @@ class SchedulerExchange:
         always = self.offer.catalogue.always_apps and not message.dont_send_work
         if not message.wants_work and not seen_twice and not always:
             return
-        if not self._may_send(exchange):
+        if exchange.reason is not None:
+            self._say(translate_reason(exchange.reason), notice=True)
+        if not exchange.may_send_work:
             return
         request = work_requests.work_request(
             message,
@@ -359,11 +360,6 @@ class SchedulerExchange:
             return
         if message.wants_work or always:
             self._send_new(request, user)
-
-    def _may_send(self, exchange: identity.KeyExchange) -> bool:
-        if exchange.reason is not None:
-            self._say(translate_reason(exchange.reason), notice=True)
-        return exchange.may_send_work
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
         """Send lost results again; return whether there were any."""
@@ -389,8 +385,10 @@ class SchedulerExchange:
         decision = held_jobs.resend_lost(
             request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
         )
-        dispatch.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
-        dispatch.expire(self.tx, [item.result_id for item in decision.expired], now=self.now)
+        dispatch.send_again(self.tx, decision.resent, grace_period=grace)
+        if decision.expired:
+            dispatch.set_deadlines(self.tx, {item.result_id: self.now - 1 for item in decision.expired})
+            self.tx.wake("transitioner")
         for assignment in decision.resent:
             self._say(_("Resent lost task %(name)s") % {"name": assignment.candidate.result_name})
         for item in decision.expired:
@@ -406,7 +404,7 @@ class SchedulerExchange:
         decision, claimed = sender.send(self._unsaved)
         self._add_jobs(claimed, request.host)
         problems = sender.problems_of_host()
-        reporting.tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
+        reports.tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
             for problem in problems:
                 self._say(translate_reason(problem), notice=True)

@@ -151,10 +151,9 @@ class WorkSender:
         host = request.host
 
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            found = dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
-            if request.in_browser:  # what one browser computes, no other one confirms
-                found |= dispatch.workunits_in_browsers(tx, workunit_ids)
-            return found
+            if request.in_browser:
+                return dispatch.workunits_closed_to_browser(tx, host, workunit_ids)
+            return dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             # A host belongs to one user, so the other look-up says it all when that rule is on.

@@ -87,9 +87,8 @@ class ComputePages(Pages[ProjectSite]):
 
 def apps_of_browsers(db: Database) -> list[App]:
     """Return the apps that browsers compute."""
-    found = [app for app in apps.list_apps(db) if not app.deprecated]
     return [
         app
-        for app in found
+        for app in apps.apps_in_use(db)
         if any(each.platform == BROWSER_PLATFORM and each.signed for each in apps.list_versions(db, app.id))
     ]

@@ -1,4 +1,4 @@
-"""Rate limits for unauthenticated requests: creating accounts, logging in, sending mails.
+"""Rate limits for unauthenticated requests: creating accounts, logging in, sending mails; and what browsers hold, by network.
 
 Each kind of attempt has buckets, by address and by account.  A bucket holds an hour's worth of attempts and fills up evenly.
 They are in memory and bounded in number: those that were not touched for longest go first, and a full bucket says nothing anyway.
@@ -22,13 +22,16 @@ from functools import lru_cache
 
 from starlette.types import Scope
 
+from cobblestone.domain.apps import BROWSER_SILENCE
+from cobblestone.domain.hosts import network_of
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 
 HOUR = 3600.0
 MAX_KEYS = 20_000
 ATTEMPT = "attempt:"
-"""What the names of attempts begin with, among all that processes tell each other."""
+HELD = "held:"
+"""What the names of attempts, and of what browsers hold, begin with, among all that processes tell each other."""
 
 
 class AttemptBucket:
@@ -95,6 +98,38 @@ class AttemptBucket:
         return min(self._size, left + max(0.0, now - since) * self._size / HOUR)
 
 
+class HeldByNetworks:
+    """How many jobs browsers hold, by the network that they spoke from last; a silent one's go back and are forgotten."""
+
+    def __init__(self, share: Callable[[set[str]], None]) -> None:
+        self._share = share
+        self._held: OrderedDict[int, tuple[str, int, float]] = OrderedDict()  # by browser, silent ones first
+        self._lock = threading.Lock()
+
+    def note(self, address: str, browser: int, jobs: int, *, now: float) -> None:
+        """Record how many jobs a browser holds that has just spoken; from any thread."""
+        name = f"{HELD}{_digest(network_of(address))}:{browser}:{jobs}"
+        self.hear({name}, now=now)
+        self._share({name})
+
+    def hear(self, names: Iterable[str], *, now: float) -> None:
+        """Record what browsers told here, or other processes; from any thread.  Other messages are ignored."""
+        for name in names:
+            network, browser, jobs, *_ = (*name.removeprefix(HELD).split(":"), "", "")
+            if name.startswith(HELD):
+                with self._lock:
+                    self._held.pop(int(browser), None)
+                    self._held[int(browser)] = (network, int(jobs), now + BROWSER_SILENCE)
+                    while len(self._held) > MAX_KEYS or next(iter(self._held.values()))[-1] <= now:
+                        self._held.popitem(last=False)
+
+    def held(self, address: str, *, now: float) -> int:
+        """Return how many jobs the browsers of an address's network hold."""
+        network = _digest(network_of(address))
+        with self._lock:
+            return sum(jobs for of, jobs, until in self._held.values() if of == network and until > now)
+
+
 class RateLimits:
     """The buckets of a service."""
 
@@ -113,6 +148,7 @@ class RateLimits:
         self.mails_by_account = self._bucket("mails_by_account", limits.mails_per_account)
         self.new_browsers = self._bucket("new_browsers", limits.browsers_per_address)
         self.browsers = self._bucket("browsers", limits.requests_per_browser)
+        self.held = HeldByNetworks(share)
         self.accounting = self._bucket("accounting", limits.accounting_per_token)
 
     def _bucket(self, kind: str, per_hour: int) -> AttemptBucket:
@@ -125,6 +161,7 @@ class RateLimits:
 
     def hear(self, names: Iterable[str], *, now: float) -> None:
         """Count attempts reported by other processes; from any thread.  Other messages are ignored."""
+        self.held.hear(names, now=now)
         for name in names:
             kind, _, rest = name.removeprefix(ATTEMPT).partition(":")
             digest, taken, *_ = (*rest.split(":"), "")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import (
     AppId,
@@ -35,7 +36,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.rows import LOCKED_WORKUNITS, RESULTS, decode_outputs
-from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, step, take
+from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, matching, step, take
 
 SHORT_NBYTES = 4096
 
@@ -46,22 +47,17 @@ _N_RESULT_COLUMNS = len(RESULTS.names)
 
 def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
     """Return the workunits with a result sent to this user that was not lost with a client's state."""
-    rows = db.query_in(
-        f"SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
-        workunit_ids,
-        (user_id,),
-    )
-    return {WorkunitId(row[0]) for row in rows}
+    return _workunits_sent(db, "user_id", user_id, workunit_ids)
 
 
 def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
     """Return the workunits with a result sent to this host that was not lost with a client's state."""
-    rows = db.query_in(
-        f"SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
-        workunit_ids,
-        (host_id,),
-    )
-    return {WorkunitId(row[0]) for row in rows}
+    return _workunits_sent(db, "host_id", host_id, workunit_ids)
+
+
+def _workunits_sent(db: Database, to: str, id_: int, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    statement = f"SELECT workunit_id FROM result WHERE {to} = ? AND workunit_id IN (??) AND {IS_NOT_LOST}"
+    return {WorkunitId(row[0]) for row in db.query_in(statement, workunit_ids, (id_,))}
 
 
 def count_bad(db: Database, host_id: HostId, version_id: AppVersionId) -> int:
@@ -87,14 +83,25 @@ def with_bad_counted(db: Database, host_id: HostId, reasons: Sequence[Reason]) -
     )
 
 
-def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return the workunits with a result sent to a browser, also for a version no longer in use."""
-    rows = db.query_in(
-        "SELECT r.workunit_id FROM result r JOIN app_version v ON v.id = r.app_version_id"
-        " WHERE v.platform = ? AND r.workunit_id IN (??)",
-        workunit_ids,
-        (BROWSER_PLATFORM,),
-    )
+_ANSWERS = matching(states.IN_PROGRESS, states.SUCCESS, row="r.")
+_AND_BROWSER = f"app_version v ON v.id = r.app_version_id AND v.platform = '{BROWSER_PLATFORM}'"
+_CLOSED_TO_BROWSER = (
+    f"SELECT r.workunit_id FROM result r LEFT JOIN {_AND_BROWSER} WHERE (r.{IS_NOT_LOST}"
+    " AND (v.id IS NULL AND r.user_id = ? OR r.host_id = ?)"
+    f" OR v.id IS NOT NULL AND ({_ANSWERS} OR r.exit_status <> {ExitStatus.ABORTED_BY_USER:d}"
+    f" AND {matching(states.CLIENT_ERROR, states.VALIDATE_ERROR, row='r.')})) AND r.workunit_id"
+)
+
+
+def workunits_closed_to_browser(
+    db: Database, host: Host, workunit_ids: Sequence[WorkunitId]
+) -> set[WorkunitId]:
+    """Return the workunits of which a browser gets no result.
+
+    One browser does not confirm another, also with a version no longer in use.  A workunit that one was silent about or gave
+    back is open to the next one.
+    """
+    rows = db.query_in(f"{_CLOSED_TO_BROWSER} IN (??)", workunit_ids, (host.user_id, host.id))
     return {WorkunitId(row[0]) for row in rows}
 
 
@@ -126,10 +133,7 @@ _NO_RIVAL = (
 )
 _NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
 _NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
-_NO_OTHER_BROWSER = (
-    " AND NOT EXISTS (SELECT 1 FROM result other JOIN app_version v ON v.id = other.app_version_id"
-    f" WHERE other.workunit_id = result.workunit_id AND v.platform = '{BROWSER_PLATFORM}')"
-)
+_NO_RIVAL_OF_BROWSER = f" AND NOT EXISTS ({_CLOSED_TO_BROWSER} = result.workunit_id)"
 
 
 def claim(
@@ -147,14 +151,14 @@ def claim(
 
     A workunit that another process works on at this moment counts as taken: it is not waited for.  Workunits that commit to
     a class of hosts or to a version do so now, unless another process committed them otherwise meanwhile; those of adaptive
-    replication get their quorum.
+    replication get their quorum.  What a browser is sent comes on top of the results that a workunit may have: tabs are closed.
     """
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
-    statement, owner = _CLAIM, tuple[int]()
+    statement, owner = _CLAIM, tuple[int, ...]()
     if tx.shared:  # another scheduler may have sent this user another result of it since we looked
-        statement += _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
-        owner = (user_id,) if one_result_per_user else (host_id,)
-        statement += _NO_OTHER_BROWSER if in_browser else ""
+        rival = _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
+        statement += _NO_RIVAL_OF_BROWSER if in_browser else rival
+        owner = (user_id, host_id) if in_browser else (user_id,) if one_result_per_user else (host_id,)
     wanted = [
         assignment
         for assignment in assignments
@@ -186,6 +190,9 @@ def claim(
             for deadline in (assignment.report_deadline + grace_period,)
         ],
     )
+    if in_browser:
+        more = "UPDATE workunit SET max_total_results = max_total_results + 1 WHERE id = ?"
+        tx.execute_many(more, [(assignment.candidate.workunit_id,) for assignment in claimed])
     for assignment in claimed:
         if assignment.quorum > 1:
             _replicate(tx, assignment, now=now)
@@ -228,32 +235,24 @@ def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
         tx.wake("transitioner")
 
 
-def send_again(
-    tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
-) -> None:
+def send_again(tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float) -> None:
     """Renew deadline and version of lost results that their host gets again."""
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
-    for assignment in assignments:
-        deadline = assignment.report_deadline + grace_period
-        tx.execute_many(
-            f"UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
-            [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
-        )
-        tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
+    tx.execute_many(
+        f"UPDATE result SET app_version_id = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
+        [(each.version.id, each.usage.peak_flops, each.candidate.result_id) for each in assignments],
+    )
+    set_deadlines(tx, {each.candidate.result_id: each.report_deadline + grace_period for each in assignments})
 
 
-def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> None:
-    """Let results time out at once."""
-    for result_id in result_ids:
+def set_deadlines(tx: Transaction, deadlines: Mapping[ResultId, float]) -> None:
+    """Change the deadlines of results in progress, Unix seconds; those in the past time out at once."""
+    for result_id, deadline in deadlines.items():
         tx.execute(
-            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {IS_IN_PROGRESS}", (now - 1, result_id)
+            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {IS_IN_PROGRESS}", (deadline, result_id)
         )
-        tx.execute(
-            "UPDATE workunit SET transition_time = ? WHERE id = (SELECT workunit_id FROM result WHERE id = ?)",
-            (now, result_id),
-        )
-    if result_ids:
-        tx.wake("transitioner")
+        workunit_id = tx.value("SELECT workunit_id FROM result WHERE id = ?", (result_id,))
+        tx.execute(_LOOK_AT, (deadline, workunit_id, deadline))
 
 
 def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
@@ -278,7 +277,9 @@ class ReportedRow:
     outputs_present: frozenset[int]
     host_owner: UserId | None
     delay_bound: float = 0.0  #: of its workunit, seconds
-    replaced: bool = False  #: it was lost with a client's state, and its user got another one of the workunit
+    replaced: bool = False
+    """It was lost with a client's state, and its user got another one of the workunit; or a browser was silent, and another
+    browser got one."""
 
 
 def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
@@ -300,7 +301,8 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
             outputs_present=frozenset(int(row[-1].rpartition("_")[2]) for row in same if row[-1] is not None),
             host_owner=owner,
             delay_bound=delay_bound,
-            replaced=result.outcome is Outcome.CLIENT_DETACHED and _has_replacement(tx, result),
+            replaced=result.outcome in (Outcome.CLIENT_DETACHED, Outcome.NO_REPLY)
+            and _has_replacement(tx, result),
         )
     return found
 
@@ -316,12 +318,18 @@ def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
 
 
 def _has_replacement(tx: Transaction, lost: Result) -> bool:
-    """Return whether the user of a lost result got another one of its workunit."""
-    found = tx.value(
-        f"SELECT 1 FROM result WHERE workunit_id = ? AND user_id = ? AND id <> ? AND {IS_NOT_LOST} LIMIT 1",
-        (lost.workunit_id, lost.user_id, lost.id),
+    """Return whether the user of a lost result got another one of its workunit, or another browser one of a silent browser's."""
+    if lost.outcome is Outcome.CLIENT_DETACHED:
+        found = tx.value(
+            f"SELECT 1 FROM result WHERE workunit_id = ? AND user_id = ? AND id <> ? AND {IS_NOT_LOST} LIMIT 1",
+            (lost.workunit_id, lost.user_id, lost.id),
+        )
+        return found is not None
+    browsers = tx.query(
+        f"SELECT r.id FROM result r JOIN {_AND_BROWSER} WHERE r.workunit_id = ? AND (r.id = ? OR {_ANSWERS})",
+        (lost.workunit_id, lost.id),
     )
-    return found is not None
+    return (lost.id,) in [tuple(row) for row in browsers] and len(browsers) > 1
 
 
 def record_report(

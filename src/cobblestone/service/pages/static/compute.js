@@ -7,6 +7,7 @@ const part = (name) => page.querySelector(`[data-part="${name}"]`);
 const API = `${page.dataset.base}api/v1/browsers`;
 const OWNER = `browser:${page.dataset.owner}`, CHOICES = "compute:choices", DAY = "compute:day", LOCK = "cobblestone-compute";
 const CHECKPOINT_SECONDS = Number(page.dataset.checkpointSeconds), ASK_AGAIN_MS = 30_000, LONGEST_WAIT_MS = 600_000;
+const SPEAK_MS = 60_000; // a page that holds jobs and is silent for five minutes loses them
 const SUSPENDED = 0, CHECKPOINT_WANTED = 1, INSTRUCTIONS_BOUND = 197;
 const LOOK_MS = 1000, LONGEST_LOOK_MS = 120_000, INSTRUCTIONS_PER_SECOND = 1e9; // where none are counted: a nanosecond each
 const PYODIDE_FILES = ["pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"];
@@ -329,7 +330,8 @@ class Compute {
         part("message").textContent = error.message;
         wait = Math.max(ASK_AGAIN_MS, 1000 * (error.seconds || 0));
       }
-      await Promise.race([later(Math.min(wait, LONGEST_WAIT_MS)), new Promise((done) => (this.wake = done))]);
+      const longest = this.shelf.all().length ? SPEAK_MS : LONGEST_WAIT_MS;
+      await Promise.race([later(Math.min(wait, longest)), new Promise((done) => (this.wake = done))]);
     }
   }
 
@@ -338,15 +340,16 @@ class Compute {
     const {threads} = this.choices, held = this.shelf.all();
     for (const record of held)
       if (this.tasks.size < threads && !this.tasks.has(record.name)) this.begin(record);
-    if (this.pausedFor) return LONGEST_WAIT_MS;
-    const names = held.map(({name}) => name), wanted = Math.max(0, threads - this.tasks.size);
+    if (this.pausedFor && !held.length) return LONGEST_WAIT_MS;
+    const names = held.map(({name}) => name), wanted = this.pausedFor ? 0 : Math.max(0, threads - this.tasks.size);
     const reply = await this.ask("POST", "/work", {wanted, held: names, threads, memory: this.memory});
     for (const name of reply.drop) {
       this.tasks.get(name)?.drop();
       await this.shelf.remove(name);
     }
     for (const job of reply.jobs) await this.shelf.add(job);
-    part("message").textContent = this.tasks.size || reply.jobs.length ? "" : reply.messages.at(-1) ?? "";
+    const busy = (this.tasks.size || reply.jobs.length) && !reply.drop.length;
+    part("message").textContent = busy ? "" : reply.messages.at(-1) ?? "";
     if (reply.jobs.length) return 0;
     await this.showCredit();
     return Math.max(ASK_AGAIN_MS, 1000 * reply.wait);
@@ -383,13 +386,18 @@ class Compute {
     for (const [place, bytes] of result.outputs.entries()) if (bytes) await this.upload(job, job.outputs[place], bytes);
     const report = {name: job.name, exit_status: result.status, cpu_time: result.seconds, elapsed_time: result.seconds,
       instructions: Number(result.instructions), stderr: result.stderr.slice(-55_000)};
+    let counts = !result.status;
     try {
-      await this.ask("POST", "/reports", report);
+      const reply = await this.ask("POST", "/reports", report);
+      if (reply.drop.length) { // another browser has it: the page was silent
+        counts = false;
+        part("message").textContent = reply.messages.at(-1) ?? "";
+      }
     } catch (error) {
       if (error.status !== 404 && error.status !== 422) throw error; // it is not ours any more
     }
     await this.shelf.remove(record.name);
-    this.add({jobs: result.status ? 0 : 1});
+    this.add({jobs: counts ? 1 : 0});
   }
 
   async upload(job, {upload_header: header}, bytes) {
