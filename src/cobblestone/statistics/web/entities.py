@@ -61,7 +61,7 @@ class View:
         found = [
             history.Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
-            for amount in history.milestones_between(before.total, after.total)
+            for amount in history.milestones_between(before.total + (after.brought or 0.0), after.total)
         ]
         return found[::-1]
 
@@ -89,10 +89,7 @@ def view(published: PublishedFile, entity: Entity) -> View:
         parent=parent if entity.parent else None,
         whole=published.find(entity.kind, 0, entity.whole) if entity.whole else None,
         neighbours=[(each, _days_between(entity, each)) for each in published.neighbours(entity)],
-        histories={
-            titles.get(member.project, entity.name): published.history(member)
-            for member in members[:MOST_HISTORIES]
-        },
+        histories=histories_of(published, entity, members),
         milestone=history.next_milestone(entity.total, entity.recent),
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
@@ -110,7 +107,9 @@ def histories_of(
 ) -> dict[str, Sequence[DayFigures]]:
     """Return the histories of an entity's accounts, by title of the project."""
     return {
-        published.projects[member.project].title if member.project else entity.name: published.history(member)
+        published.projects[member.project].title if member.project else entity.name: published.history(
+            member, as_member=not entity.project
+        )
         for member in members[:MOST_HISTORIES]
     }
 
