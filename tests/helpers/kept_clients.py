@@ -1,4 +1,4 @@
-"""Make the kept clients of a released schema: ``python -m tests.helpers.kept_clients``.
+"""The kept clients of a released schema; made by `tests.helpers.released`.
 
 Two of Debian's clients that were stopped in the middle of tasks, with the project that they belong to, as
 ``tests/golden/released/VERSION/clients.tar.xz``: each client has a task behind its first checkpoint, and one that ended while
@@ -13,14 +13,13 @@ import re
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 from tests.e2e.conftest import TEMPLATE_PORT, LiveProject
 from tests.e2e.test_launcher import COUNTER
 from tests.helpers.kept_project import RELEASED
 
-from cobblestone import __version__
 from cobblestone.demo.stock_client import StockClient
 
 CLIENTS = ("alice", "bob")
@@ -40,6 +39,7 @@ def stop_in_the_middle(root: Path) -> None:
         project.app("counter", COUNTER, "--quorum", "2", "--delay-bound", "3650d")
         clients = [project.volunteer(name, ncpus=2, buffer_days=0.001) for name in CLIENTS]
         project.wait_for_batch(project.submit("counter", str(BEFORE)), *clients)
+        _agree(project)
         project.submit("counter", str(SHORT), str(LONG))
 
         def all_run() -> bool:
@@ -54,6 +54,16 @@ def stop_in_the_middle(root: Path) -> None:
     finally:
         project.close()
     _anonymous(root)
+
+
+def _agree(project: LiveProject) -> None:
+    """Have everybody agree to be exported."""
+    with contextlib.closing(sqlite3.connect(project.folder / "project.sqlite", timeout=60)) as connection:
+        connection.execute(
+            "INSERT INTO consent (user_id, kind, agreed, time, source) SELECT id, 'statistics', 1, ?, 'page' FROM user_account",
+            (time.time(),),
+        )
+        connection.commit()
 
 
 def _in_the_middle(client: StockClient) -> bool:
@@ -109,25 +119,9 @@ def _moved(content: bytes, port: int) -> bytes:
     return re.sub(rb"(127\.0\.0\.1[:_]|port = )%d" % TEMPLATE_PORT, rb"\g<1>%d" % port, content)
 
 
-def files(root: Path) -> Iterator[tuple[str, int]]:
-    """Names and sizes of what is kept."""
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and not NOT_KEPT.search(path.name):
-            yield path.relative_to(root).as_posix(), path.stat().st_size
-
-
-def main() -> None:
-    target = RELEASED / __version__ / "clients.tar.xz"
-    if target.exists():
-        raise SystemExit(f"{target} is there: the clients of a released version stay as they are.")
+def write_archive(target: Path) -> None:
+    """Make such clients with their project, and pack them."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "kept"
         stop_in_the_middle(root)
-        for name, size in files(root):
-            print(f"{size:>10} {name}")
-        target.write_bytes(packed(root))
-    print(f"{target.stat().st_size} bytes")
-
-
-if __name__ == "__main__":
-    main()
+        (target / "clients.tar.xz").write_bytes(packed(root))

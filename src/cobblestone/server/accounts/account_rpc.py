@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.exports import ExportedUser
 from cobblestone.domain.people import ConsentKind, Team, User
 from cobblestone.domain.values import TeamId, form_of
 from cobblestone.server.accounts.service import Accounts
@@ -19,6 +21,7 @@ from cobblestone.service.http.rate_limits import client_address, limit_key, refu
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import exports
 from cobblestone.store.people import consents, credentials, teams, users
 from cobblestone.store.people.credentials import Purpose
 from cobblestone.store.people.users import profile_of
@@ -181,6 +184,15 @@ class AccountRpc:
             return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
         return _xml(wire.write_teams_xml(found, single=wanted.single))
 
+    async def team_members(self, request: Request) -> Response:
+        """Answer ``team_email_list.php``: members of a team who agreed to the export, most credit first; no addresses."""
+        try:
+            wanted = wire.parse_member_query(request.url.query)
+            found = await self._ctx.store.aread(partial(_members, team_id=TeamId(wanted.team_id)))
+        except wire.WebRpcFailure as failure:
+            return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
+        return _xml(await asyncio.to_thread(wire.write_members_xml, found, credit_only=wanted.credit_only))
+
 
 def _owner(db: Database, key: str) -> User:
     """Return the account of a key that is not a weak one.  Raises WebRpcFailure."""
@@ -206,6 +218,13 @@ def _teams(db: Database, wanted: wire.TeamLookup) -> list[Team]:
         return [row.team for row in teams.find_teams(db, wanted.name)]
     found = (users.team_by_id(db, TeamId(team_id)) for team_id in wanted.team_ids)
     return [team for team in found if team is not None]
+
+
+def _members(db: Database, team_id: TeamId) -> list[ExportedUser]:
+    """Return the members of a team as the export has them.  Raises WebRpcFailure."""
+    if users.team_by_id(db, team_id) is None:
+        raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND, "There is no team with that number")
+    return exports.members(db, team_id)
 
 
 def _token_owner(

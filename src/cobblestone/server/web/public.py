@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,7 +44,7 @@ from cobblestone.store.people.users import profile_of
 from cobblestone.store.work import job_results
 from cobblestone.store.work.job_results import AppDay
 from cobblestone.wire.project import account as wire
-from cobblestone.wire.project.pages import ListedVersion, write_apps
+from cobblestone.wire.project.pages import ListedApp, ListedVersion, write_apps
 
 NEWS_ON_HOME = 3
 
@@ -209,16 +209,10 @@ def xml(body: bytes) -> Response:
     return Response(body, media_type="text/xml", headers=headers)
 
 
-def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
-    return (
-        ListedVersion(
-            platform=each.platform,
-            version_num=each.version_num,
-            plan_class=each.plan_class,
-            create_time=each.create_time,
-        )
-        for each in versions
-        if each.app_id == app_id
+def _listed(app: App, versions: Iterable[VersionRow]) -> ListedApp:
+    own = (form_of(ListedVersion, each) for each in versions if each.app_id == app.id)
+    return ListedApp(
+        id=app.id, name=app.name, user_friendly_name=app.title, beta=app.beta, versions=tuple(own)
     )
 
 
@@ -250,7 +244,7 @@ class AppPages(Pages[ProjectSite]):
         found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
         if visit.fields.get("xml"):
-            return xml(write_apps((app.title, _listed(versions, app.id)) for app in found))
+            return xml(write_apps(_listed(app, versions) for app in found))
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",

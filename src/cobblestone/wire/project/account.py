@@ -20,6 +20,7 @@ from enum import IntEnum
 from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.exports import ExportedUser
 from cobblestone.domain.people import Team
 from cobblestone.wire.text.writer import decimal, numbers, one_line, printable, scalar, scalars, whole
 
@@ -273,6 +274,22 @@ def parse_team_lookup(query: str) -> TeamLookup:
     return TeamLookup(name=name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberQuery:
+    """A question for the members of a team."""
+
+    team_id: int
+    credit_only: bool = False
+
+
+def parse_member_query(query: str) -> MemberQuery:
+    """Read the query part of ``team_email_list.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    if not re.fullmatch(r"[0-9]{1,15}", team_id := fields.get("teamid", "").strip()):
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
+    return MemberQuery(team_id=int(team_id), credit_only=fields.get("creditonly", "") not in ("", "0"))
+
+
 def parse_web_query(
     query: str,
     *,
@@ -482,6 +499,27 @@ def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:
     """Return the answer to ``team_lookup.php?format=xml``; ``single``: of one team, without the element around several."""
     items = "".join(map(_team_xml, teams))
     return f"{_DECLARATION}{items if single else f'<teams>{chr(10)}{items}</teams>{chr(10)}'}".encode()
+
+
+def write_members_xml(members: Iterable[ExportedUser], *, credit_only: bool) -> bytes:
+    """Return the answer to ``team_email_list.php?xml=1``; ``credit_only``: id, cross-project id and credit alone."""
+    items = "".join(_member_xml(member, credit_only=credit_only) for member in members)
+    return f"{_DECLARATION}<users>\n{items}</users>\n".encode()
+
+
+def _member_xml(user: ExportedUser, *, credit_only: bool) -> str:
+    credit, recent = user.credit, user.credit.recent
+    more = (
+        f"    <create_time>{whole(user.create_time)}</create_time>\n"
+        f"{scalars(user, 'name country', '    ')}"
+        f"    <expavg_credit>{decimal(recent.value)}</expavg_credit>\n"
+        f"    <expavg_time>{decimal(recent.time)}</expavg_time>\n"
+        f"{scalars(user, 'url has_profile', '    ')}"
+    )
+    return (
+        f"<user>\n    <id>{user.id}</id>\n{scalar('cpid', user.cpid, '    ')}"
+        f"    <total_credit>{decimal(credit.total)}</total_credit>\n{'' if credit_only else more}</user>\n"
+    )
 
 
 def _team_xml(team: Team) -> str:
