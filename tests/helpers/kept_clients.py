@@ -26,7 +26,7 @@ CLIENTS = ("alice", "bob")
 BEFORE, SHORT, LONG = 2, 80, 300
 """What the jobs count to, ten in a second: one credited before, one ended without a server, one stopped."""
 NOT_KEPT = re.compile(
-    r"\.log$|\.cache$|^(sched_re|gui_rpc_auth|lockfile|stdout|stderrdae|boinc_mmap|export)|-(shm|wal)$"
+    r"\.log$|\.cache$|^__pycache__$|^(sched_re|gui_rpc_auth|lockfile|stdout|stderrdae|boinc_mmap|export)|-(shm|wal)$"
 )
 
 

@@ -243,7 +243,8 @@ class _Selection:
             self._tally.note(Code.RETRY_RESERVED)
             return False
         if self._once and candidate.workunit_id in self._taken:
-            self._tally.note(Code.ALREADY_AT_USER)
+            by_user = self._limits.one_result_per_user_per_wu
+            self._tally.note(Code.ALREADY_AT_USER if by_user else Code.ALREADY_AT_HOST)
             return False
         return self._fits(candidate, match)
 
@@ -258,7 +259,10 @@ class _Selection:
     def _may_be_browsed(self, candidate: Candidate, match: Match) -> bool:
         """Return whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
         app = self._apps[candidate.app_id]
-        if candidate.targeted or not (candidate.replicated or app.dispatch.adaptive):
+        if candidate.targeted:
+            return False
+        if not (candidate.replicated or app.dispatch.adaptive):
+            self._tally.add((explain(Code.BROWSER_ALONE, app=app.title),))
             return False
         if job_seconds(candidate.limits.rsc_fpops_est, match.usage.flops, match.available) <= BROWSER_SECONDS:
             return True
@@ -297,8 +301,9 @@ class _Selection:
         ):
             if self._known_workload().admits(BookedJob(job.delay_bound, seconds)):
                 return True
-            self._tally.note(Code.DEADLINE_OF_OTHERS)
-            return False
+            if seconds <= job.delay_bound:  # else it would be late without any other work, too
+                self._tally.note(Code.DEADLINE_OF_OTHERS)
+                return False
         done = delay + seconds
         if done <= job.delay_bound:
             return True

@@ -135,11 +135,12 @@ SENTENCES: dict[str, str] = {
     **dict.fromkeys(map(str, PASSING), _BUSY),
     **dict.fromkeys((Code.QUOTA_PAUSED, Code.QUOTA_FAILING), _FAILING),
     **dict.fromkeys((Code.NOT_REQUESTED, Code.TYPE_NOT_REQUESTED), _OTHER_WORK),
+    Code.TOO_RECENT: "they asked a moment ago; they can take it later",
     Code.UNPROVEN: "they are new to the app's version and hold as much as new computers may; they can take it later",
     OTHER_TARGET: "the job is for another computer, user or team",
     Code.DEADLINE: "they would be late for now: extend the deadline (--delay-bound)",
     Code.DEADLINE_OF_OTHERS: "they have too much other work to be in time; they can take it later",
-    Code.RETRY_RESERVED: "an earlier result failed, so it is reserved for proven computers for a while; they can "
+    Code.RETRY_RESERVED: "an earlier result failed or was not returned, so it is reserved for proven computers for a while; they can "
     "take it later",
     Code.NOT_ROLLED_OUT: "the app's newest version is sent to a part of the computers first; they can take it later",
     Code.BLOCKED: "the project has blocked them",
