@@ -281,7 +281,7 @@ class _Selection:
         if job.rsc_bandwidth_bound:
             measured = self._request.host.description.n_bwdown
             if 0 < measured < job.rsc_bandwidth_bound:
-                self._tally.note(Code.BANDWIDTH, job.rsc_bandwidth_bound, (measured, 0.0))
+                self._tally.note(Code.BANDWIDTH, job.rsc_bandwidth_bound, (measured,))
                 return False
         if candidate.app_id in self._always:
             return True  # runs beside all others
@@ -307,7 +307,7 @@ class _Selection:
         done = delay + seconds
         if done <= job.delay_bound:
             return True
-        self._tally.note(Code.DEADLINE, done, (delay, match.available))
+        self._tally.note(Code.DEADLINE, done, (delay, match.available, job.delay_bound))
         return False
 
     def _known_workload(self) -> Workload:

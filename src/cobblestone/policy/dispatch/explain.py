@@ -165,9 +165,9 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "disk, or allow more in the computing preferences."
     ),
     Code.DEADLINE: _note(
-        "Tasks would be late here: the shortest would be done in {need_hours} h (the computer "
-        "computes {available_percent} % of the time, and {delay_hours} h of work are waiting). More "
-        "computing time or a smaller work buffer would help."
+        "Tasks would be late here: the shortest would be done in {need_hours} h, and its deadline is in {due_hours} h. "
+        "The computer computes {available_percent} % of the time, and {delay_hours} h of work are waiting. More "
+        "computing time, a smaller work buffer, or shorter tasks would help."
     ),
     Code.DEADLINE_OF_OTHERS: _note(
         "{tasks} waiting tasks would be late here, or make others late: the work that the client "
@@ -312,8 +312,12 @@ _RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
 
 
 def explain(code: Code, **values: Value) -> Reason:
-    """Return the reason with this code; ``values`` fill its sentence."""
-    return reason(str(code), EXPLANATIONS[code].sentence, **values)
+    """Return the reason with this code; ``values`` fill its sentence, whole numbers without a point."""
+    shown = {
+        name: int(each) if isinstance(each, float) and each.is_integer() else each
+        for name, each in values.items()
+    }
+    return reason(str(code), EXPLANATIONS[code].sentence, **shown)
 
 
 def by_importance(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
@@ -358,10 +362,10 @@ class Tally:
     def __init__(self) -> None:
         self._counts: dict[Code, int] = {}
         self._least: dict[Code, float] = {}
-        self._details: dict[Code, tuple[float, float]] = {}
+        self._details: dict[Code, tuple[float, ...]] = {}
         self._reasons: list[Reason] = []
 
-    def note(self, code: Code, need: float = 0.0, detail: tuple[float, float] = (0.0, 0.0)) -> None:
+    def note(self, code: Code, need: float = 0.0, detail: tuple[float, ...] = ()) -> None:
         """Count one candidate; ``need`` is its requirement, ``detail`` further values."""
         counts = self._counts
         known = counts.get(code, 0)
@@ -393,9 +397,10 @@ class Tally:
         elif code == Code.DISK:
             values |= {"need_gb": _rounded(need / _GIGABYTE), "have_gb": _rounded(disk_bytes / _GIGABYTE)}
         elif code == Code.DEADLINE:
-            delay, available = self._details[code]
+            delay, available, due = self._details[code]
             values |= {
                 "need_hours": _rounded(need / _HOUR),
+                "due_hours": _rounded(due / _HOUR),
                 "delay_hours": _rounded(delay / _HOUR),
                 "available_percent": _rounded(100 * available),
             }

@@ -140,8 +140,8 @@ SENTENCES: dict[str, str] = {
     OTHER_TARGET: "the job is for another computer, user or team",
     Code.DEADLINE: "they would be late for now: extend the deadline (--delay-bound)",
     Code.DEADLINE_OF_OTHERS: "they have too much other work to be in time; they can take it later",
-    Code.RETRY_RESERVED: "an earlier result failed or was not returned, so it is reserved for proven computers for a while; they can "
-    "take it later",
+    Code.RETRY_RESERVED: "an earlier result failed or was not returned, so it is reserved for proven computers for a "
+    "while; they can take it later",
     Code.NOT_ROLLED_OUT: "the app's newest version is sent to a part of the computers first; they can take it later",
     Code.BLOCKED: "the project has blocked them",
     Code.ANONYMOUS_PLATFORM: "their clients bring their own applications, none for this app",
@@ -175,7 +175,7 @@ SENTENCES: dict[str, str] = {
     Code.NO_PLAN_CLASSES: "their client is too old for plan classes",
     Code.CLIENT_TOO_OLD: "their client is older than the app version requires ({need})",
     Code.CLIENT_TOO_NEW: "their client is newer than the app version allows ({need})",
-    Code.BETA_VERSION: "the app has only a test version for them, and their owners do not allow these",
+    Code.BETA_VERSION: "the app has a test version for them, and their owners do not allow these",
     Code.BETA_APP: "it is a test application, and their owners do not allow these",
     Code.PLAN_CLASS_UNKNOWN: "the plan class {wanted} of the app's version is not defined",
     Code.PLAN_CLASS_BROKEN: "the plan class {wanted} has an invalid pattern",
