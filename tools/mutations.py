@@ -7,20 +7,34 @@ file, line or test has the word.  A test that goes on passing does not test its 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 TESTS_FAILED = 1
 """Exit status of pytest; others mean that it could not run them."""
 COPIED = ("src", "tests", "tools", "docs", "examples", "pyproject.toml", "CONTRIBUTING.md", "README.md")
+IMPORTED_ONCE = (
+    "hypothesis",
+    "starlette.testclient",
+    "sqlalchemy",
+    "alembic.command",
+    "lxml.html",
+    "typer",
+    "httpx",
+    "argon2",
+)
+"""What tests import of others: the processes that run them have it already."""
 
 
 class Mutation(NamedTuple):
@@ -154,24 +168,22 @@ MUTATIONS = (
 
 
 def run_tests(tree: Path, tests: Iterable[str]) -> int:
-    """Return pytest's exit status for some tests of a tree."""
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *(f"tests/{each}" for each in tests),
-        ],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree / "src")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    ).returncode
+    """Return pytest's exit status for some tests of a tree; they run in a process of their own."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status: int = pytest.ExitCode.INTERNAL_ERROR
+    try:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        os.chdir(tree)
+        sys.path[:0] = [str(tree), str(tree / "src")]
+        status = pytest.main(
+            ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *(f"tests/{each}" for each in tests)]
+        )
+    finally:
+        os._exit(status)
 
 
 def survives(tree: Path, mutation: Mutation) -> str:
@@ -186,33 +198,55 @@ def survives(tree: Path, mutation: Mutation) -> str:
     return {TESTS_FAILED: "", 0: "goes on passing"}.get(status, f"cannot be run (status {status})")
 
 
+def copied(folder: str) -> Path:
+    """Copy the tree, with what is compiled, into a new folder."""
+    tree = Path(tempfile.mkdtemp(dir=folder))
+    for name in COPIED:
+        place = ROOT / name
+        if place.is_dir():
+            shutil.copytree(place, tree / name, symlinks=True)
+        else:
+            shutil.copy2(place, tree / name)
+    return tree
+
+
+def try_some(folder: str, mutations: Iterable[Mutation]) -> int:
+    """Try mutations one after the other in a tree; return how many tests did not notice."""
+    tree, holes = copied(folder), 0
+    for each in mutations:
+        problem = survives(tree, each)
+        holes += bool(problem)
+        line = each.line.split("\n")[0].strip()
+        print(f"{problem or 'noticed'}: {each.file}: {line}  ({each.test})", flush=True)
+    return holes
+
+
 def main() -> int:
     """Try mutations; return 1 if a test went on passing."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, default=len(MUTATIONS))
+    parser.add_argument("--sample", type=int, default=0, help="So many, by chance.")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="Of the chance; printed.")
+    parser.add_argument("--jobs", type=int, default=2, help="Side by side.")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    wanted = [each for each in MUTATIONS if any(options.only in part for part in each)]
-    chosen = random.sample(wanted, min(options.sample, len(wanted)))
-    holes = 0
+    chosen = [each for each in MUTATIONS if any(options.only in part for part in each)]
+    for name in IMPORTED_ONCE:
+        import_module(name)
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in COPIED:
-            place = ROOT / name
-            if place.is_dir():
-                shutil.copytree(place, tree / name, symlinks=True)
-            else:
-                shutil.copyfile(place, tree / name)
-        if status := run_tests(tree, sorted({each.test for each in chosen})):
-            print(f"The tests fail (status {status}) although nothing is broken.")
-            return 1
-        for each in chosen:
-            problem = survives(tree, each)
-            holes += bool(problem)
+        if options.sample:
             print(
-                f"{problem or 'noticed'}: {each.file}: {each.line.split(chr(10))[0].strip()}  ({each.test})",
+                f"Seed {options.seed}: repeat with --sample {options.sample} --seed {options.seed}",
                 flush=True,
             )
+            chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
+        elif status := run_tests(copied(folder), sorted({each.test for each in chosen})):
+            print(f"The tests fail (status {status}) although nothing is broken.")
+            return 1
+        # Tests of one file stay together: its part of the compiled tree is read once.
+        chosen.sort(key=lambda each: each.test)
+        with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+            portions = [(folder, chosen[place :: options.jobs]) for place in range(options.jobs)]
+            holes = sum(pool.starmap(try_some, portions))
     print(f"{len(chosen)} lines broken, {holes} tests did not notice.")
     return 1 if holes else 0
 

@@ -187,11 +187,11 @@ class AccountRpc:
     async def team_members(self, request: Request) -> Response:
         """Answer ``team_email_list.php``: members of a team who agreed to the export, most credit first; no addresses."""
         try:
-            wanted = wire.parse_member_query(request.url.query)
-            found = await self._ctx.store.aread(partial(_members, team_id=TeamId(wanted.team_id)))
+            team_id, credit_only = wire.parse_member_query(request.url.query)
+            found = await self._ctx.store.aread(partial(_members, team_id=TeamId(team_id)))
         except wire.WebRpcFailure as failure:
             return _xml(wire.write_web_rpc_error(failure.error, str(failure)))
-        return _xml(await asyncio.to_thread(wire.write_members_xml, found, credit_only=wanted.credit_only))
+        return _xml(await asyncio.to_thread(wire.write_members_xml, found, credit_only=credit_only))
 
 
 def _owner(db: Database, key: str) -> User:

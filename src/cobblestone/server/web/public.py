@@ -44,7 +44,7 @@ from cobblestone.store.people.users import profile_of
 from cobblestone.store.work import job_results
 from cobblestone.store.work.job_results import AppDay
 from cobblestone.wire.project import account as wire
-from cobblestone.wire.project.pages import ListedApp, ListedVersion, write_apps
+from cobblestone.wire.project.pages import ListedVersion, write_apps
 
 NEWS_ON_HOME = 3
 
@@ -209,11 +209,8 @@ def xml(body: bytes) -> Response:
     return Response(body, media_type="text/xml", headers=headers)
 
 
-def _listed(app: App, versions: Iterable[VersionRow]) -> ListedApp:
-    own = (form_of(ListedVersion, each) for each in versions if each.app_id == app.id)
-    return ListedApp(
-        id=app.id, name=app.name, user_friendly_name=app.title, beta=app.beta, versions=tuple(own)
-    )
+def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
+    return (form_of(ListedVersion, each) for each in versions if each.app_id == app_id)
 
 
 BEST = 5
@@ -244,7 +241,7 @@ class AppPages(Pages[ProjectSite]):
         found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
         if visit.fields.get("xml"):
-            return xml(write_apps(_listed(app, versions) for app in found))
+            return xml(write_apps((app, _listed(versions, app.id)) for app in found))
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",

@@ -29,7 +29,7 @@ from cobblestone.domain.work import (
 )
 from cobblestone.policy.credit.claims import ClaimInput
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
-from cobblestone.policy.dispatch.limits import DispatchLimits, after_failure, after_valid
+from cobblestone.policy.dispatch.limits import INITIAL_PART, DispatchLimits, after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
 from cobblestone.simulator.host.books import SimTask
 from cobblestone.simulator.population.dispatch_memory import (
@@ -141,6 +141,8 @@ class SharedProject:
         self.records = self._speeds.records
         limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
+            daily_quota_init=self._initial_quota,
+            first_jobs=self.rules.first_jobs,
             max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
             check_deadline=self.rules.check_deadline,
             one_result_per_user_per_wu=False,
@@ -183,6 +185,11 @@ class SharedProject:
             )
             for i, limits in zip(apps, self._job_limits, strict=True)
         ]
+
+    @property
+    def _initial_quota(self) -> int:
+        """Return what a new host begins with: the part of the quota that is the server's default."""
+        return max(self.rules.daily_quota // INITIAL_PART, 1) if self.rules.first_jobs else 0
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -426,6 +433,7 @@ class SharedProject:
             host_id=host.id,
             user_id=host.user_id,
             daily_quota=self.rules.daily_quota,
+            daily_quota_init=self._initial_quota,
             now=now,
         )
         if decision.record is not None:

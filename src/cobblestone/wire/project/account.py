@@ -274,20 +274,12 @@ def parse_team_lookup(query: str) -> TeamLookup:
     return TeamLookup(name=name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberQuery:
-    """A question for the members of a team."""
-
-    team_id: int
-    credit_only: bool = False
-
-
-def parse_member_query(query: str) -> MemberQuery:
-    """Read the query part of ``team_email_list.php``.  Raises WebRpcFailure."""
+def parse_member_query(query: str) -> tuple[int, bool]:
+    """Return the team of which ``team_email_list.php`` is asked, and whether for credit only.  Raises WebRpcFailure."""
     fields = parse_web_query(query)
-    if not re.fullmatch(r"[0-9]{1,15}", team_id := fields.get("teamid", "").strip()):
+    if not re.fullmatch(r"[0-9]{1,15}", fields.get("teamid", "")):
         raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
-    return MemberQuery(team_id=int(team_id), credit_only=fields.get("creditonly", "") not in ("", "0"))
+    return int(fields["teamid"]), fields.get("creditonly", "0") != "0"
 
 
 def parse_web_query(

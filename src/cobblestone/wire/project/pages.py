@@ -25,6 +25,7 @@ from email.utils import formatdate, parsedate_to_datetime
 from enum import StrEnum
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.text.reader import Lenience, decode, unescape, unescape_html
@@ -209,6 +210,9 @@ def write_job_counts(status: ServerStatus) -> bytes:
     return f"{_DECLARATION}<job_counts>\n{items}</job_counts>\n".encode()
 
 
+_BETA = "        <beta/>\n"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedVersion:
     """An app version in the list of apps."""
@@ -220,23 +224,12 @@ class ListedVersion:
     beta: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedApp:
-    """An app with its versions."""
-
-    id: int
-    name: str
-    user_friendly_name: str
-    beta: bool = False
-    versions: tuple[ListedVersion, ...] = ()
-
-
-def write_apps(apps: Iterable[ListedApp]) -> bytes:
-    """Return the answer to ``apps.php?xml=1``."""
+def write_apps(apps: Iterable[tuple[App, Iterable[ListedVersion]]]) -> bytes:
+    """Return the answer to ``apps.php?xml=1``: apps, and their versions."""
     found = "".join(
-        f"<application>\n{scalars(app, 'user_friendly_name name id', '    ')}{'        <beta/>' + chr(10) if app.beta else ''}"
-        f"{''.join(map(_listed_version, app.versions))}    </application>\n"
-        for app in apps
+        f"<application>\n{scalar('user_friendly_name', app.title, '    ')}{scalars(app, 'name id', '    ')}{_BETA * app.beta}"
+        f"{''.join(map(_listed_version, versions))}    </application>\n"
+        for app, versions in apps
     )
     return f"{_DECLARATION}<app_versions>\n{found}</app_versions>\n".encode()
 
@@ -251,7 +244,7 @@ def _listed_version(version: ListedVersion) -> str:
         f"{scalars(version, 'version_num plan_class', indent)}"
         f"{indent}<date>{made.day} {made:%b %Y}, {made.hour}:{made:%M:%S} UTC</date>\n"
         f"{indent}<date_unix>{whole(version.create_time)}</date_unix>\n"
-        f"{indent + '<beta/>' + chr(10) if version.beta else ''}"
+        f"{_BETA * version.beta}"
         "    </version>\n"
     )
 
