@@ -252,8 +252,8 @@ class PublishedFile:
         return found[0] if found else None
 
     def members(self, entity: Entity) -> list[Entity]:
-        """Return an entity's accounts at projects, largest first; an entity of a project has itself."""
-        if entity.project:
+        """Return an entity's accounts at projects, largest first; an entity of a project, and one that is added up, has itself."""
+        if entity.project or entity.kind in build.AGGREGATED:
             return [entity]
         rows = self._rows(
             "FROM by_whole WHERE kind = ? AND whole = ? ORDER BY total DESC LIMIT ?",

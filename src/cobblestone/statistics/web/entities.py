@@ -72,7 +72,7 @@ class View:
 
 def view(published: PublishedFile, entity: Entity) -> View:
     """Return the view of an entity."""
-    members = _members(published, entity)
+    members = published.members(entity)
     titles = {number: project.title for number, project in published.projects.items()}
     child = CHILDREN.get(entity.kind, "")
     parent = published.find("team" if entity.kind == "user" else "user", entity.project, entity.parent or "")
@@ -96,10 +96,6 @@ def view(published: PublishedFile, entity: Entity) -> View:
         until=published.until,
         step=published.step,
     )
-
-
-def _members(published: PublishedFile, entity: Entity) -> Sequence[Entity]:
-    return published.members(entity) if entity.kind in JOINED else [entity]
 
 
 def histories_of(
@@ -142,7 +138,7 @@ class EntityPages(Pages[StatisticsSite]):
         def read(published: PublishedFile) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
             histories = [
-                (each, added_up(histories_of(published, each, _members(published, each)).values()))
+                (each, added_up(histories_of(published, each, published.members(each)).values()))
                 for each in found
             ]
             return histories, published.until, published.step
