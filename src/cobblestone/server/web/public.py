@@ -209,7 +209,7 @@ def xml(body: bytes) -> Response:
     return Response(body, media_type="text/xml", headers=headers)
 
 
-def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
+def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterable[ListedVersion]:
     return (form_of(ListedVersion, each) for each in versions if each.app_id == app_id)
 
 

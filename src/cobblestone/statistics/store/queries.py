@@ -252,7 +252,7 @@ class PublishedFile:
         return found[0] if found else None
 
     def members(self, entity: Entity) -> list[Entity]:
-        """Return an entity's accounts at projects, largest first; an entity of a project, and one that is added up, has itself."""
+        """Return an entity's accounts at projects, largest first; one of a project, or added up, has itself."""
         if entity.project or entity.kind in build.AGGREGATED:
             return [entity]
         rows = self._rows(
