@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.helpers.dispatch_world import (
     DESCRIPTION,
     HOUR,
@@ -27,6 +29,7 @@ from tests.helpers.dispatch_world import (
     version,
 )
 
+from cobblestone.cli import run_command
 from cobblestone.domain.apps import ANY_PLATFORM, BROWSER_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId
@@ -375,6 +378,14 @@ def test_there_is_a_situation_for_every_reason():
 def test_each_reason_says_what_is_true_in_its_situation():
     """After a change: python -m tests.unit.test_reasons, and read what is different."""
     assert table() == TABLE.read_text()
+
+
+def test_a_command_lists_them_for_both_readers(capsys: pytest.CaptureFixture[str]):
+    assert run_command(["explain", "reasons", "--json"]) == 0
+    listed = {each["code"]: each for each in json.loads(capsys.readouterr().out)}
+    assert listed.keys() == set(map(str, Code))
+    assert listed["disk"]["scientist"] == status.SENTENCES[Code.DISK]
+    assert "{need_gb} GB" in listed["disk"]["volunteer"]
 
 
 if __name__ == "__main__":

@@ -62,9 +62,6 @@ class AccountRpc:
         self._ctx = ctx
         self._accounts = accounts
 
-    def _address(self, request: Request) -> str:
-        return client_address(request.scope)
-
     @_told
     async def get_project_config(self, request: Request) -> bytes:
         """Answer ``get_project_config.php``: what a client must know before it attaches."""
@@ -88,7 +85,7 @@ class AccountRpc:
         """Answer ``create_account.php``."""
         wish = wire.parse_create_account(request.url.query)
         wish = replace(wish, source=f"create_account.php {wish.source}".strip())
-        user = await self._accounts.create(wish, address=self._address(request))
+        user = await self._accounts.create(wish, address=client_address(request.scope))
         return wire.write_account_out(_key_for_password(user))
 
     @_told
@@ -102,7 +99,7 @@ class AccountRpc:
                 raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND)
             return wire.write_account_exists()
         user = await self._accounts.look_up(
-            wanted.email_addr, wanted.passwd_hash, address=self._address(request)
+            wanted.email_addr, wanted.passwd_hash, address=client_address(request.scope)
         )
         return wire.write_account_out(_key_for_password(user))
 
@@ -172,7 +169,7 @@ class AccountRpc:
 
     def _count_lookup(self, request: Request) -> None:
         """Count a look-up from this address.  Raises TooManyAttempts."""
-        address, now = limit_key(self._address(request)), self._ctx.clock()
+        address, now = limit_key(client_address(request.scope)), self._ctx.clock()
         refuse_after(self._ctx.limits.lookups.wait(address, now=now))
         self._ctx.limits.lookups.take(address, now=now)
 
@@ -188,9 +185,9 @@ class AccountRpc:
     @_told
     async def team_members(self, request: Request) -> bytes:
         """Answer ``team_email_list.php``: members of a team who agreed to the export, most credit first; no addresses."""
-        team_id, credit_only = wire.parse_member_query(request.url.query)
-        found = await self._ctx.store.aread(partial(_members, team_id=TeamId(team_id)))
-        return await asyncio.to_thread(wire.write_members_xml, found, credit_only=credit_only)
+        team_id = TeamId(wire.parse_member_query(request.url.query))
+        found = await self._ctx.store.aread(partial(_members, team_id=team_id))
+        return await asyncio.to_thread(wire.write_members_xml, found)
 
 
 def _owner(db: Database, key: str) -> User:

@@ -31,19 +31,16 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.statistics.folder import CollectedSource, Join, SiteFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.engine import decayed, parquet, text, write_parquet
+from cobblestone.statistics.store.engine import decayed, known, parquet, text, write_parquet
 from cobblestone.statistics.store.rows import PATIENCE_DAYS, badge_file, merged_file
 
-pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
 FORMAT = 5
 GRACE_DAYS = PATIENCE_DAYS
 JOINED = ("user", "host", "team")
@@ -100,22 +97,10 @@ def build(
 
 def _union(members: Iterable[PublishedProject], file: str, columns: str, now: float) -> str:
     return " UNION ALL BY NAME ".join(
-        f"SELECT {member.number}::INTEGER AS project, {_known(member.rows / file, columns)}, total,"
-        f" {decayed('recent', 'recent_time', now)} AS recent"
-        f" FROM {parquet(member.rows / file)}"
+        f"SELECT {member.number}::INTEGER AS project, * EXCLUDE (recent_time)"
+        f" REPLACE ({decayed('recent', 'recent_time', now)} AS recent)"
+        f" FROM ({known(member.rows / file, f'{columns}, total, recent, recent_time')})"
         for member in members
-    )
-
-
-_FORMERLY = {"gpus": "''", "claimed": "0.0::DOUBLE"}
-"""What columns hold in rows written by an earlier version, which lack them."""
-
-
-def _known(path: Path, columns: str) -> str:
-    """Return columns in SQL."""
-    there = pq.read_schema(path).names
-    return ", ".join(
-        each if each in there else f"{_FORMERLY[each]} AS {each}" for each in columns.split(", ")
     )
 
 
@@ -249,8 +234,9 @@ def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) 
     db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE, claimed DOUBLE)")
     for member in members:
         if (path := merged_file(member.rows)).exists():
-            columns = _known(path, "id, heir, day, claimed")
-            db.execute(f"INSERT INTO merged SELECT {member.number}, {columns} FROM {parquet(path)}")
+            db.execute(
+                f"INSERT INTO merged SELECT {member.number}, * FROM ({known(path, 'id, heir, day, claimed')})"
+            )
 
 
 def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> None:

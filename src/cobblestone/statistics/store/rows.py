@@ -20,7 +20,15 @@ import duckdb
 from cobblestone.domain.exports import ExportedBadge
 from cobblestone.statistics.folder import ExportFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
+from cobblestone.statistics.store.engine import (
+    WHOLE,
+    count,
+    decayed,
+    known,
+    parquet,
+    workbench,
+    write_parquet,
+)
 
 LEAST_SHARE, MOST_SHARE = 0.999, 2.0
 """An account took over another one's credit if it grew by at least and at most so many times that much: who grows by more
@@ -49,16 +57,16 @@ def find_merged(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None
         return
     if merged_file(previous).exists():  # a version before knew none
         db.execute(f"INSERT INTO known_merged BY NAME FROM {parquet(merged_file(previous))}")
-    new, old = parquet(rows / "user.parquet"), _known_claims(previous, "user")
+    new, old = parquet(rows / "user.parquet"), known(previous / "user.parquet", "id, cpid, total, claimed")
     db.execute(f"""
         CREATE TEMP TABLE just_merged AS
         WITH lost AS (
             SELECT id, cpid, total, coalesce(claimed, {day!r}) AS claimed
-            FROM {old} AS old ANTI JOIN {new} AS new USING (id) WHERE cpid <> '' AND total > 0),
+            FROM ({old}) AS old ANTI JOIN {new} AS new USING (id) WHERE cpid <> '' AND total > 0),
         credit AS (SELECT cpid, sum(total) AS total FROM lost GROUP BY cpid),
         heir AS (
             SELECT cpid, min(new.id) AS id
-            FROM credit JOIN {new} AS new USING (cpid) LEFT JOIN {old} AS former ON former.id = new.id
+            FROM credit JOIN {new} AS new USING (cpid) LEFT JOIN ({old}) AS former ON former.id = new.id
             WHERE new.total - coalesce(former.total, 0)
                 BETWEEN {LEAST_SHARE} * credit.total AND {MOST_SHARE} * credit.total
             GROUP BY cpid)
@@ -89,7 +97,6 @@ def keep_merged(db: duckdb.DuckDBPyConnection, rows: Path) -> None:
 
 
 pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
-pq: Any = import_module("pyarrow.parquet")
 
 KINDS = ("user", "host", "team")
 WITH_BADGES = ("user", "team")
@@ -183,14 +190,6 @@ _ONE_EACH = {"user": "cpid", "host": "cpid, user_id"}
 """What at most one row of a project can claim."""
 
 
-def _known_claims(rows: Path, kind: str) -> str:
-    """Return the SQL for rows with the day since which they claim the same (0: always); a version before noted none."""
-    source = parquet(rows / f"{kind}.parquet")
-    if "claimed" in pq.read_schema(rows / f"{kind}.parquet").names:
-        return source
-    return f"(SELECT *, 0.0::DOUBLE AS claimed FROM {source})"
-
-
 def _clean(
     db: duckdb.DuckDBPyConnection,
     rows: Path,
@@ -217,15 +216,16 @@ def _clean(
             QUALIFY row_number() OVER (PARTITION BY id ORDER BY place) = 1)"""
     valid = f"(SELECT * REPLACE ({replaced}) FROM {source} WHERE {condition})"
     # What the first export of a project brings has claimed it always, as far as the site knows.
-    claims, claimed, known = _CLAIMS[kind], "0.0::DOUBLE", ""
+    claims, claimed, before = _CLAIMS[kind], "0.0::DOUBLE", ""
     if previous is not None:
-        claimed = f"coalesce(known.claimed, {day!r})"
-        known = f"LEFT JOIN (SELECT id, {claims}, claimed FROM {_known_claims(previous, kind)}) AS known USING (id, {claims})"
+        claimed = f"coalesce(former.claimed, {day!r})"
+        same = known(previous / f"{kind}.parquet", f"id, {claims}, claimed")
+        before = f"LEFT JOIN ({same}) AS former USING (id, {claims})"
     if kind in _ONE_EACH:  # who is not the only one that claims an id does not claim it yet
         claimed = (
             f"CASE WHEN cpid = '' OR count(*) OVER (PARTITION BY {_ONE_EACH[kind]}) = 1 THEN {claimed} END"
         )
-    query = f"SELECT valid.*, {claimed} AS claimed FROM {valid} AS valid {known} ORDER BY id"
+    query = f"SELECT valid.*, {claimed} AS claimed FROM {valid} AS valid {before} ORDER BY id"
     write_parquet(db, query, rows / f"{kind}.parquet", group=WHOLE)
     return n_doubled
 

@@ -274,12 +274,12 @@ def parse_team_lookup(query: str) -> TeamLookup:
     return TeamLookup(name=name)
 
 
-def parse_member_query(query: str) -> tuple[int, bool]:
-    """Return the team of which ``team_email_list.php`` is asked, and whether for credit only.  Raises WebRpcFailure."""
-    fields = parse_web_query(query)
-    if not re.fullmatch(r"[0-9]{1,15}", fields.get("teamid", "")):
+def parse_member_query(query: str) -> int:
+    """Return the team of whose members ``team_email_list.php`` is asked.  Raises WebRpcFailure."""
+    text = parse_web_query(query).get("teamid", "")
+    if not re.fullmatch(r"[0-9]{1,15}", text):
         raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
-    return int(fields["teamid"]), fields.get("creditonly", "0") != "0"
+    return int(text)
 
 
 def parse_web_query(
@@ -493,24 +493,21 @@ def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:
     return f"{_DECLARATION}{items if single else f'<teams>{chr(10)}{items}</teams>{chr(10)}'}".encode()
 
 
-def write_members_xml(members: Iterable[ExportedUser], *, credit_only: bool) -> bytes:
-    """Return the answer to ``team_email_list.php?xml=1``; ``credit_only``: id, cross-project id and credit alone."""
-    items = "".join(_member_xml(member, credit_only=credit_only) for member in members)
-    return f"{_DECLARATION}<users>\n{items}</users>\n".encode()
+def write_members_xml(members: Iterable[ExportedUser]) -> bytes:
+    """Return the answer to ``team_email_list.php?xml=1``."""
+    return f"{_DECLARATION}<users>\n{''.join(map(_member_xml, members))}</users>\n".encode()
 
 
-def _member_xml(user: ExportedUser, *, credit_only: bool) -> str:
+def _member_xml(user: ExportedUser) -> str:
     credit, recent = user.credit, user.credit.recent
-    more = (
+    return (
+        f"<user>\n    <id>{user.id}</id>\n{scalar('cpid', user.cpid, '    ')}"
+        f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
         f"    <create_time>{whole(user.create_time)}</create_time>\n"
         f"{scalars(user, 'name country', '    ')}"
         f"    <expavg_credit>{decimal(recent.value)}</expavg_credit>\n"
         f"    <expavg_time>{decimal(recent.time)}</expavg_time>\n"
-        f"{scalars(user, 'url has_profile', '    ')}"
-    )
-    return (
-        f"<user>\n    <id>{user.id}</id>\n{scalar('cpid', user.cpid, '    ')}"
-        f"    <total_credit>{decimal(credit.total)}</total_credit>\n{'' if credit_only else more}</user>\n"
+        f"{scalars(user, 'url has_profile', '    ')}</user>\n"
     )
 
 
