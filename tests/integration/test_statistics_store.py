@@ -10,10 +10,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+from tests.helpers.statistics_site import Client
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import BadgeHolder, Deletion, ExportedBadge, ExportedUser
-from cobblestone.statistics.folder import CollectedProject, CollectedSource, Join, SiteFolder
+from cobblestone.statistics.folder import (
+    CollectedProject,
+    CollectedSource,
+    Join,
+    SiteFolder,
+    StatisticsSettings,
+)
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import PublishedProject, build
@@ -22,6 +29,7 @@ from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import curves, round_levels
 from cobblestone.statistics.web.entities import view
+from cobblestone.statistics.web.site import StatisticsContext
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
@@ -653,6 +661,23 @@ def test_an_account_counts_to_a_person_from_the_day_on_which_it_joined(
     assert [each.since - 20_000 if each.since else 0 for each in person.members] == [5, 0]
     own = published.history(found(published, "user", published.by_name["other"].number, "5"))
     assert len(own) == 6, "the account's own page has all that its project said"
+
+
+def test_a_page_says_since_when_an_account_counts(site: Site):
+    past = PastOfAlice(site)
+    past.next(user(5, "Mallory", 1e6, NOON))
+    past.next(user(5, "Alice", 2e6, NOON, cpid=ALICE))
+    ctx = StatisticsContext(
+        folder=site.folder,
+        settings=StatisticsSettings(project=tuple(site.sources.values())),
+        secret=b"s" * 32,
+        master_url="http://stats.example.org/",
+        clock=lambda: NOON + 2 * DAY,
+    )
+    ctx.open_newest()
+    page = Client(ctx).get(f"user/{ALICE}").text
+    assert page.count("counts since") == 1
+    assert re.search(r"counts since <time [^>]*>6 Oct 2024<", page)
 
 
 def test_an_account_whose_id_was_doubled_for_a_while_counts_from_the_day_on_which_it_joined(site: Site):
