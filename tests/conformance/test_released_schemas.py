@@ -1,4 +1,4 @@
-"""Projects that were kept of each released schema become projects of today, and nothing of them is lost."""
+"""What was kept of each released schema becomes a project or account manager of today, and nothing of it is lost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ import pytest
 from tests.conformance.conftest import DATABASES
 from tests.conformance.test_migrations import postgres_structure, structure
 from tests.helpers.kept_project import RELEASED, load_postgres, load_sqlite
+from tests.helpers.manager_world import START as MANAGER_START
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import START, empty_database
+from tests.helpers.released import MAKERS, revision
 
+from cobblestone.account_manager.core.folder import ManagerFolder, create_manager
+from cobblestone.account_manager.run import open_manager
+from cobblestone.account_manager.store import ledger as manager_ledger
+from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.account_manager.upkeep import CHECKS as MANAGER_CHECKS
+from cobblestone.account_manager.upkeep import Opened
 from cobblestone.ops.files import write_private
 from cobblestone.ops.settings import settings_template
 from cobblestone.server.core.project import ProjectFolder
@@ -127,3 +135,35 @@ def test_a_kept_project_is_sound_and_its_ledger_gives_the_same_sums(kept: tuple[
     assert {name: findings for name, findings in found.items() if findings} == {}
     assert (audit.agrees, audit.corrections) == (True, 1)
     assert audit.entries > audit.grants > 5
+
+
+def test_of_every_schema_that_programs_leave_behind_something_is_kept():
+    """Whoever adds a migration changes the version, and then keeps what that leaves: python -m tests.helpers.released."""
+    for schema, file in ((PROJECT, "sqlite.sql"), (MANAGER, "manager.sql")):
+        kept = {revision((RELEASED / version / file).read_text()) for version in VERSIONS}
+        assert schema.head in kept, f"run: python -m tests.helpers.released  ({schema.what} {schema.head})"
+    for version in VERSIONS:
+        assert {*MAKERS, "postgresql.sql"} <= {path.name for path in (RELEASED / version).iterdir()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_kept_account_manager_is_upgraded_and_sound(version: str, tmp_path: Path):
+    create_manager(tmp_path / "manager", name="Kept", port=8180)
+    folder = ManagerFolder(tmp_path / "manager")
+    folder.database.unlink()
+    load_sqlite((RELEASED / version / "manager.sql").read_text(), folder.database)
+    upgrade(folder.database, MANAGER)
+    assert current_revision(folder.database, MANAGER) == MANAGER.head
+    with open_manager(folder.root, clock=lambda: MANAGER_START + 86400.0) as ctx:
+        opened = Opened(ctx.folder, ctx.store)
+        found = {
+            name: ctx.store.read(lambda db, check=check: check.look(opened, db)).findings
+            for name, check in MANAGER_CHECKS.items()
+            if name not in {"keys", "signatures", "disk", "daemons"}
+        }
+        sums = [
+            ctx.store.read(lambda db, ask=ask: ask(db, "all").credit)
+            for ask in (manager_ledger.sum_of, manager_ledger.replayed)
+        ]
+    assert {name: findings for name, findings in found.items() if findings} == {}
+    assert sums[0] == sums[1] > 0

@@ -66,10 +66,11 @@ class LiveProject:
         behind_nginx: bool = False,
         redirected: bool = False,
         settings: dict[str, str] | None = None,
+        port: int = 0,
     ) -> None:
         self.root = root
         self.folder = root / "project"
-        self.port = free_port()
+        self.port = port or free_port()
         self.proxy = FaultyProxy(self.port) if behind_proxy else None
         self.nginx = Nginx(self.port) if behind_nginx else None
         self.redirecting = Redirecting(self.port) if redirected else None

@@ -1,4 +1,4 @@
-"""Make the kept project of a released schema: ``python -m tests.helpers.kept_project``.
+"""The kept project of a released schema; made by `tests.helpers.released`.
 
 A small project with rows in every table, and results in every state but two (inactive, given up by its computer), as text that
 any later version can be tried on: ``sqlite.sql`` and ``postgresql.sql`` in ``tests/golden/released/VERSION``.
@@ -280,13 +280,8 @@ def load_postgres(text: str, address: str) -> None:
         connection.execute(text.encode())
 
 
-def main() -> None:
-    target = RELEASED / __version__
-    if target.exists():
-        raise SystemExit(
-            f"{target} is there: the project of a released version stays as it is. Change the version first."
-        )
-    target.mkdir(parents=True)
+def write_texts(target: Path) -> None:
+    """Make such a project, and write its databases as text."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "project"
         world = World(root, contributions={"storage": True, "network": True}, badges={"total": [0.01, 1e6]})
@@ -304,7 +299,3 @@ def main() -> None:
             with closing(connect(address)) as connection:
                 forget_program(connection, program.member)
             (target / "postgresql.sql").write_text(postgres_text(address))
-
-
-if __name__ == "__main__":
-    main()

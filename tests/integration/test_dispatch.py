@@ -600,6 +600,27 @@ def test_a_waiting_workunit_says_how_many_computers_could_take_it(world: World):
     assert any("Host 2" in each.text for each in told.reasons)
 
 
+@pytest.mark.parametrize(("quorum", "said"), [(1, "One good one is enough."), (2, "2 must agree.")])
+def test_a_job_on_a_computer_says_what_it_waits_for_also_when_its_deadline_has_passed(
+    world: World, quorum: int, said: str
+):
+    world.add_jobs(world.add_app(quorum=quorum))
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    offer = world.write(world.ctx.offers.get)
+
+    def texts() -> list[str]:
+        (name,) = host.held
+        of_result = world.ctx.store.read(lambda db: explain_result(world.ctx, db, offer, name, now=world.now))
+        of_job = world.ctx.store.read(lambda db: explain_workunit(world.ctx, db, offer, "1", now=world.now))
+        return [each.text for each in (*of_job.reasons, *of_result.reasons)]
+
+    assert any(text.endswith(said) for text in texts())
+    assert any("It is due in 168.0 h" in text for text in texts())
+    world.now += 170 * 3600
+    assert any("It was due 2.0 h ago; another computer will get the work soon." in text for text in texts())
+
+
 @pytest.mark.parametrize("path", ["hosts/99", "workunits/nothing", "results/nothing"])
 def test_what_is_not_there_cannot_be_explained(world: World, path: str):
     secret = credentials.new_secret()

@@ -519,6 +519,39 @@ def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World)
         assert looked_up(bad).findtext("error_num") == "-136"
 
 
+def test_of_a_team_s_members_those_who_agreed_are_told_without_their_addresses(world: World):
+    team = insert(world, "team", {"name": "One", "name_lc": "one", "total_credit": 1.0})
+    for name, more in (
+        ("ana", {"url": "javascript:x"}),
+        ("bo", {"credit": 500.5, "country": "France"}),
+        ("none", {"credit": 0.0}),
+    ):
+        add_user(world, name, team_id=team, **more)
+    add_user(world, "secret", agreed=False, team_id=team)
+    add_user(world, "elsewhere")
+
+    def told(query: str) -> etree._Element:
+        return etree.fromstring(world.get(f"/team_email_list.php?xml=1&{query}").content)
+
+    assert b"@" not in world.get(f"/team_email_list.php?xml=1&teamid={team}").content
+    first, second = told(f"teamid={team}")
+    assert {each.tag: each.text for each in first} == {
+        "id": "2",
+        "cpid": external_cpid("c" * 32, "bo@example.org"),
+        "total_credit": "500.500000",
+        "create_time": f"{world.now - 1000:.0f}",
+        "name": "bo",
+        "country": "France",
+        "expavg_credit": "50.050000",
+        "expavg_time": f"{world.now - 5:.6f}",
+        "url": None,
+        "has_profile": "0",
+    }
+    assert (second.findtext("name"), second.findtext("url")) == ("ana", "")
+    for bad in ("teamid=999", "teamid=x", "", "teamid=" + "9" * 400):
+        assert told(bad).findtext("error_num") == "-136"
+
+
 def test_account_managers_hear_of_a_founder_and_everybody_of_a_profile(world: World):
     ana = add_user(world, "ana")
     about = "/am_get_info.php?account_key=aana"

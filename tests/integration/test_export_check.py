@@ -18,6 +18,7 @@ from cobblestone.domain.exports import ExportedTable, ExportedUser
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.operation.export import check_export
+from cobblestone.statistics.ingest import ColumnReader
 from cobblestone.wire.project.statistics_export import write_head, write_tail, write_user
 from cobblestone.wire.project.statistics_import import ELEMENTS, MAX_RECORD_BYTES, ExportReader, row_maker
 
@@ -76,6 +77,39 @@ def test_a_count_that_tables_xml_does_not_state_is_not_wrong(tmp_path: Path):
     (tmp_path / "user.gz").write_bytes(gzip.compress(of_family("user")))
     (tmp_path / "tables.xml").write_text("<tables><update_time>1</update_time></tables>")
     assert {each.problem for each in check_export(tmp_path)} == {""}
+
+
+def test_parts_under_names_of_the_project_s_own_are_looked_at(tmp_path: Path):
+    for part in (0, 1):
+        (tmp_path / f"people_by_rac_{part}.gz").write_bytes(gzip.compress(of_family("user")))
+    (tmp_path / "tables.xml").write_text("<tables><nusers_total>12</nusers_total></tables>")
+    (tmp_path / "db_dump.xml").write_text(
+        "<boinc_db_dump_spec><enumeration><table>user</table><filename>people_by_rac</filename><sort>expavg_credit</sort>"
+        "<output><recs_per_file>6</recs_per_file></output></enumeration></boinc_db_dump_spec>"
+    )
+    assert {each.problem for each in check_export(tmp_path)} == {""}
+    assert sum(each.records for each in check_export(tmp_path)) == 12
+    (tmp_path / "people_by_rac_1.gz").unlink()
+    assert "the file has 6" in check_export(tmp_path)[0].problem
+
+
+def with_members(n: int) -> bytes:
+    """The family's teams in its detail form: each with its members inside."""
+    members = of_family("user").partition(b"<users>\n")[2].rpartition(b"</users>")[0] * n
+    return of_family("team").replace(b"</team>\n", members + b"</team>\n")
+
+
+@pytest.mark.parametrize("at_once", [7, 1000, 10**9])
+def test_members_inside_teams_are_left_out_however_many(at_once: int):
+    data, plain = with_members(1 if at_once == 7 else 1000), read(ExportedTable.TEAM, of_family("team"))
+    assert len(data) > MAX_RECORD_BYTES or at_once == 7
+    assert read(ExportedTable.TEAM, data, at_once=at_once) == plain
+    reader = ColumnReader(ExportedTable.TEAM)
+    batches = [
+        each for at in range(0, len(data), at_once) for each in reader.receive(data[at : at + at_once])
+    ]
+    reader.close()
+    assert [row for each in batches for row in each.to_pylist()] == plain
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64, 1000])

@@ -49,7 +49,7 @@ def test_a_population_run_does_what_a_live_project_does(tmp_path: Path, quorum: 
     scenario = _scenario(quorum=quorum, results=results)
     hosts = draw_hosts(8, seed=4)
     policy = PolicyChoice.parse("CS2_WF2_WS1_JC2")
-    world = World(tmp_path, scheduler={"max_jobs_per_day_init": 500})  # the simulator knows no first days
+    world = World(tmp_path)
     try:
         live = run_live(world, scenario, hosts, policy)
     finally:

@@ -10,10 +10,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+from tests.helpers.statistics_site import Client
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.exports import BadgeHolder, Deletion, ExportedBadge
-from cobblestone.statistics.folder import CollectedProject, CollectedSource, Join, SiteFolder
+from cobblestone.domain.exports import BadgeHolder, Deletion, ExportedBadge, ExportedUser
+from cobblestone.statistics.folder import (
+    CollectedProject,
+    CollectedSource,
+    Join,
+    SiteFolder,
+    StatisticsSettings,
+)
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import PublishedProject, build
@@ -22,6 +29,7 @@ from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import curves, round_levels
 from cobblestone.statistics.web.entities import view
+from cobblestone.statistics.web.site import StatisticsContext
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
 NOON = 20_000 * DAY + DAY / 2
@@ -598,6 +606,145 @@ def test_what_a_project_brings_when_it_is_first_seen_is_no_work_of_that_day(site
     assert max(heights) - min(heights) < 1
     france = published.ranking("country", 0, by_recent=False, first=1)[0]
     assert [each.total for each in published.history(france)] == [1_000_110, 1_000_111, 1_000_122]
+
+
+class PastOfAlice:
+    """Alice computes at "one"; what "other" says of an account there for some days, then as hers, is seen on her page."""
+
+    def __init__(self, site: Site, *, before: bool = False) -> None:
+        self.site, self.day = site, 0
+        if before:  # the other project is the more trusted one
+            self.site.take("other", Export(NOON, [user(9, "Somebody", 1, NOON)]))
+        self.next()
+
+    def next(self, *others: ExportedUser, alice: str = ALICE, name: str = "Alice") -> PublishedFile:
+        """Another day; the accounts of the other project on it."""
+        now = NOON + self.day * DAY
+        self.site.take("one", Export(now, [user(1, name, 900 + 40 * self.day, now, cpid=alice)]))
+        self.site.take("other", Export(now, [user(9, "Somebody", 1, now), *others]))
+        self.day += 1
+        return self.site.publish(now=now)
+
+
+def seen_of(published: PublishedFile, key: str = ALICE) -> dict[str, list[tuple[float, float]]]:
+    """By project, day and total on a person's page."""
+    person = view(published, found(published, "user", 0, key))
+    return {
+        title: [(each.day - 20_000, each.total) for each in days] for title, days in person.histories.items()
+    }
+
+
+HERS = [(day, 900 + 40 * day) for day in range(9)]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize(
+    "hidden", [{}, {"cpid": BOB}, {"cpid": ALICE, "name": "Mallory"}], ids=["no id", "another id", "name"]
+)
+def test_an_account_counts_to_a_person_from_the_day_on_which_it_joined(
+    site: Site, before: bool, hidden: dict[str, str]
+):
+    past = PastOfAlice(site, before=before)
+    for day in range(1, 5):
+        past.next(user(5, **{"name": "Mallory", **hidden}, total=1e6 * day, time=NOON))
+    for day in (5, 6):
+        published = past.next(user(5, "Alice", 4e6 + day, NOON, cpid=ALICE))
+    assert seen_of(published) == {"One": HERS[:7], "Other": [(5, 4_000_005), (6, 4_000_006)]}
+    person = view(published, found(published, "user", 0, ALICE))
+    whole = added_up(person.histories.values())
+    assert [each.total for each in whole] == [900, 940, 980, 1020, 1060, 4_001_105, 4_001_146]
+    assert [each.credit for each in person.milestones] == [1000]
+    plot = curves(person.histories, until=published.until)
+    assert plot is not None
+    drawn = next(layer for layer in plot.layers if layer.label == "Other").points.split()
+    assert drawn[0] == drawn[-1].replace(drawn[-1], drawn[0]), "nothing before"
+    assert [each.since - 20_000 if each.since else 0 for each in person.members] == [5, 0]
+    own = published.history(found(published, "user", published.by_name["other"].number, "5"))
+    assert len(own) == 6, "the account's own page has all that its project said"
+
+
+def test_a_page_says_since_when_an_account_counts(site: Site):
+    past = PastOfAlice(site)
+    past.next(user(5, "Mallory", 1e6, NOON))
+    past.next(user(5, "Alice", 2e6, NOON, cpid=ALICE))
+    ctx = StatisticsContext(
+        folder=site.folder,
+        settings=StatisticsSettings(project=tuple(site.sources.values())),
+        secret=b"s" * 32,
+        master_url="http://stats.example.org/",
+        clock=lambda: NOON + 2 * DAY,
+    )
+    ctx.open_newest()
+    page = Client(ctx).get(f"user/{ALICE}").text
+    assert page.count("counts since") == 1
+    assert re.search(r"counts since <time [^>]*>6 Oct 2024<", page)
+
+
+def test_an_account_whose_id_was_doubled_for_a_while_counts_from_the_day_on_which_it_joined(site: Site):
+    past = PastOfAlice(site)
+    for day in range(1, 4):
+        past.next(*(user(n, "Alice", 1e6 * day, NOON, cpid=ALICE) for n in (5, 6)))
+    published = past.next(user(5, "Alice", 3e6, NOON, cpid=ALICE))
+    assert seen_of(published)["Other"] == [(4, 3_000_000)]
+
+
+def test_an_account_that_was_merged_brings_its_past_from_the_day_on_which_it_was_the_person_s(site: Site):
+    past = PastOfAlice(site)
+    for day in range(1, 4):
+        past.next(user(5, "Alice", 7, NOON, cpid=ALICE), user(6, "Mallory", 1e6 * day, NOON))
+    past.next(user(5, "Alice", 7, NOON, cpid=ALICE), user(6, "Alice", 3e6, NOON, cpid=ALICE))
+    published = past.next(user(5, "Alice", 3e6 + 7, NOON, cpid=ALICE))
+    shown = seen_of(published)["Other"]
+    assert [each for each in shown if each[0] < 4] == [(1, 7)]
+    assert shown[-1] == (5, 3_000_007)
+
+
+def test_two_accounts_that_had_another_id_together_bring_no_past(site: Site):
+    past = PastOfAlice(site)
+    for day in range(1, 6):
+        id_ = ALICE if day == 5 else BOB
+        site.take("third", Export(NOON + day * DAY, [user(3, "Alice", 1e5 * day, NOON, cpid=id_)]))
+        published = past.next(user(5, "Alice", 1e6 * day, NOON, cpid=id_))
+    assert seen_of(published) == {"One": HERS[:6], "Other": [(5, 5e6)], "Third": [(5, 5e5)]}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["hers first", "the other one first"])
+def test_somebody_who_changes_the_address_at_one_project_after_the_other_keeps_the_whole_past(
+    site: Site, first: bool
+):
+    past, new = PastOfAlice(site), cpid("alice's new address")
+    ids = [(ALICE, ALICE), *(((new, ALICE), (new, new)) if first else ((ALICE, new), (new, new)))]
+    for day, (hers, other) in enumerate(ids, 1):
+        published = past.next(user(5, "Alice", 10 * day, NOON, cpid=other), alice=hers)
+    assert seen_of(published, new) == {"One": HERS[:4], "Other": [(1, 10), (2, 20), (3, 30)]}
+
+
+def test_a_project_that_knows_a_new_address_first_takes_no_past_away(site: Site):
+    past, new = PastOfAlice(site), cpid("alice's new address")
+    past.next()
+    past.next(user(5, "Alice", 1e6, NOON, cpid=new))
+    published = past.next(user(5, "Alice", 2e6, NOON, cpid=new), alice=new)
+    assert seen_of(published, new) == {"One": HERS[:4], "Other": [(2, 1e6), (3, 2e6)]}
+
+
+def test_computers_and_teams_that_get_an_owner_id_or_name_later_bring_no_past(site: Site):
+    for day in range(4):
+        now, late = NOON + day * DAY, day == 3
+        alice = user(1, "Alice", 100 + day, now, cpid=ALICE)
+        site.take(
+            "one",
+            Export(now, [alice], [host(1, 1, 50 + day, now, cpid="a" * 32)], [team(1, "We", 10 + day, now)]),
+        )
+        others = [user(1, "Alice", 5, now, cpid=ALICE), user(2, "Eve", 5, now)]
+        moved = host(7, 1 if late else 2, 1e6 + day, now, cpid="a" * 32)
+        site.take("other", Export(now, others, [moved], [team(1, "We" if late else "They", 1e6 + day, now)]))
+        published = site.publish(now=now)
+    for kind in ("host", "team"):
+        member = next(each for each in published.ranking(kind, 1, by_recent=False, first=1))
+        assert member.whole is not None
+        shown = view(published, found(published, kind, 0, member.whole)).histories
+        assert [(each.day - 20_000, each.total) for each in shown["Other"]] == [(3, 1_000_003)]
+        assert len(shown["One"]) == 4
 
 
 def test_countries_systems_processors_and_projects_are_added_up(site: Site):

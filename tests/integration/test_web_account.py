@@ -16,10 +16,11 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
+from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.daemons.housekeeping import AccountKeeper
 from cobblestone.service.mail import Mailer, outbox
 from cobblestone.service.passwords import one_time_password, time_step
-from cobblestone.store.people import mails
+from cobblestone.store.people import mails, teams, users
 
 NEW_PASSWORD = "a longer secret"
 
@@ -367,6 +368,12 @@ def test_an_account_is_deleted_after_the_grace_period_and_its_credit_stays(world
     world.user("bruno")
     world.write(lambda tx: tx.execute("INSERT INTO team (name, name_lc, founder_id) VALUES ('T', 't', 1)"))
     world.write(lambda tx: tx.execute("UPDATE user_account SET team_id = 1"))
+    world.write(lambda tx: users.set_profile(tx, UserId(1), text="I am Ada.", searchable=True, now=world.now))
+    world.write(
+        lambda tx: teams.send_message(
+            tx, TeamId(1), UserId(1), title="Hello", text="It is Ada.", now=world.now
+        )
+    )
     host = world.host(key, domain_name="ada-laptop")
     world.add_jobs(app)
     host.rpc(ask=1.0)
@@ -389,7 +396,9 @@ def test_an_account_is_deleted_after_the_grace_period_and_its_credit_stays(world
     world.run(AccountKeeper(world.ctx).step())
     everything = "".join(
         repr(world.query(f"SELECT * FROM {table}"))
-        for table in ("user_account", "host", "one_time_code", "api_token", "result_text")
+        for table in (
+            *("user_account", "host", "one_time_code", "api_token", "result_text", "profile", "team_message"),
+        )
     )
     for trace in ("Ada", email("ada"), key, "ada-laptop"):
         assert trace not in everything

@@ -10,9 +10,9 @@ from cobblestone.domain.apps import ComparisonRule
 from cobblestone.store.operation import interventions
 
 NOTHING = {
-    "en": "The project has no applications at the moment. Nothing is wrong with this computer.",
-    "fr": "Le projet n'a pas d'applications pour le moment. Cet ordinateur n'a aucun problème.",
-    "sk": "Projekt momentálne nemá aplikácie. S týmto počítačom je všetko v poriadku.",
+    "en": "The project has no application to send at the moment. Nothing is wrong with this computer.",
+    "fr": "Le projet n'a pas d'application à envoyer pour le moment. Tout va bien avec cet ordinateur.",
+    "sk": "Projekt momentálne nemá aplikáciu, ktorú by poslal. S týmto počítačom je všetko v poriadku.",
 }
 
 

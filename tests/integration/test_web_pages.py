@@ -434,15 +434,29 @@ def test_the_counts_of_the_project_are_kept_for_a_few_seconds(world: World) -> N
 
 
 def test_computers_apps_and_job_counts_are_told_in_the_familys_format(world: World) -> None:
-    world.add_jobs(world.add_app(), n=3)
+    app = world.add_app()
+    world.write(lambda tx: apps.update_app(tx, replace(app, user_friendly_name="Demo & more")))
+    world.add_jobs(app, n=3)
     host = world.host(world.user("alice"), p_ncpus=1)
     host.rpc(ask=1)
     counts = ET.fromstring(world.get("/server_status.php?counts=1").content)
     assert (counts.findtext("results_ready_to_send"), counts.findtext("results_in_progress")) == ("2", "1")
-    apps = ET.fromstring(world.get("/apps.php?xml=1").content)
-    (app,) = apps.findall("application")
-    assert app.findtext("name") == "demo"
-    assert {each.findtext("platform_short") for each in app.findall("version")} == {"any"}
+    (told,) = ET.fromstring(world.get("/apps.php?xml=1").content).findall("application")
+    assert [each.tag for each in told] == ["user_friendly_name", "name", "id", "version"]
+    assert [told.findtext(name) for name in ("user_friendly_name", "name", "id")] == [
+        "Demo & more",
+        "demo",
+        "1",
+    ]
+    (version,) = told.findall("version")
+    assert {each.tag: each.text for each in version} == {
+        "platform_short": "any",
+        "platform_long": "any",
+        "version_num": "100",
+        "plan_class": None,
+        "date": "15 Jan 2027, 8:00:00 UTC",
+        "date_unix": f"{world.now:.0f}",
+    }
     (computer,) = ET.fromstring(world.get("/hosts_user.php?userid=1&format=xml").content).findall("host")
     assert (computer.findtext("id"), computer.findtext("p_ncpus"), computer.findtext("domain_name")) == (
         "1",

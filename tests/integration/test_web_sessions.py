@@ -84,6 +84,8 @@ def test_a_closed_project_takes_no_accounts(make_world: Callable[..., World]) ->
     assert "does not accept new accounts" in text_of(visitor.get("/join.php"))
     assert "join.php" not in visitor.get("/").text
     assert "does not accept new accounts" in text_of(visitor.post("/join.php", **NEW))
+    asked = f"email_addr={NEW['email_addr']}&passwd_hash={'0' * 32}&user_name=Ada"
+    assert "<error_num>-208</error_num>" in world.get(f"/create_account.php?{asked}").text
     assert world.value("SELECT count(*) FROM user_account") == 0
 
 

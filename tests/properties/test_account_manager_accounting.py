@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cobblestone.policy.account_manager.accounting import (
@@ -75,6 +75,10 @@ limits = st.builds(
 
 
 @given(steps, limits)
+@example(
+    [(60.0, {1: NOTHING}), (60.0, {1: cpu(1e6)})],
+    HostLimits(ncpus=1, ngpus=0, cpu_flops=FLOPS, gpu_flops=0.0, n_young=1),
+)
 def test_nothing_that_was_reported_is_lost_and_nothing_is_counted_beyond_the_limits(
     contacts: list[tuple[float, dict[int, Amounts]]], limit: HostLimits
 ):

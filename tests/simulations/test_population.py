@@ -111,10 +111,18 @@ def test_a_finite_batch_is_finished_whatever_goes_wrong() -> None:
 
 
 def test_a_host_that_fails_now_and_then_keeps_its_quota_since_its_valid_results_count() -> None:
-    found = tally(run(world(ServerModel(), days=20.0, errors=0.1), hosts=2))
+    found = tally(run(world(ServerModel(first_jobs=0), days=20.0, errors=0.1), hosts=2))
     assert found.errors > 20  # eight more than valid ones leave one job a day
     assert found.valid > 100
     assert found.empty == 0
+
+
+def test_new_hosts_hold_few_jobs_until_one_was_right() -> None:
+    """Two hosts of four processors, and jobs of some hours: the first contacts ask for more than they get."""
+    limited, free = (tally(run(world(ServerModel(first_jobs=n), days=10.0), hosts=2)) for n in (1, 0))
+    assert 0 < limited.empty < 0.1 * limited.asking
+    assert free.empty == 0
+    assert limited.valid > 0.9 * free.valid
 
 
 def test_spare_results_are_wasted() -> None:

@@ -156,6 +156,8 @@ def test_both_results_must_have_the_same_outputs(rule: ComparisonRule):
     ("a", "b", "agree"),
     [
         (1.0, 1.0 + 1e-9, True),
+        (1.0, 1.0 + 1.0009e-6, True),
+        (1.0, 1.0 + 1.002e-6, False),
         (1.0, 1.1, False),
         (1e-12, -1e-12, True),
         (1e300, -1e300, False),

@@ -157,6 +157,7 @@ READERS: dict[str, Reader] = {
     "wire.project.account:parse_am_set_info": text(account.parse_am_set_info, account.MAX_QUERY, QUERY),
     "wire.project.account:parse_login_token_lookup": text(account.parse_login_token_lookup, account.MAX_QUERY, QUERY),
     "wire.project.account:parse_team_lookup": text(account.parse_team_lookup, account.MAX_QUERY, QUERY),
+    "wire.project.account:parse_member_query": text(account.parse_member_query, account.MAX_QUERY, QUERY),
     "wire.project.account:legal_email_addr": text(account.legal_email_addr, account.MAX_EMAIL, "a@ a. a@a."),
     "wire.project.preferences:read_global_preferences": Reader(
         of_notes(preferences.read_global_preferences), preferences.MAX_TEXT,

@@ -8,13 +8,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tools.mutations import MUTATIONS, Mutation
+from tools.mutations import MUTATIONS, WITHOUT, WITHOUT_OF_FOLDER, Mutation
 
 ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-@pytest.mark.parametrize(("document", "at_least"), [("security.md", 40), ("promises.md", 40)])
+DOCUMENTS = ("security.md", "promises.md")
+
+
+@pytest.mark.parametrize(("document", "at_least"), [(name, 40) for name in DOCUMENTS])
 def test_every_promise_names_a_test_that_exists(document: str, at_least: int) -> None:
     text = (ROOT / "docs" / document).read_text()
     promises = [line for line in text.splitlines() if "`tests/" in line]
@@ -35,5 +38,23 @@ def functions(path: Path) -> set[str]:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: f"{each.file}, {each.test}")
 def test_each_mutation_breaks_a_line_that_is_there_and_names_a_promise_s_test(mutation: Mutation) -> None:
     assert (ROOT / "src" / "cobblestone" / mutation.file).read_text().count(mutation.line) == 1
-    promised = "".join((ROOT / "docs" / name).read_text() for name in ("security.md", "promises.md"))
+    promised = "".join((ROOT / "docs" / name).read_text() for name in DOCUMENTS)
     assert f"`tests/{mutation.test}`" in promised
+
+
+def promises() -> list[list[str]]:
+    """The tests of each promise, below ``tests``."""
+    lines = [line for name in DOCUMENTS for line in (ROOT / "docs" / name).read_text().splitlines()]
+    found = [
+        [f"{file.removeprefix('tests/')}::{test}" for file, test in NAMED.findall(line)] for line in lines
+    ]
+    return [each for each in found if each]
+
+
+def test_each_promise_has_a_line_to_break_or_says_why_it_has_none() -> None:
+    mutated = {each.test for each in MUTATIONS}
+    bare = [each for each in promises() if mutated.isdisjoint(each)]
+    silent = [
+        each[0] for each in bare if {test.partition("/")[0] for test in each} - WITHOUT_OF_FOLDER.keys()
+    ]
+    assert sorted(set(silent)) == sorted(test for tests in WITHOUT.values() for test in tests)

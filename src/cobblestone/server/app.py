@@ -54,6 +54,7 @@ _ACCOUNT_RPCS = frozenset(
         "am_set_info.php",
         "login_token_lookup.php",
         "team_lookup.php",
+        "team_email_list.php",
         "rss_main.php",
         "notices.php",
     }
@@ -101,6 +102,7 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         Route("/am_set_info.php", rpc.am_set_info),
         Route("/login_token_lookup.php", rpc.login_token_lookup),
         Route("/team_lookup.php", rpc.team_lookup),
+        Route("/team_email_list.php", rpc.team_members),
         Route("/rss_main.php", feeds.news),
         Route("/notices.php", feeds.notices),
         *ScaleExport(ctx).routes(),

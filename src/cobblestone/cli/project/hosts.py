@@ -86,6 +86,20 @@ def result(
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
 
+@explain_commands.command("reasons")
+def reasons(common: Common) -> None:
+    """Show every reason for few or no tasks: what the volunteer reads, and who submitted the job."""
+    from cobblestone.policy.dispatch.explain import EXPLANATIONS
+    from cobblestone.policy.dispatch.status import SENTENCES
+
+    found = [
+        {"code": code.value, "volunteer": each.sentence, "scientist": SENTENCES[code]}
+        for code, each in EXPLANATIONS.items()
+    ]
+    lines = [f"{each['code']}\n  {each['volunteer']}\n  {each['scientist']}" for each in found]
+    common.out.show(found, lines=lines, essential=[each["code"] for each in found])
+
+
 host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
 HostArgument = Annotated[
     int,

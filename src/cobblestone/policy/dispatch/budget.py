@@ -173,7 +173,7 @@ class Budget:
         held = self._held_gpu_total if gpu else self._held_total - self._held_gpu_total
         most = self._most(project, gpu)
         if most is not None and held >= most:
-            return explain(Code.HELD_OF_TYPE, held=held, limit=most, subject=resource)
+            return explain(Code.HELD_OF_TYPE, held=held, limit=most, subject="GPU" if gpu else CPU)
         own = self._limits.app_in_progress.get(app.id)
         if own is not None:
             refusal = self._refuse_app(own, app, resource, gpu)
@@ -271,5 +271,7 @@ class Budget:
         held = held_gpu if gpu else held - held_gpu
         most = self._most(limits, gpu)
         if most is not None and held >= most:
-            return explain(Code.HELD_OF_APP_AND_TYPE, app=name, held=held, limit=most, subject=resource)
+            return explain(
+                Code.HELD_OF_APP_AND_TYPE, app=name, held=held, limit=most, subject="GPU" if gpu else CPU
+            )
         return None

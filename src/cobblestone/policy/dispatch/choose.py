@@ -242,7 +242,8 @@ class _Selection:
             self._tally.note(Code.RETRY_RESERVED)
             return False
         if self._once and candidate.workunit_id in self._taken:
-            self._tally.note(Code.ALREADY_AT_USER)
+            by_user = self._limits.one_result_per_user_per_wu
+            self._tally.note(Code.ALREADY_AT_USER if by_user else Code.ALREADY_AT_HOST)
             return False
         return self._fits(candidate, match)
 
@@ -257,7 +258,10 @@ class _Selection:
     def _may_be_browsed(self, candidate: Candidate, match: Match) -> bool:
         """Return whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
         app = self._apps[candidate.app_id]
-        if candidate.targeted or not (candidate.replicated or app.dispatch.adaptive):
+        if candidate.targeted:
+            return False
+        if not (candidate.replicated or app.dispatch.adaptive):
+            self._tally.add((explain(Code.BROWSER_ALONE, app=app.title),))
             return False
         if job_seconds(candidate.limits.rsc_fpops_est, match.usage.flops, match.available) <= BROWSER_SECONDS:
             return True
@@ -276,7 +280,7 @@ class _Selection:
         if job.rsc_bandwidth_bound:
             measured = self._request.host.description.n_bwdown
             if 0 < measured < job.rsc_bandwidth_bound:
-                self._tally.note(Code.BANDWIDTH, job.rsc_bandwidth_bound, (measured, 0.0))
+                self._tally.note(Code.BANDWIDTH, job.rsc_bandwidth_bound, (measured,))
                 return False
         if candidate.app_id in self._always:
             return True  # runs beside all others
@@ -296,12 +300,13 @@ class _Selection:
         ):
             if self._known_workload().admits(BookedJob(job.delay_bound, seconds)):
                 return True
-            self._tally.note(Code.DEADLINE_OF_OTHERS)
-            return False
+            if seconds <= job.delay_bound:  # else it would be late without any other work, too
+                self._tally.note(Code.DEADLINE_OF_OTHERS)
+                return False
         done = delay + seconds
         if done <= job.delay_bound:
             return True
-        self._tally.note(Code.DEADLINE, done, (delay, match.available))
+        self._tally.note(Code.DEADLINE, done, (delay, match.available, job.delay_bound))
         return False
 
     def _known_workload(self) -> Workload:

@@ -108,11 +108,11 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "{interval} s. The client asks again automatically."
     ),
     Code.ANONYMOUS_PLATFORM: _ask(
-        "This client brings its own applications (app_info.xml), which the project does not support. Remove "
+        "This client brings its own applications (app_info.xml), and none of them is one of the project's. Remove "
         "app_info.xml from the project's folder and restart the client to get the project's applications."
     ),
     Code.NO_APPS: _note(
-        "The project has no applications at the moment. Nothing is wrong with this computer."
+        "The project has no application to send at the moment. Nothing is wrong with this computer."
     ),
     Code.PLATFORM: _ask(
         "The project has no applications for computers of type {platform}; it has some for {offered}. This "
@@ -151,12 +151,12 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.QUOTA: _note(
         "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
-        "number grows when tasks succeed."
+        "number grows when tasks succeed, up to the project's limit."
     ),
     Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more automatically."),
     Code.UNPROVEN: _note(
         "This computer holds {held} tasks of {app}. Until one from the app's current version was found right here, it gets "
-        "{limit} at a time; each one that is done brings more."
+        "{limit} at a time; the first ones that are done bring more."
     ),
     Code.PER_REQUEST_OF_APP: _note(
         "One reply holds at most {limit} tasks of {app}. The client asks for more automatically."
@@ -166,9 +166,9 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "disk, or allow more in the computing preferences."
     ),
     Code.DEADLINE: _note(
-        "Tasks would be late here: the shortest would be done in {need_hours} h (the computer "
-        "computes {available_percent} % of the time, and {delay_hours} h of work are waiting). More "
-        "computing time or a smaller work buffer would help."
+        "Tasks would be late here: the shortest would be done in {need_hours} h, and its deadline is in {due_hours} h. "
+        "The computer computes {available_percent} % of the time, and {delay_hours} h of work are waiting. More "
+        "computing time, a smaller work buffer, or shorter tasks would help."
     ),
     Code.DEADLINE_OF_OTHERS: _note(
         "{tasks} waiting tasks would be late here, or make others late: the work that the client "
@@ -197,9 +197,9 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "work."
     ),
     Code.RETRY_RESERVED: _note(
-        "The {tasks} waiting tasks failed elsewhere and are reserved for a while for computers that "
-        "returned many correct results. This computer becomes one of them by finishing tasks; "
-        "otherwise it gets the tasks later."
+        "The {tasks} waiting tasks failed elsewhere or were not returned, and are reserved for a while for computers "
+        "that returned many correct results in good time. This computer gets them later, or when it has become one of "
+        "these."
     ),
     Code.BROWSER_TIME: _note(
         "The {tasks} waiting tasks would take a browser longer than an hour. They are for computers that compute all day."
@@ -217,14 +217,14 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "project tries again in a week."
     ),
     Code.HR_UNKNOWN: _note(
-        "Results of {app} are compared bit by bit, and the project cannot tell from this computer's "
-        "processor and system which others give identical results."
+        "Results of {app} are compared between computers of one kind only, and the project cannot tell from this "
+        "computer's processor and system of which kind it is."
     ),
     Code.PREFERENCES_EXCLUDE: _ask(
         "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such "
         "tasks."
     ),
-    Code.TYPE_NOT_REQUESTED: _note("{app} only has {subject} tasks, and the client asked for none of these."),
+    Code.TYPE_NOT_REQUESTED: _note("{app} has {subject} tasks, and the client asked for none of these."),
     Code.GPU_MISSING: _note(
         "{app} needs a GPU of type {wanted}; this computer reports none. A driver may be missing."
     ),
@@ -237,8 +237,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.CPU_FEATURE: _note("{app} needs a processor with {wanted}, which this computer's does not have."),
     Code.CPU_COUNT: _note(
-        "{app} needs {need} processors; the client may use {have} here. More can be allowed in the computing "
-        "preferences."
+        "{app} needs {need} processors; the client may use {have} here. If the computer has more, allow them in the "
+        "computing preferences."
     ),
     Code.CPU_VENDOR: _note("{app} does not run on processors made by {have}."),
     Code.OPERATING_SYSTEM: _note(
@@ -252,7 +252,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     Code.CLIENT_TOO_OLD: _ask("{app} needs client {need} or newer; this one is {have}. Update the client."),
     Code.CLIENT_TOO_NEW: _note("{app} does not run with clients newer than {need}; this one is {have}."),
     Code.BETA_VERSION: _note(
-        "{app} has only a test version for this computer. Allow test applications in the project preferences "
+        "A version of {app} for this computer is a test version. Allow test applications in the project preferences "
         "to get it."
     ),
     Code.PLAN_CLASS_UNKNOWN: _note(
@@ -265,7 +265,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.NEEDS_64_BIT: _note("Tasks of {app} need more memory than a 32-bit application can use."),
     Code.UNSIGNED: _note(
-        "The version of {app} for this computer is not signed yet. The project's administrators must sign it."
+        "A version of {app} for this computer is not signed yet. The project's administrators must sign it."
     ),
     Code.NOT_ROLLED_OUT: _note(
         "The version of {app} for this computer is new and is sent to a part of the computers first. "
@@ -283,7 +283,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "will get tasks when the project has new work."
     ),
     Code.APP_PLATFORM: _note("{app} has tasks, but no application for computers of type {platform}."),
-    Code.NO_TASKS_OF_TYPE: _note("The project has no {subject} tasks waiting at the moment."),
+    Code.NO_TASKS_OF_TYPE: _note("The project has no more {subject} tasks waiting at the moment."),
     Code.NO_TASKS: _note(
         "The project has no tasks waiting at the moment. The client asks again automatically."
     ),
@@ -318,8 +318,12 @@ _RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
 
 
 def explain(code: Code, **values: Value) -> Reason:
-    """Return the reason with this code; ``values`` fill its sentence."""
-    return reason(str(code), EXPLANATIONS[code].sentence, **values)
+    """Return the reason with this code; ``values`` fill its sentence, whole numbers without a point."""
+    shown = {
+        name: int(each) if isinstance(each, float) and each.is_integer() else each
+        for name, each in values.items()
+    }
+    return reason(str(code), EXPLANATIONS[code].sentence, **shown)
 
 
 def by_importance(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
@@ -364,10 +368,10 @@ class Tally:
     def __init__(self) -> None:
         self._counts: dict[Code, int] = {}
         self._least: dict[Code, float] = {}
-        self._details: dict[Code, tuple[float, float]] = {}
+        self._details: dict[Code, tuple[float, ...]] = {}
         self._reasons: list[Reason] = []
 
-    def note(self, code: Code, need: float = 0.0, detail: tuple[float, float] = (0.0, 0.0)) -> None:
+    def note(self, code: Code, need: float = 0.0, detail: tuple[float, ...] = ()) -> None:
         """Count one candidate; ``need`` is its requirement, ``detail`` further values."""
         counts = self._counts
         known = counts.get(code, 0)
@@ -399,9 +403,10 @@ class Tally:
         elif code == Code.DISK:
             values |= {"need_gb": _rounded(need / _GIGABYTE), "have_gb": _rounded(disk_bytes / _GIGABYTE)}
         elif code == Code.DEADLINE:
-            delay, available = self._details[code]
+            delay, available, due = self._details[code]
             values |= {
                 "need_hours": _rounded(need / _HOUR),
+                "due_hours": _rounded(due / _HOUR),
                 "delay_hours": _rounded(delay / _HOUR),
                 "available_percent": _rounded(100 * available),
             }

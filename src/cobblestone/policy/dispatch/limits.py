@@ -72,6 +72,7 @@ _GOLDEN = 2654435761  # Knuth's multiplier: neighbouring host ids land far apart
 
 UNCHECKED = 4  #: times its first quota: what a host can earn by successes of which none was found valid yet
 _PAUSES = 3  # doublings of a day
+INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless the operator says
 
 
 def day_shift(host_id: HostId) -> float:

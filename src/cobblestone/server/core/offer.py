@@ -12,14 +12,18 @@ from cobblestone.launcher.packing import DESCRIPTION_FILE
 from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.dispatch.catalogue import Catalogue, PeakFlopCount, SpeedPopulation
 from cobblestone.policy.dispatch.identity import RetiredKey
-from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, RetryRules
+from cobblestone.policy.dispatch.limits import (
+    INITIAL_PART,
+    DispatchLimits,
+    InProgressLimits,
+    JobCap,
+    RetryRules,
+)
 from cobblestone.store.catalog import apps
 from cobblestone.store.catalog import apps as keys
 from cobblestone.store.credit import credit_statistics
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
-
-INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless the settings say
 
 
 def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:

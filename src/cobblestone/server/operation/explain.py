@@ -204,14 +204,16 @@ def _state_of(view: WorkunitView, now: float) -> list[Reason]:
     """Return the state of a workunit, and what the transitioner would do now."""
     workunit = view.workunit
     found: list[Reason] = []
-    counts = Counter(_word(result) for result in view.results)
+    counts, quorum = Counter(_word(result) for result in view.results), workunit.rules.min_quorum
     summary = ", ".join(f"{count} {word}" for word, count in counts.items()) or "none yet"
     found.append(
         reason(
             "results",
-            "Its results: {summary}. {quorum} must agree.",
+            "Its results: {summary}. {rule}",
             summary=summary,
-            quorum=workunit.rules.min_quorum,
+            rule=phrase("{quorum} must agree.", quorum=quorum)
+            if quorum > 1
+            else phrase("One good one is enough."),
         )
     )
     failed = [result for result in view.results if result.outcome is Outcome.CLIENT_ERROR]
@@ -321,11 +323,14 @@ def explain_result(
             )
         )
     if result.server_state is ServerState.IN_PROGRESS and result.report_deadline is not None:
+        hours = round((result.report_deadline - now) / 3600, 1)
         found.append(
             reason(
-                "deadline",
-                "It is due in {hours} h; after that, another computer gets the work.",
-                hours=round((result.report_deadline - now) / 3600, 1),
+                "deadline", "It is due in {hours} h; after that, another computer gets the work.", hours=hours
+            )
+            if hours >= 0
+            else reason(
+                "overdue", "It was due {hours} h ago; another computer will get the work soon.", hours=-hours
             )
         )
     if result.outcome is Outcome.CLIENT_ERROR:

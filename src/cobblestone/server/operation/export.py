@@ -27,7 +27,7 @@ from cobblestone.store.operation import exports
 from cobblestone.store.people import consents
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.wire.project.statistics_export import write_specification, write_tables
-from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker
+from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker, split_files
 
 _FORMATS = {
     "gzip": (domain.ExportFormat.GZIP,),
@@ -190,11 +190,15 @@ def check_export(folder: Path) -> list[CheckedFile]:
     tables = folder / "tables.xml"
     if not tables.is_file():
         raise ConfigError(f"{folder} contains no export: there is no tables.xml in it.")
+    specification = folder / "db_dump.xml"
+    split = split_files(specification.read_bytes()[:MAX_TABLES_BYTES]) if specification.is_file() else {}
     found = {
         (table, stem): [_check_file(path, table) for path in paths]
         for table in domain.ExportedTable
-        for stem in (table.value, *(f"{table}_{order}" for order in domain.ExportOrder))
-        if (paths := _files(folder, stem))
+        for stem in dict.fromkeys(
+            (table.value, *(f"{table}_{order}" for order in domain.ExportOrder), split.get(table, ""))
+        )
+        if stem and (paths := _files(folder, stem))
     }
     return [_check_totals(tables, found), *chain.from_iterable(found.values())]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -209,17 +209,8 @@ def xml(body: bytes) -> Response:
     return Response(body, media_type="text/xml", headers=headers)
 
 
-def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterator[ListedVersion]:
-    return (
-        ListedVersion(
-            platform=each.platform,
-            version_num=each.version_num,
-            plan_class=each.plan_class,
-            create_time=each.create_time,
-        )
-        for each in versions
-        if each.app_id == app_id
-    )
+def _listed(versions: Iterable[VersionRow], app_id: AppId) -> Iterable[ListedVersion]:
+    return (form_of(ListedVersion, each) for each in versions if each.app_id == app_id)
 
 
 BEST = 5
@@ -250,7 +241,7 @@ class AppPages(Pages[ProjectSite]):
         found, versions, days = await visit.read(read)
         now = visit.ctx.clock()
         if visit.fields.get("xml"):
-            return xml(write_apps((app.title, _listed(versions, app.id)) for app in found))
+            return xml(write_apps((app, _listed(versions, app.id)) for app in found))
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",

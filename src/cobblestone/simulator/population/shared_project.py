@@ -32,7 +32,7 @@ from cobblestone.domain.work import (
 from cobblestone.policy.credit.claims import ClaimInput
 from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.limits import DispatchLimits, after_failure, after_valid
+from cobblestone.policy.dispatch.limits import INITIAL_PART, DispatchLimits, after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
@@ -155,6 +155,8 @@ class SharedProject:
         self.records = self._speeds.records
         limits = DispatchLimits(
             daily_quota=self.rules.daily_quota,
+            daily_quota_init=self._initial_quota,
+            first_jobs=self.rules.first_jobs,
             max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
             check_deadline=self.rules.check_deadline,
             one_result_per_user_per_wu=False,
@@ -189,6 +191,11 @@ class SharedProject:
         self._limits, self._catalogue = limits, catalogue
         self._luck = streams.stream("dispatch", model.name)
         self._results: dict[ResultId, SimWorkunit] = {}
+
+    @property
+    def _initial_quota(self) -> int:
+        """Return what a new host begins with: the part of the quota that is the server's default."""
+        return max(self.rules.daily_quota // INITIAL_PART, 1) if self.rules.first_jobs else 0
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -440,6 +447,7 @@ class SharedProject:
             host_id=host.id,
             user_id=host.user_id,
             daily_quota=self.rules.daily_quota,
+            daily_quota_init=self._initial_quota,
             now=now,
         )
         if decision.record is not None:

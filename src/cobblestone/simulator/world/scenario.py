@@ -92,6 +92,9 @@ class ServerModel:
     max_success_results: int = 6
     wrong_rate: float = 0.0  #: part of the results that are reported as success and are wrong
     daily_quota: int = 500  #: results per CPU and day
+    first_jobs: int = (
+        1  #: per CPU, on a host that nothing right came from yet; 0 = as many as the quota allows
+    )
     max_jobs_per_rpc: int = 50  #: per CPU
     check_deadline: bool = True  #: send only what the host's queue leaves time for (today's clients)
     feeder_slots: int = 100  #: unsent results that a request may choose from
@@ -120,6 +123,7 @@ class ServerModel:
         )
         finite(where, "wrong_rate", self.wrong_rate, 0.0, 1.0)
         require(1 <= self.daily_quota <= 10**6, where, "daily_quota", self.daily_quota, "1 to 1000000")
+        require(0 <= self.first_jobs <= 10**6, where, "first_jobs", self.first_jobs, "0 to 1000000")
         require(
             0 <= self.max_jobs_per_rpc <= 10**4,
             where,

@@ -14,6 +14,15 @@ An account that is not joined is a person of its own.  The order of the list alo
 away from one above it, rename a person, or hide what others say; at worst it adds an account of its own to a page.
 Computers are joined by their ids within one person only, teams by their names.  The table ``member`` holds the
 persons of such a team, with what they did at all projects where they are in it.
+
+From when an account counts to a person.  What a project says of the past of an account is its own affair, until the account says
+that it is somebody's.  So each account notes since when it has had its id and name (``claimed``), and counts from then on:
+
+4. the account that has claimed them longest has its whole past; the holder of the id has it too, if it claimed them not more than
+   `GRACE_DAYS` later than the first: people who change their address do so at one project after the other;
+5. who was with the same holder before, under another id or name, counts since then (``joined.parquet`` remembers it).
+
+The same holds for computers (their id and owner) and teams (their name).
 """
 
 from __future__ import annotations
@@ -22,20 +31,18 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.statistics.folder import CollectedSource, Join, SiteFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.engine import decayed, parquet, text
-from cobblestone.statistics.store.rows import badge_file, merged_file
+from cobblestone.statistics.store.engine import decayed, known, parquet, text, write_parquet
+from cobblestone.statistics.store.rows import PATIENCE_DAYS, badge_file, merged_file
 
-pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
-FORMAT = 4
+FORMAT = 5
+GRACE_DAYS = PATIENCE_DAYS
 JOINED = ("user", "host", "team")
 AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
@@ -74,6 +81,7 @@ def build(
         _teams(db, members, now)
         _badges(db, members)
         _merged(db, members)
+        _since(db, folder, history.day_of(now, step))
         _aggregates(db)
         _ranked(db)
         _note_day(db, folder, history.day_of(now, step))
@@ -89,17 +97,11 @@ def build(
 
 def _union(members: Iterable[PublishedProject], file: str, columns: str, now: float) -> str:
     return " UNION ALL BY NAME ".join(
-        f"SELECT {member.number}::INTEGER AS project, {_known(member.rows / file, columns)}, total,"
-        f" {decayed('recent', 'recent_time', now)} AS recent"
-        f" FROM {parquet(member.rows / file)}"
+        f"SELECT {member.number}::INTEGER AS project, * EXCLUDE (recent_time)"
+        f" REPLACE ({decayed('recent', 'recent_time', now)} AS recent)"
+        f" FROM ({known(member.rows / file, f'{columns}, total, recent, recent_time')})"
         for member in members
     )
-
-
-def _known(path: Path, columns: str) -> str:
-    """Return columns in SQL; rows written by an earlier version have no GPUs."""
-    there = pq.read_schema(path).names
-    return ", ".join(each if each in there else f"'' AS {each}" for each in columns.split(", "))
 
 
 def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
@@ -125,13 +127,13 @@ def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]
     db.execute(f"CREATE TABLE site AS SELECT {FORMAT} AS format, {now!r}::DOUBLE AS time")
     db.execute(
         "CREATE TABLE entity_raw (kind VARCHAR, project INTEGER, key VARCHAR, name VARCHAR, country VARCHAR, total DOUBLE,"
-        " recent DOUBLE, n INTEGER, parent VARCHAR, detail VARCHAR, created DOUBLE, whole VARCHAR)"
+        " recent DOUBLE, n INTEGER, parent VARCHAR, detail VARCHAR, created DOUBLE, whole VARCHAR, since DOUBLE)"
     )
 
 
 def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
     """Make the table of accounts with the person that each belongs to."""
-    rows = _union(members, "user.parquet", "id, name, cpid, country, team_id, create_time", now)
+    rows = _union(members, "user.parquet", "id, name, cpid, country, team_id, create_time, claimed", now)
     db.execute(f"""
         CREATE TEMP TABLE claim AS
         SELECT rows.*, project.name AS project_name, project.joins, cpid <> '' AND joins <> '{Join.NO}'
@@ -156,14 +158,16 @@ def _persons(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("""
         INSERT INTO entity_raw
         SELECT 'user', project, id::VARCHAR, name, country, total, recent, 1,
-            CASE WHEN team_id > 0 THEN team_id::VARCHAR END, '', create_time, person FROM account
+            CASE WHEN team_id > 0 THEN team_id::VARCHAR END, '', create_time, person, claimed FROM account
         UNION ALL
         SELECT 'user', 0, person, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
-            min(create_time), NULL FROM account GROUP BY person""")
+            min(create_time), NULL, 0 FROM account GROUP BY person""")
 
 
 def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
-    rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time, gpus", now)
+    rows = _union(
+        members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time, gpus, claimed", now
+    )
     db.execute(f"""
         CREATE TEMP TABLE computer AS
         SELECT rows.* REPLACE (trim(regexp_replace(rows.name, '\\s*\\[.*\\]$', '')) AS name), project.name AS project_name,
@@ -179,24 +183,24 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], n
     db.execute("""
         INSERT INTO entity_raw
         SELECT 'host', project, id::VARCHAR, name, '', total, recent, n_cpus,
-            CASE WHEN user_id > 0 THEN user_id::VARCHAR END, system || gpu_text, create_time, whole FROM computer
+            CASE WHEN user_id > 0 THEN user_id::VARCHAR END, system || gpu_text, create_time, whole, claimed FROM computer
         UNION ALL
         SELECT 'host', 0, whole, arg_min(name, project), '', sum(total), sum(recent), max(n_cpus), any_value(person),
-            arg_min(system || gpu_text, project), min(create_time), NULL FROM computer GROUP BY whole""")
+            arg_min(system || gpu_text, project), min(create_time), NULL, 0 FROM computer GROUP BY whole""")
 
 
 def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
-    rows = _union(members, "team.parquet", "id, name, country, create_time", now)
+    rows = _union(members, "team.parquet", "id, name, country, create_time, claimed", now)
     db.execute(f"""
         CREATE TEMP TABLE team AS
         SELECT rows.*, CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
         FROM ({rows}) AS rows JOIN project USING (project)""")
     db.execute("""
         INSERT INTO entity_raw
-        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, '', create_time, whole FROM team
+        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, '', create_time, whole, claimed FROM team
         UNION ALL
         SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
-            min(create_time), NULL FROM team GROUP BY whole""")
+            min(create_time), NULL, 0 FROM team GROUP BY whole""")
     db.execute("""
         CREATE TABLE member AS
         SELECT *, row_number() OVER (PARTITION BY whole ORDER BY total DESC, key)::INTEGER AS rank_total,
@@ -226,11 +230,57 @@ def _badges(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) 
 
 
 def _merged(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]) -> None:
-    """Record which accounts were merged into which: see `store.merges`."""
-    db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE)")
+    """Record which accounts were merged into which: see `store.rows`."""
+    db.execute("CREATE TABLE merged (project INTEGER, id BIGINT, heir BIGINT, day DOUBLE, claimed DOUBLE)")
     for member in members:
         if (path := merged_file(member.rows)).exists():
-            db.execute(f"INSERT INTO merged SELECT {member.number}, id, heir, day FROM {parquet(path)}")
+            db.execute(
+                f"INSERT INTO merged SELECT {member.number}, * FROM ({known(path, 'id, heir, day, claimed')})"
+            )
+
+
+def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> None:
+    """Note from which day what is at one project counts to what it belongs to over all projects; ``since`` was ``claimed``."""
+    path = folder.history / "joined.parquet"
+    db.execute(
+        "CREATE TEMP TABLE known (kind VARCHAR, project VARCHAR, key VARCHAR, holder_project VARCHAR, holder VARCHAR,"
+        " since DOUBLE, seen DOUBLE)"
+    )
+    if path.exists():
+        db.execute(f"INSERT INTO known FROM {parquet(path)} WHERE seen >= {day - PATIENCE_DAYS!r}")
+    db.execute(f"""
+        CREATE TEMP TABLE joined AS
+        WITH together AS (
+            SELECT kind, whole, key, project, since AS claimed, min(since) OVER every AS first, first(key) OVER every AS holder,
+                first(project) OVER every AS holder_project, first(since) OVER every AS holder_claimed
+            FROM entity_raw WHERE whole IS NOT NULL
+            WINDOW every AS (PARTITION BY kind, whole ORDER BY project, key::BIGINT
+                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+            QUALIFY count(*) OVER (PARTITION BY kind, whole) > 1)
+        SELECT together.* EXCLUDE (holder_project), own.name AS project_name, theirs.name AS holder_project, CASE
+            WHEN holder_claimed <= first + {GRACE_DAYS} THEN CASE WHEN together.project = theirs.project
+                AND together.key = together.holder THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END
+            WHEN claimed = first THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END AS since
+        FROM together JOIN project AS own USING (project) JOIN project AS theirs ON theirs.project = holder_project
+        LEFT JOIN known ON known.kind = together.kind AND known.project = own.name AND known.key = together.key
+            AND known.holder_project = theirs.name AND known.holder = together.holder""")
+    db.execute("UPDATE entity_raw SET since = 0")
+    db.execute("""
+        UPDATE entity_raw SET since = joined.since FROM joined
+        WHERE entity_raw.kind = joined.kind AND entity_raw.project = joined.project AND entity_raw.key = joined.key""")
+    db.execute("""
+        UPDATE entity_raw SET since = greatest(entity_raw.since, owner.since) FROM entity_raw AS owner
+        WHERE entity_raw.kind = 'host' AND owner.kind = 'user' AND owner.project = entity_raw.project
+            AND owner.key = entity_raw.parent AND entity_raw.project > 0""")
+    names = "kind, project_name AS project, key, holder_project, holder"
+    write_parquet(
+        db,
+        f"""SELECT {names}, since, {day!r}::DOUBLE AS seen FROM joined
+            WHERE (project_name, key) <> (holder_project, holder)
+            UNION ALL FROM known ANTI JOIN (SELECT {names} FROM joined) USING (kind, project, key, holder_project, holder)
+            ORDER BY ALL""",
+        path,
+    )
 
 
 def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
@@ -248,11 +298,11 @@ def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(f"""
             INSERT INTO entity_raw
             SELECT '{kind}', coalesce(project, 0), md5(fold({name})), any_value({name}), '', sum(total), sum(recent), count(*),
-                NULL, '', NULL, NULL
+                NULL, '', NULL, NULL, 0
             FROM {source} WHERE {name} <> '' GROUP BY GROUPING SETS ((project, fold({name})), (fold({name})))""")
     db.execute("""
         INSERT INTO entity_raw
-        SELECT 'project', 0, project_name, any_value(title), '', sum(total), sum(recent), count(*), NULL, '', NULL, NULL
+        SELECT 'project', 0, project_name, any_value(title), '', sum(total), sum(recent), count(*), NULL, '', NULL, NULL, 0
         FROM account JOIN project USING (project) GROUP BY project_name""")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from cobblestone.ops.files import sync_file, sync_folder
 
+pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
 ROW_GROUP = 2_048
 """Rows that are read at least to find one."""
 WHOLE = 122_880
@@ -33,6 +36,19 @@ def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
     """Return the SQL that reads Parquet files."""
     files = [paths] if isinstance(paths, Path) else list(paths)
     return f"read_parquet([{', '.join(map(text, files))}]{options})"
+
+
+_FORMERLY = {"gpus": "''", "claimed": "0.0::DOUBLE"}
+"""What columns hold in rows written by an earlier version, which lack them."""
+
+
+def known(path: Path, columns: str) -> str:
+    """Return the SQL for columns of a Parquet file, in which an earlier version may not have written all."""
+    there = pq.read_schema(path).names
+    found = ", ".join(
+        each if each in there else f"{_FORMERLY[each]} AS {each}" for each in columns.split(", ")
+    )
+    return f"SELECT {found} FROM {parquet(path)}"
 
 
 def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path, *, group: int = ROW_GROUP) -> None:

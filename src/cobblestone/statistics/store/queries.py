@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, starmap, takewhile
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -39,6 +40,7 @@ class Entity:
     detail: str
     created: float | None  #: Unix seconds
     whole: str | None  #: key of what it belongs to over all projects
+    since: float  #: the day from which it counts there, since 1970; 0: always
     rank_total: int
     rank_recent: int
 
@@ -88,6 +90,9 @@ class DayFigures:
     day: float  #: since 1970; with a fraction where the site keeps shorter steps
     total: float
     recent: float
+    brought: float | None = (
+        None  #: of the total, what was done before it counted; None: it counted before this day
+    )
 
 
 def added_up(
@@ -96,7 +101,8 @@ def added_up(
     """Return the sum of several histories, oldest day first: each counts with its last value.
 
     What a history has on its first day was done before: the site did not know it.  So it counts from the beginning, or work of
-    years would be that day's; with ``begin_with_credit`` False it counts from that day.
+    years would be that day's; with ``begin_with_credit`` False it counts from that day.  What is brought along counts from the
+    day on which it is, and is no work of that day either.
     """
     known = [days for days in histories if days]
     changes = sorted(
@@ -104,21 +110,34 @@ def added_up(
     )
     last: dict[int, DayFigures] = {}
     if begin_with_credit:
-        last = {place: DayFigures(days[0].day, days[0].total, 0.0) for place, days in enumerate(known)}
+        last = {
+            place: DayFigures(days[0].day, days[0].total, 0.0)
+            for place, days in enumerate(known)
+            if days[0].brought is None
+        }
     found: list[DayFigures] = []
     for day, of_day in groupby(changes, key=itemgetter(0)):
-        last.update((place, each) for _day, place, each in of_day)
+        new = {place: each for _day, place, each in of_day}
+        last.update(new)
         totals, recents = (sum(map(attrgetter(name), last.values())) for name in ("total", "recent"))
-        found.append(DayFigures(day, totals, recents))
+        brought = [each.brought for each in new.values() if each.brought is not None]
+        found.append(DayFigures(day, totals, recents, sum(brought) if brought else None))
     return found
 
 
-def _until(folder: Path, id_: int, day: float) -> list[DayFigures]:
+def counted(days: Sequence[DayFigures], since: float) -> list[DayFigures]:
+    """Return the part of a history from a day on; what was done before is brought along."""
+    place = bisect_left(days, since, key=attrgetter("day"))
+    if not since or not days:
+        return list(days)
+    before = days[max(place, 1) - 1]
+    first = days[place] if days[place:] and days[place].day == since else replace(before, day=since)
+    return [replace(first, brought=before.total), *(each for each in days[place:] if each.day > since)]
+
+
+def _until(days: Iterable[DayFigures], day: float) -> list[DayFigures]:
     """Return the history of an account until it was merged into another one: zero from that day on."""
-    return [
-        *takewhile(lambda each: each.day < day, starmap(DayFigures, history.days_of(folder, id_))),
-        DayFigures(day, 0.0, 0.0),
-    ]
+    return [*takewhile(lambda each: each.day < day, days), DayFigures(day, 0.0, 0.0)]
 
 
 class OtherFormat(CobblestoneError):
@@ -155,9 +174,10 @@ class PublishedFile:
             ).fetchall()
         }
 
-        self._merged: dict[tuple[int, int], list[tuple[int, float]]] = {}  # by project and heir: id, day
-        for project, id_, heir, day in self._rows("FROM merged"):
-            self._merged.setdefault((project, heir), []).append((id_, day))
+        self._merged: dict[tuple[int, int], list[tuple[int, float, float]]] = {}
+        """By project and heir: id, day on which it was merged, day since which it was the same person's."""
+        for project, id_, heir, day, claimed in self._rows("FROM merged"):
+            self._merged.setdefault((project, heir), []).append((id_, day, claimed))
         self.project_histories = self._read_project_histories()  #: by name
 
     def close(self) -> None:
@@ -232,8 +252,8 @@ class PublishedFile:
         return found[0] if found else None
 
     def members(self, entity: Entity) -> list[Entity]:
-        """Return an entity's accounts at projects, largest first; an entity of a project has itself."""
-        if entity.project:
+        """Return an entity's accounts at projects, largest first; one of a project, or added up, has itself."""
+        if entity.project or entity.kind in build.AGGREGATED:
             return [entity]
         rows = self._rows(
             "FROM by_whole WHERE kind = ? AND whole = ? ORDER BY total DESC LIMIT ?",
@@ -248,7 +268,7 @@ class PublishedFile:
         """
         if entity.kind == "team" and not entity.project:
             rows = self._rows(
-                "SELECT 'user', 0, key, name, country, total, recent, n, NULL, '', created, NULL, rank_total, rank_recent"
+                "SELECT 'user', 0, key, name, country, total, recent, n, NULL, '', created, NULL, 0, rank_total, rank_recent"
                 " FROM member WHERE whole = ? ORDER BY rank_total LIMIT ?",
                 [entity.key, n],
             )
@@ -279,17 +299,23 @@ class PublishedFile:
 
     # -- history ---------------------------------------------------------------------------------------------
 
-    def history(self, entity: Entity) -> list[DayFigures]:
+    def history(self, entity: Entity, *, as_member: bool = False) -> list[DayFigures]:
         """Return the days on which an entity of one project, or an aggregated one, changed, oldest first.
 
-        What was merged into an account counts with it, until that day.
+        What was merged into an account counts with it, until that day.  ``as_member``: only what counts to what it belongs to
+        over all projects.
         """
         if entity.kind not in build.AGGREGATED:
             folder = self._folder.project(self.projects[entity.project].name).history(entity.kind)
-            id_ = int(entity.key)
-            own = [DayFigures(*row) for row in history.days_of(folder, id_)]
-            merged = self._merged.get((entity.project, id_), ()) if entity.kind == "user" else ()
-            histories = [own, *(_until(folder, *each) for each in merged)]
+            since = entity.since if as_member else 0.0
+
+            def days(id_: int, claimed: float = 0.0) -> list[DayFigures]:
+                found = list(starmap(DayFigures, history.days_of(folder, id_)))
+                return counted(found, max(since, claimed if as_member else 0.0))
+
+            own = days(int(entity.key))
+            merged = self._merged.get((entity.project, int(entity.key)), ()) if entity.kind == "user" else ()
+            histories = [own, *(_until(days(id_, claimed), day) for id_, day, claimed in merged)]
             return added_up(histories, begin_with_credit=False) if merged else own
         if not (paths := history.files(self._folder.history)):
             return []

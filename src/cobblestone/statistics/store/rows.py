@@ -20,7 +20,15 @@ import duckdb
 from cobblestone.domain.exports import ExportedBadge
 from cobblestone.statistics.folder import ExportFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
+from cobblestone.statistics.store.engine import (
+    WHOLE,
+    count,
+    decayed,
+    known,
+    parquet,
+    workbench,
+    write_parquet,
+)
 
 LEAST_SHARE, MOST_SHARE = 0.999, 2.0
 """An account took over another one's credit if it grew by at least and at most so many times that much: who grows by more
@@ -37,34 +45,38 @@ def merged_file(rows: Path) -> Path:
 
 
 def find_merged(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: float) -> None:
-    """Make the table ``merged`` of accounts that are gone (id), with the one they were merged into (heir) and since when (day).
+    """Make the table ``merged`` of accounts that are gone (id), with the one they were merged into (heir), since when (day), and
+    since when they had claimed to be who they were (claimed).
 
     ``known_merged`` holds those that the export before knew.
     """
-    db.execute("CREATE TEMP TABLE known_merged (id BIGINT, heir BIGINT, day DOUBLE)")
-    db.execute("CREATE TEMP TABLE merged (id BIGINT, heir BIGINT, day DOUBLE)")
+    columns = "(id BIGINT, heir BIGINT, day DOUBLE, claimed DOUBLE DEFAULT 0)"
+    db.execute(f"CREATE TEMP TABLE known_merged {columns}")
+    db.execute(f"CREATE TEMP TABLE merged {columns}")
     if previous is None:
         return
     if merged_file(previous).exists():  # a version before knew none
-        db.execute(f"INSERT INTO known_merged FROM {parquet(merged_file(previous))}")
-    new, old = parquet(rows / "user.parquet"), parquet(previous / "user.parquet")
+        db.execute(f"INSERT INTO known_merged BY NAME FROM {parquet(merged_file(previous))}")
+    new, old = parquet(rows / "user.parquet"), known(previous / "user.parquet", "id, cpid, total, claimed")
     db.execute(f"""
         CREATE TEMP TABLE just_merged AS
-        WITH lost AS (SELECT id, cpid, total FROM {old} ANTI JOIN {new} AS new USING (id) WHERE cpid <> '' AND total > 0),
+        WITH lost AS (
+            SELECT id, cpid, total, coalesce(claimed, {day!r}) AS claimed
+            FROM ({old}) AS old ANTI JOIN {new} AS new USING (id) WHERE cpid <> '' AND total > 0),
         credit AS (SELECT cpid, sum(total) AS total FROM lost GROUP BY cpid),
         heir AS (
             SELECT cpid, min(new.id) AS id
-            FROM credit JOIN {new} AS new USING (cpid) LEFT JOIN {old} AS former ON former.id = new.id
+            FROM credit JOIN {new} AS new USING (cpid) LEFT JOIN ({old}) AS former ON former.id = new.id
             WHERE new.total - coalesce(former.total, 0)
                 BETWEEN {LEAST_SHARE} * credit.total AND {MOST_SHARE} * credit.total
             GROUP BY cpid)
-        SELECT lost.id, heir.id AS heir, {day!r}::DOUBLE AS day FROM lost JOIN heir USING (cpid)""")
+        SELECT lost.id, heir.id AS heir, {day!r}::DOUBLE AS day, claimed FROM lost JOIN heir USING (cpid)""")
     db.execute(f"""
         INSERT INTO merged
         FROM (
             FROM just_merged
             UNION ALL
-            SELECT known.id, coalesce(next.heir, known.heir), known.day
+            SELECT known.id, coalesce(next.heir, known.heir), known.day, known.claimed
             FROM known_merged AS known LEFT JOIN just_merged AS next ON next.id = known.heir
             WHERE known.id NOT IN (SELECT id FROM {new}))
         QUALIFY row_number() OVER (PARTITION BY heir ORDER BY day DESC, id) <= {MOST_INTO_ONE}
@@ -134,7 +146,8 @@ def take_rows(
         db.register(f"raw_{raw.stem}", pa.ipc.open_file(pa.memory_map(str(raw))).read_all())
     day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
-        n_doubled += _clean(db, rows, kind, _by_our_clock(now, exported), in_order=kind in in_order)
+        recent_time = _by_our_clock(now, exported)
+        n_doubled += _clean(db, rows, previous, kind, recent_time, day=day, in_order=kind in in_order)
     _badges(db, rows, badges)
     find_merged(db, rows, previous, day)
     _gone(db, rows, previous, int(day))
@@ -171,7 +184,22 @@ def _by_our_clock(now: float, exported: float) -> str:
     return f"CASE WHEN recent_time > 0 THEN least(recent_time - {ahead!r}, {now!r}) ELSE {exported - ahead!r} END"
 
 
-def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, recent_time: str, *, in_order: bool) -> int:
+_CLAIMS = {"user": "cpid, name", "host": "cpid, user_id", "team": "name"}
+"""What a row says about who it is over all projects."""
+_ONE_EACH = {"user": "cpid", "host": "cpid, user_id"}
+"""What at most one row of a project can claim."""
+
+
+def _clean(
+    db: duckdb.DuckDBPyConnection,
+    rows: Path,
+    previous: Path | None,
+    kind: str,
+    recent_time: str,
+    *,
+    day: float,
+    in_order: bool,
+) -> int:
     """Write the valid rows of a table; return how many had the number of another one."""
     raw = f"raw_{kind}"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
@@ -186,12 +214,19 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, recent_time: st
     if n_doubled:
         source = f"""(SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM {raw})
             QUALIFY row_number() OVER (PARTITION BY id ORDER BY place) = 1)"""
-    write_parquet(
-        db,
-        f"SELECT * REPLACE ({replaced}) FROM {source} WHERE {condition}{'' if in_order else ' ORDER BY id'}",
-        rows / f"{kind}.parquet",
-        group=WHOLE,
-    )
+    valid = f"(SELECT * REPLACE ({replaced}) FROM {source} WHERE {condition})"
+    # What the first export of a project brings has claimed it always, as far as the site knows.
+    claims, claimed, before = _CLAIMS[kind], "0.0::DOUBLE", ""
+    if previous is not None:
+        claimed = f"coalesce(former.claimed, {day!r})"
+        same = known(previous / f"{kind}.parquet", f"id, {claims}, claimed")
+        before = f"LEFT JOIN ({same}) AS former USING (id, {claims})"
+    if kind in _ONE_EACH:  # who is not the only one that claims an id does not claim it yet
+        claimed = (
+            f"CASE WHEN cpid = '' OR count(*) OVER (PARTITION BY {_ONE_EACH[kind]}) = 1 THEN {claimed} END"
+        )
+    query = f"SELECT valid.*, {claimed} AS claimed FROM {valid} AS valid {before} ORDER BY id"
+    write_parquet(db, query, rows / f"{kind}.parquet", group=WHOLE)
     return n_doubled
 
 

@@ -46,10 +46,12 @@ class Curves:
 def value_at(days: Sequence[DayFigures], day: float) -> float:
     """Return the total at the end of a day: that of the last change so far.
 
-    Before the first it is that of the first: what the site did not know yet was done before.
+    Before the first it is that of the first: what the site did not know yet was done before; nothing, if it did not count yet.
     """
     place = bisect.bisect_right(days, day, key=lambda each: each.day)
-    return days[max(place, 1) - 1].total if days else 0.0
+    if not days or (place == 0 and days[0].brought is not None):
+        return 0.0
+    return days[max(place, 1) - 1].total
 
 
 def curves(

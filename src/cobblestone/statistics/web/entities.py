@@ -61,7 +61,7 @@ class View:
         found = [
             history.Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(added_up(self.histories.values()))
-            for amount in history.milestones_between(before.total, after.total)
+            for amount in history.milestones_between(before.total + (after.brought or 0.0), after.total)
         ]
         return found[::-1]
 
@@ -72,7 +72,7 @@ class View:
 
 def view(published: PublishedFile, entity: Entity) -> View:
     """Return the view of an entity."""
-    members = _members(published, entity)
+    members = published.members(entity)
     titles = {number: project.title for number, project in published.projects.items()}
     child = CHILDREN.get(entity.kind, "")
     parent = published.find("team" if entity.kind == "user" else "user", entity.project, entity.parent or "")
@@ -89,10 +89,7 @@ def view(published: PublishedFile, entity: Entity) -> View:
         parent=parent if entity.parent else None,
         whole=published.find(entity.kind, 0, entity.whole) if entity.whole else None,
         neighbours=[(each, _days_between(entity, each)) for each in published.neighbours(entity)],
-        histories={
-            titles.get(member.project, entity.name): published.history(member)
-            for member in members[:MOST_HISTORIES]
-        },
+        histories=histories_of(published, entity, members),
         milestone=history.next_milestone(entity.total, entity.recent),
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
@@ -101,16 +98,14 @@ def view(published: PublishedFile, entity: Entity) -> View:
     )
 
 
-def _members(published: PublishedFile, entity: Entity) -> Sequence[Entity]:
-    return published.members(entity) if entity.kind in JOINED else [entity]
-
-
 def histories_of(
     published: PublishedFile, entity: Entity, members: Sequence[Entity]
 ) -> dict[str, Sequence[DayFigures]]:
     """Return the histories of an entity's accounts, by title of the project."""
     return {
-        published.projects[member.project].title if member.project else entity.name: published.history(member)
+        published.projects[member.project].title if member.project else entity.name: published.history(
+            member, as_member=not entity.project
+        )
         for member in members[:MOST_HISTORIES]
     }
 
@@ -143,7 +138,7 @@ class EntityPages(Pages[StatisticsSite]):
         def read(published: PublishedFile) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
             histories = [
-                (each, added_up(histories_of(published, each, _members(published, each)).values()))
+                (each, added_up(histories_of(published, each, published.members(each)).values()))
                 for each in found
             ]
             return histories, published.until, published.step

@@ -23,6 +23,8 @@ from cobblestone.store.people.consents import EXPORTED
 from cobblestone.wire.project.account import external_cpid
 
 PAGE = 2000
+MOST_MEMBERS = 10_000
+"""Of one team in one answer; the export has all."""
 
 _USERS = f"user_account u WHERE u.total_credit > 0 AND {EXPORTED}"
 # A cross join: SQLite keeps this order of the tables, and so needs no sorting.
@@ -87,26 +89,37 @@ def _credit(row: Row) -> CreditStatement:
     return CreditStatement(row[1], RecentAverage(row[2], row[3]))
 
 
+_USER_QUERY = (
+    "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
+    " u.cross_project_id, u.email_addr, EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)"
+    f" FROM {_USERS}"
+)
+
+
 def users(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedUser]:
     """Yield users with credit who agreed to the export."""
-    query = (
-        "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
-        " u.cross_project_id, u.email_addr, EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)"
-        f" FROM {_USERS}"
+    for rows in _pages(db, _USER_QUERY, "u", order):
+        yield from map(_user, rows)
+
+
+def members(db: Database, team_id: TeamId) -> list[domain.ExportedUser]:
+    """Return such users of one team, most credit first; at most `MOST_MEMBERS`."""
+    query = f"{_USER_QUERY} AND u.team_id = ? ORDER BY u.total_credit DESC, u.id LIMIT {MOST_MEMBERS}"
+    return [_user(row) for row in db.query(query, (team_id,))]
+
+
+def _user(row: Row) -> domain.ExportedUser:
+    return domain.ExportedUser(
+        id=UserId(row[0]),
+        credit=_credit(row),
+        name=row[4],
+        create_time=row[5],
+        country=row[6],
+        url=web_address(row[7]),
+        team_id=row[8],
+        cpid=external_cpid(row[9], row[10]),
+        has_profile=bool(row[11]),
     )
-    for rows in _pages(db, query, "u", order):
-        for row in rows:
-            yield domain.ExportedUser(
-                id=UserId(row[0]),
-                credit=_credit(row),
-                name=row[4],
-                create_time=row[5],
-                country=row[6],
-                url=web_address(row[7]),
-                team_id=row[8],
-                cpid=external_cpid(row[9], row[10]),
-                has_profile=bool(row[11]),
-            )
 
 
 _hardware = msgspec.json.Decoder(domain.ExportedHardware).decode

@@ -20,6 +20,7 @@ from enum import IntEnum
 from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.exports import ExportedUser
 from cobblestone.domain.people import Team
 from cobblestone.wire.text.writer import decimal, numbers, one_line, printable, scalar, scalars, whole
 
@@ -273,6 +274,14 @@ def parse_team_lookup(query: str) -> TeamLookup:
     return TeamLookup(name=name)
 
 
+def parse_member_query(query: str) -> int:
+    """Return the team of whose members ``team_email_list.php`` is asked.  Raises WebRpcFailure."""
+    text = parse_web_query(query).get("teamid", "")
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
+    return int(text)
+
+
 def parse_web_query(
     query: str,
     *,
@@ -482,6 +491,24 @@ def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:
     """Return the answer to ``team_lookup.php?format=xml``; ``single``: of one team, without the element around several."""
     items = "".join(map(_team_xml, teams))
     return f"{_DECLARATION}{items if single else f'<teams>{chr(10)}{items}</teams>{chr(10)}'}".encode()
+
+
+def write_members_xml(members: Iterable[ExportedUser]) -> bytes:
+    """Return the answer to ``team_email_list.php?xml=1``."""
+    return f"{_DECLARATION}<users>\n{''.join(map(_member_xml, members))}</users>\n".encode()
+
+
+def _member_xml(user: ExportedUser) -> str:
+    credit, recent = user.credit, user.credit.recent
+    return (
+        f"<user>\n    <id>{user.id}</id>\n{scalar('cpid', user.cpid, '    ')}"
+        f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
+        f"    <create_time>{whole(user.create_time)}</create_time>\n"
+        f"{scalars(user, 'name country', '    ')}"
+        f"    <expavg_credit>{decimal(recent.value)}</expavg_credit>\n"
+        f"    <expavg_time>{decimal(recent.time)}</expavg_time>\n"
+        f"{scalars(user, 'url has_profile', '    ')}</user>\n"
+    )
 
 
 def _team_xml(team: Team) -> str:

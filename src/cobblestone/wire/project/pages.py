@@ -2,7 +2,7 @@
 
 Pages of a project that programs read: configuration, server status, scheduler tags in the master page.
 
-Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/server_status.php`` (facts only).
+Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/server_status.php`` and ``apps.php`` (facts only).
 
 What a client asks of a project before it belongs to it: configuration, account, and where the scheduler is.
 
@@ -20,10 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.utils import formatdate, parsedate_to_datetime
 from enum import StrEnum
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.text.reader import Lenience, decode, unescape, unescape_html
@@ -208,6 +210,9 @@ def write_job_counts(status: ServerStatus) -> bytes:
     return f"{_DECLARATION}<job_counts>\n{items}</job_counts>\n".encode()
 
 
+_BETA = "        <beta/>\n"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedVersion:
     """An app version in the list of apps."""
@@ -216,25 +221,31 @@ class ListedVersion:
     version_num: int
     plan_class: str
     create_time: float
+    beta: bool = False
 
 
-def write_apps(apps: Iterable[tuple[str, Iterable[ListedVersion]]]) -> bytes:
-    """Return the answer to ``apps.php?xml=1``: titles of apps, and their versions."""
+def write_apps(apps: Iterable[tuple[App, Iterable[ListedVersion]]]) -> bytes:
+    """Return the answer to ``apps.php?xml=1``: apps, and their versions."""
     found = "".join(
-        f"<application>\n{scalar('name', title, '   ')}{''.join(map(_listed_version, versions))}</application>\n"
-        for title, versions in apps
+        f"<application>\n{scalar('user_friendly_name', app.title, '    ')}{scalars(app, 'name id', '    ')}{_BETA * app.beta}"
+        f"{''.join(map(_listed_version, versions))}    </application>\n"
+        for app, versions in apps
     )
     return f"{_DECLARATION}<app_versions>\n{found}</app_versions>\n".encode()
 
 
 def _listed_version(version: ListedVersion) -> str:
+    indent = "        "
+    made = datetime.fromtimestamp(version.create_time, UTC)
     return (
-        "   <version>\n"
-        f"{scalar('platform_short', version.platform, '      ')}"
-        f"{scalar('version_num', version.version_num, '      ')}"
-        f"{scalar('plan_class', version.plan_class, '      ')}"
-        f"      <date>{whole(version.create_time)}</date>\n"
-        "   </version>\n"
+        "    <version>\n"
+        f"{scalar('platform_short', version.platform, indent)}"
+        f"{scalar('platform_long', version.platform, indent)}"
+        f"{scalars(version, 'version_num plan_class', indent)}"
+        f"{indent}<date>{made.day} {made:%b %Y}, {made.hour}:{made:%M:%S} UTC</date>\n"
+        f"{indent}<date_unix>{whole(version.create_time)}</date_unix>\n"
+        f"{_BETA * version.beta}"
+        "    </version>\n"
     )
 
 

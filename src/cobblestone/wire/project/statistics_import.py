@@ -138,6 +138,12 @@ def _letters(references: re.Match[str]) -> str:
         return references[0]
 
 
+def _without_members(teams: bytes) -> bytes:
+    """Leave out the members of teams, whom some projects export within them (``<detail/>``), as far as they are complete."""
+    *complete, rest = teams.split(b"</user>")
+    return b"".join([each.partition(b"<user>")[0] for each in complete]) + rest
+
+
 class ExportReader:
     """Consumes the bytes of a file as they arrive, and returns complete records."""
 
@@ -146,6 +152,7 @@ class ExportReader:
         element = table.value.removesuffix("_deleted")
         self._make = make
         self._begin, self._end = f"<{element}>", f"</{element}>"
+        self._with_members = table is ExportedTable.TEAM
         self._last = f"</{ROOTS[table]}>"
         self._buffer = b""
         self._over = False
@@ -159,6 +166,8 @@ class ExportReader:
             RemoteProtocolError: a record is longer than any can be.
         """
         buffer, end = self._buffer + data, self._end.encode()
+        if self._with_members and b"</user>" in buffer:
+            buffer = _without_members(buffer)
         cut = buffer.rfind(end) + 1
         cut += len(end) - 1 if cut else 0
         found = self.records(memoryview(buffer)[:cut]) if cut else []
