@@ -521,11 +521,12 @@ def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World)
 
 def test_of_a_team_s_members_those_who_agreed_are_told_without_their_addresses(world: World):
     team = insert(world, "team", {"name": "One", "name_lc": "one", "total_credit": 1.0})
-    for name, more in (
+    members: tuple[tuple[str, dict[str, Any]], ...] = (
         ("ana", {"url": "javascript:x"}),
         ("bo", {"credit": 500.5, "country": "France"}),
         ("none", {"credit": 0.0}),
-    ):
+    )
+    for name, more in members:
         add_user(world, name, team_id=team, **more)
     add_user(world, "secret", agreed=False, team_id=team)
     add_user(world, "elsewhere")

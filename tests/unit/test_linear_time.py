@@ -653,6 +653,7 @@ ELSEWHERE = {
     "credit_lab.joblog": "the operator's own files",
     "simulator.world.host_tables": "the researcher's own files",
     "simulator.paper.figures": "writes",
+    "simulator.paper.golden": "its own table",
     "simulator.frontier.fresh": "writes",
     "simulator.frontier.compare": "writes",
 }

@@ -48,7 +48,7 @@ CUDA = PlanClass(name="cuda", gpu_type="NVIDIA", min_gpu_ram_mb=4000, min_driver
 TWO_GPUS = description(coprocessors=(NVIDIA, Coprocessor(type="ATI", count=1, name="Other", ram=8e9)))
 ALONE = app(1, rules=ReplicationRules(min_quorum=1))
 CHECKED = app(1, rules=ReplicationRules(min_quorum=2))
-BROWSER = {"platforms": (BROWSER_PLATFORM,)}
+BROWSER: dict[str, Any] = {"platforms": (BROWSER_PLATFORM,)}
 IN_BROWSER = version(platform=BROWSER_PLATFORM)
 
 Situation = Callable[[], DispatchDecision]
@@ -239,6 +239,15 @@ SITUATIONS: dict[str, tuple[Situation, Code]] = {
     "an unchecked batch of a checked app, for a browser": (
         refused(request(**BROWSER), [candidate(replicated=False)], catalogue(IN_BROWSER, apps=[CHECKED])),
         Code.BROWSER_ALONE,
+    ),
+    "its network holds half of the jobs": (
+        refused(
+            request(**BROWSER),
+            [candidate(replicated=True)],
+            catalogue(IN_BROWSER, apps=[CHECKED]),
+            limits=limited(left_for_others=1),
+        ),
+        Code.NETWORK_SHARE,
     ),
     "CPU excluded": (refused(request(preferences=ProjectPreferences(no_cpu=True))), Code.PREFERENCES_EXCLUDE),
     "the CPU's are used up, and no GPU was asked for": (

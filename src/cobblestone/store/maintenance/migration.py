@@ -23,7 +23,7 @@ def take_steps() -> None:
         context.run_migrations()
 
 
-_COMMENT = re.compile(r" *--.*")
+_COMMENT = re.compile(r"(?<! ) *--.*")
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "sqlite": {"IDENTIFIER": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"},
     "postgresql": {
