@@ -58,6 +58,8 @@ def test_commands_that_are_named_exist(path: Path):
 
 def test_the_page_of_commands_has_every_command_and_option():
     text = docs.commands()
+    assert "* `--policy NAME" in text, "simulate, which has a parser of its own"
+    assert "* `--gui-port" in text, "client run, which has another one"
     for name, command in walk(commands()):
         if not getattr(command, "commands", {}):
             assert f"# {name}\n" in text

@@ -63,6 +63,8 @@ COMMANDS = {
 """The module of this package with each command, in the order of the help text, and what the command does.  The module has
 a group ``NAME_commands``, or a function ``NAME``; it is loaded when the command is called, not to list it.
 """
+OWN_PARSERS = {("simulate",): "lab.simulating", ("client", "run"): "client.run"}
+"""Modules of commands with a parser of their own: to load the others' takes longer than a run."""
 OPTIONAL = ("client", "demo", "lab")
 """Rooms, or modules beside them, that may be absent."""
 
@@ -121,15 +123,9 @@ def _listed() -> None:
 def run_command(arguments: Sequence[str]) -> int:
     """Run a command and return its exit status."""
     try:
-        if arguments and arguments[0] == "simulate":
-            # not the others' parser: to load it takes longer than a run
-            from cobblestone.cli.lab import simulating
-
-            return simulating.main(arguments[1:])
-        if list(arguments[:2]) == ["client", "run"]:
-            from cobblestone.cli.client import run
-
-            return run.main(arguments[2:])
+        for words, place in OWN_PARSERS.items():
+            if tuple(arguments[: len(words)]) == words:
+                return importlib.import_module(f"{__name__}.{place}").main(arguments[len(words) :])
         return _run_program(arguments)
     except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
         return exit_.code if isinstance(exit_.code, int) else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cobblestone
+from cobblestone.cli.help import panels_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -143,18 +144,24 @@ def commands() -> str:
     """Return the page of all commands with their options, as their help says it, in Markdown."""
     from typer.main import get_command
 
-    build = import_module("cobblestone.cli").build  # which loads this module when it is called
+    package = import_module("cobblestone.cli")  # which loads this module when it is called
+    parsers = {" ".join(("cobblestone", *words)): place for words, place in package.OWN_PARSERS.items()}
+    return _COMMANDS + "".join(_described("cobblestone", get_command(package.build()), parsers))
 
-    return _COMMANDS + "".join(_described("cobblestone", get_command(build())))
 
-
-def _described(name: str, command: Any) -> Iterator[str]:
-    """Yield what to say of a command, or of each below a group."""
+def _described(name: str, command: Any, parsers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to say of each command below a group; ``parsers``: the modules of those that have one of their own."""
     for word, each in command.commands.items():
         called = f"{name} {word}"
         yield f"\n{'##' if ' ' not in name else '###'} {called}\n\n{_plain(each.help)}\n\n"
         if hasattr(each, "commands"):
-            yield from _described(called, each)
+            yield from _described(called, each, parsers)
+            continue
+        if called in parsers:
+            own = import_module(f"cobblestone.cli.{parsers[called]}").parser()
+            yield from (
+                f"* `{names}`: {_plain(what)}\n" for rows in panels_of(own).values() for names, what in rows
+            )
             continue
         for option in each.params:
             if {"--project", "--json", "--quiet"} & {*option.opts}:

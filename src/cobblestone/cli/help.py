@@ -42,6 +42,18 @@ def _value(kind: re.Match[str]) -> str:
     return "TEXT" if kind[1] == "str" else "N"
 
 
+def panels_of(parser: argparse.ArgumentParser) -> dict[str, Rows]:
+    """Return the arguments and options of a parser."""
+    panels: dict[str, Rows] = {ARGUMENTS: [], OPTIONS: []}
+    for each in parser._actions:  # argparse has no other list of them
+        names, what = ", ".join(each.option_strings), each.help or ""
+        value = str(each.metavar) if each.nargs != 0 else ""
+        if each.default not in (None, "", argparse.SUPPRESS) and each.default is not False:
+            what += f" [default: {each.default}]"
+        panels[OPTIONS if names else ARGUMENTS].append((f"{names} {value}".strip(), what))
+    return panels
+
+
 class ShowHelp(argparse.Action):
     """``--help`` of the commands that have a parser from the standard library, so that they start quickly."""
 
@@ -56,13 +68,7 @@ class ShowHelp(argparse.Action):
         values: Any,
         option: str | None = None,
     ) -> None:
-        panels: dict[str, Rows] = {ARGUMENTS: [], OPTIONS: []}
-        for each in parser._actions:  # argparse has no other list of them
-            names, what = ", ".join(each.option_strings), each.help or ""
-            value = str(each.metavar) if each.nargs != 0 else ""
-            if each.default not in (None, "", argparse.SUPPRESS) and each.default is not False:
-                what += f" [default: {each.default}]"
-            panels[OPTIONS if names else ARGUMENTS].append((f"{names} {value}".strip(), what))
+        panels = panels_of(parser)
         places = "".join(f" [{name}]" for name, _ in panels[ARGUMENTS])
         show(f"{parser.prog} [OPTIONS]{places}", parser.description or "", panels)
         parser.exit()
