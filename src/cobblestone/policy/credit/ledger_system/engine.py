@@ -1,8 +1,8 @@
 """The pure step of the ledger system: (state, event) -> outcome.
 
-Order of a result's life: it is uploaded (`decide_check`: do others compute the job, too?), its workunit is decided (`third_opinion`:
-is another report wanted first?  then `step` with `JobDecided`: prices), and at the latest with the next passed check its price is
-final.  What a host does not finish is settled once others have finished it (`JobRefused`).
+Order of a result's life: it is uploaded (`decide_check`: do others compute the job, too?), its workunit is decided
+(`third_opinion`: is another report wanted first?  then `step` with `JobDecided`: prices), and at the latest with the next passed
+check its price is final.  What a host does not finish is settled once others have finished it (`JobRefused`).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def settled(host: HostRecord) -> float:
     raise NotImplementedError
 
 
-def inherit(old: HostRecord) -> tuple[HostRecord, HostRecord]:
-    """Return the record of a host's old version and that of the new one after a release.
+def inherit(old: HostRecord) -> HostRecord:
+    """Return the record of a new version on a host that ran an older one: its effect, its trust, and no better bank.
 
-    Effect, trust, bank and debt move to the new one; prices, stake and escrow stay with the old one.
+    Prices, debt, stake and escrow stay with the old record.
     """
     raise NotImplementedError
 
