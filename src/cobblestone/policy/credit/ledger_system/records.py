@@ -106,8 +106,8 @@ class AppRecord:
     """What is known of an app."""
 
     unit: float  #: credits per estimated FLOP
-    half_difference: float = 0.15  #: running median of |u1 - u2| of two known hosts in one job
-    half_sum: float = 0.2  #: running median of |u1 + u2| / 2
+    difference: float = 0.15  #: running median of |u1 - u2| of two known hosts in one job
+    mean_size: float = 0.2  #: running median of |u1 + u2| / 2
     pairs: int = 0  #: seen for these two
     own: Keeper = Keeper()  #: G of prices by the own report
     partner: Keeper = Keeper()  #: G of prices by others' reports
@@ -141,7 +141,7 @@ class LedgerState:
 class Job:
     """A workunit."""
 
-    estimate: float  #: E, FLOPs
+    estimate: float  #: E, FLOPs; for `Basis.TIMED` the seconds that each job runs
     stratum: str = ""  #: by which the scheduler routes, if it does
 
 
@@ -165,7 +165,12 @@ class JobDecided:
 
     job: Job
     reports: tuple[Report, ...]
-    checked: int | None = None  #: result whose upload drew a check that it has passed; others' escrow stays
+    quorum: int = (
+        1  #: of the app; a job with more valid results is final, one with less than 3 else provisional
+    )
+    checked: tuple[
+        int, ...
+    ] = ()  #: results for which a check was drawn (not those that came as the check): their escrow ends
 
 
 @value(kw_only=True)
@@ -180,7 +185,7 @@ class JobRefused:
 
 @value(kw_only=True)
 class CheckFailed:
-    """A valid result of this host turned out to be wrong."""
+    """A result of this host turned out to be wrong: others that a check or an audit asked for agree on another one."""
 
     host: HostKey
     agreed: bool = False  #: another person's result agreed with it: honest errors do not
@@ -192,7 +197,6 @@ class AuditFinished:
 
     host: HostKey
     bad: int  #: how many of them were wrong
-    final: float = 0.0  #: sum of the prices in escrow that stay: those run again and found right
 
 
 Event: TypeAlias = JobDecided | JobRefused | CheckFailed | AuditFinished
