@@ -48,6 +48,9 @@ class WorkunitView:
     workunit: Workunit
     results: tuple[Result, ...] = ()
     keeps_answer: bool = False  #: its batch wants the canonical outputs until it is retired
+    in_escrow: bool = False  #: credit of a result is provisional: its files stay, so that others can compute it again
+    audited: bool = False  #: one more host computes it again, though the answer is known
+    check: tuple[ResultId, int] | None = None  #: an upload, and how many more results it was drawn to need
 
 
 # ------------------------------------------------------------------------------ effects of the transitioner
@@ -77,6 +80,20 @@ class SkipValidation(ResultEffect):
 
 class DropResult(ResultEffect):
     """The result is no longer needed: an inactive or unsent one becomes OVER with DIDNT_NEED."""
+
+
+@value(kw_only=True)
+class NoteCheck(ResultEffect):
+    """The upload of this result was drawn to be checked by so many further ones."""
+
+    checks: int
+
+
+@value(kw_only=True)
+class RaiseQuorum:
+    """So many results must agree on the workunit: sets ``min_quorum`` and ``target_nresults``, and limits below them."""
+
+    min_quorum: int
 
 
 @value(kw_only=True)
@@ -165,6 +182,8 @@ LifecycleEffect = (
     | MarkTooLate
     | SkipValidation
     | DropResult
+    | NoteCheck
+    | RaiseQuorum
     | CreateResult
     | RequestValidation
     | FailWorkunit
@@ -184,6 +203,7 @@ ValidationEffect = (
     | MarkTooLate
     | PostponeValidation
     | RaiseTarget
+    | RaiseQuorum
     | ClearNeedValidate
     | DropResult
     | FailWorkunit

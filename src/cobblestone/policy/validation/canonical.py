@@ -94,6 +94,7 @@ class ValidationDecision:
     newly_invalid: tuple[ResultId, ...] = ()  #: disagree with the canonical result
     unusable: tuple[ResultId, ...] = ()  #: outputs missing or malformed
     undecided: tuple[ResultId, ...] = ()  #: cannot be compared with the canonical result
+    audit: bool | None = None  #: whether the canonical result was found again; None: no audit ends with this
     reasons: tuple[Reason, ...] = ()
 
 
@@ -189,6 +190,7 @@ class _DecisionBuilder:
     unusable: list[ResultId] = field(default_factory=list[ResultId])
     undecided: list[ResultId] = field(default_factory=list[ResultId])
     postponed: list[ResultId] = field(default_factory=list[ResultId])
+    audit: bool | None = None
 
     def matches(self, one: ResultId, other: ResultId) -> bool:
         return (one, other) in self.report.matches or (other, one) in self.report.matches
@@ -268,11 +270,13 @@ class _DecisionBuilder:
             newly_invalid=tuple(self.invalid),
             unusable=tuple(self.unusable),
             undecided=tuple(self.undecided),
+            audit=self.audit,
             reasons=tuple(self.reasons),
         )
 
 
 _UNUSABLE = phrase("its outputs cannot be used")
+_AUDIT = phrase("they differ, and that one was computed again because its computer had failed a check")
 
 
 def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> Reason | None:
@@ -387,7 +391,12 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
             continue  # the report is older than the choice: have the validator look again
         elif canonical.usable:
             state = check_straggler(result.id, canonical_id, matches=builder.matches)
-            builder.settle(result.id, state, canonical_id)
+            if builder.view.audited and builder.audit is not False:
+                builder.audit = state is ValidateState.VALID
+            if builder.view.audited and state is not ValidateState.VALID:
+                builder.leave(result.id, _AUDIT)  # either may be wrong: the one under suspicion answers for it
+            else:
+                builder.settle(result.id, state, canonical_id)
         elif canonical.transient:
             builder.exclude(
                 OutputCheck(result_id=result.id, usable=False, problem=canonical.problem, transient=True)

@@ -346,6 +346,8 @@ result = _table(
     _real("trickle_seconds"),  # run time that trickle messages were credited for
     _maybe_real("told_remaining"),  # seconds that the client said it still needs, of a job that will be late
     _maybe_real("told_time"),  # when it said so
+    _real("avg_ncpus"),  # processors that it was sent for; 0: not known
+    _int("checks"),  # further results that its upload brought the workunit
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
     _partial("result_unsent", sa.text("priority DESC"), "turn", "id", where=steps.IS_UNSENT),
     _partial("result_in_progress", "host_id", where=steps.IS_IN_PROGRESS),
@@ -404,7 +406,7 @@ credit_entry = _table(
     _int("user_id"),
     _maybe_int("team_id"),
     _maybe_int("app_version_id"),
-    _text("kind"),  # grant, trickle (provisional), correction
+    _text("kind"),  # grant, correction, … see `cobblestone.store.credit.ledger`
     _text("system"),
     _real("claimed"),
     _real("granted"),
@@ -418,6 +420,38 @@ credit_entry = _table(
     _partial("credit_by_team", "team_id", "time", where="team_id IS NOT NULL"),
     # a result is granted exactly once; corrections are further entries
     _partial("credit_once", "result_id", unique=True, where="kind = 'grant'"),
+)
+
+# What the credit system "ledger" knows of an app (host 0, version 0), its versions (host 0), and versions on hosts.
+ledger_record = _table(
+    "ledger_record",
+    _key("app_id"),
+    _key("host_id"),
+    _key("app_version_id"),
+    _text_key("usage"),  # processors that a job uses
+    _text("state", "{}"),  # JSON
+    storage=_CHANGED_OFTEN,
+)
+
+# What happened under that system, in order: with it, every record and every amount can be computed again.
+ledger_event = _table("ledger_event", _key("app_id"), _key("seq"), _real("time"), _text("facts", "{}"))
+
+# Results whose credit is provisional: a failed check of their host takes it back.
+escrow = _table(
+    "escrow",
+    _key("result_id"),
+    _int("workunit_id"),
+    _int("app_id"),
+    _int("host_id"),
+    _int("app_version_id"),
+    _text("usage"),
+    _int("user_id"),
+    _real("price"),
+    _int("audit"),  # computed again: 0 no, 1 asked for, 2 found right, 3 found wrong
+    sa.Index("escrow_by_workunit", "workunit_id"),
+    sa.Index("escrow_by_host", "host_id", "price"),
+    sa.Index("escrow_by_user", "user_id", "price"),
+    storage=_SWEPT_EARLY,
 )
 
 # When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
