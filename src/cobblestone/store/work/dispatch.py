@@ -101,7 +101,7 @@ def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> s
 _SENT = step(states.Cause.SENT, states.RESULT_TRANSITIONS)
 _CLAIM = _SENT.update(
     "result",
-    also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
+    also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?, avg_ncpus = ?",
 )
 _DETACHED = step(states.Cause.DETACHED, states.RESULT_TRANSITIONS)
 _REPORTS = {
@@ -171,6 +171,7 @@ def claim(
                 now,
                 assignment.report_deadline + grace_period,
                 assignment.usage.peak_flops,
+                assignment.usage.avg_ncpus,
                 assignment.candidate.result_id,
                 *owner,
             )
@@ -236,8 +237,17 @@ def send_again(
     for assignment in assignments:
         deadline = assignment.report_deadline + grace_period
         tx.execute_many(
-            f"UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
-            [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
+            "UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ?, avg_ncpus = ? WHERE id = ?"
+            f" AND {IS_IN_PROGRESS}",
+            [
+                (
+                    assignment.version.id,
+                    deadline,
+                    assignment.usage.peak_flops,
+                    assignment.usage.avg_ncpus,
+                    assignment.candidate.result_id,
+                )
+            ],
         )
         tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
 
@@ -411,7 +421,13 @@ class HeldRow:
 
 _HELD = RowMapper(
     HeldRow,
-    {"result": RESULTS.embedded("r"), "error_mask": "w.error_mask", "assimilate_state": "w.assimilate_state"},
+    {
+        "result": RESULTS.embedded("r"),
+        "error_mask": "w.error_mask",
+        # A job that is audited is still wanted.
+        "assimilate_state": "CASE WHEN EXISTS (SELECT 1 FROM escrow e WHERE e.workunit_id = w.id AND e.audit = 1)"
+        f" THEN {AssimilateState.INIT:d} ELSE w.assimilate_state END",
+    },
 )
 
 
