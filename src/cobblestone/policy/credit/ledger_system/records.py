@@ -51,7 +51,7 @@ class LedgerRules:
     partners_at_first: int = 2  #: other hosts that also compute each of the first jobs of an identity
     first_jobs: int = 3  #: so many jobs
     staked_jobs: int = 2  #: half of the price of so many first jobs is held ...
-    stake_until: int = 20  #: ... until the host has so many trusted jobs
+    stake_until: int = 20  #: ... until the host has so many valid jobs
 
 
 @value(kw_only=True)
@@ -113,12 +113,15 @@ class AppRecord:
     partner: Keeper = Keeper()  #: G of prices by others' reports
     length: Keeper = Keeper()  #: L, of exp(u)
     detector: StepDetector = StepDetector()
-    constants: Mapping[str, float] = field(default_factory=dict[str, float])  #: c by stratum; absent: 0
+    constant: float = 0.0  #: c of the first stratum, moved by steps
+    constants: Mapping[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: what c of a stratum is above it; absent: 0
 
 
 @value(kw_only=True)
 class Cell:
-    """Cross table of routed work: residuals y - d of jobs of a stratum that a version computed."""
+    """Cross table of routed work: y - d, without the constant, of jobs of a stratum that a version computed."""
 
     mean: float = 0.0
     count: float = 0.0
@@ -179,13 +182,16 @@ class JobRefused:
 
     job: Job
     host: HostKey
-    reports: tuple[Report, ...]  #: valid results of the others
+    reports: tuple[Report, ...]  #: valid results of other people
     replicated: bool = True  #: the host's results are replicated (quorum 2 or more, or a newcomer)
 
 
 @value(kw_only=True)
 class CheckFailed:
-    """A result of this host turned out to be wrong: others that a check or an audit asked for agree on another one."""
+    """A result of this host turned out to be wrong: others agree on another one.
+
+    With a quorum of two or more, a single wrong result that the quorum refused by itself is no failed check.
+    """
 
     host: HostKey
     agreed: bool = False  #: another person's result agreed with it: honest errors do not
