@@ -48,7 +48,9 @@ class WorkunitView:
     workunit: Workunit
     results: tuple[Result, ...] = ()
     keeps_answer: bool = False  #: its batch wants the canonical outputs until it is retired
-    in_escrow: bool = False  #: credit of a result is provisional: its files stay, so that others can compute it again
+    in_escrow: bool = (
+        False  #: credit of a result is provisional: its files stay, so that others can compute it again
+    )
     audited: bool = False  #: one more host computes it again, though the answer is known
     check: tuple[ResultId, int] | None = None  #: an upload, and how many more results it was drawn to need
 

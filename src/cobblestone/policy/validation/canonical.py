@@ -37,6 +37,7 @@ from cobblestone.policy.lifecycle.states import (
     MarkUnusable,
     MarkValid,
     PostponeValidation,
+    RaiseQuorum,
     RaiseTarget,
     ReadyToAssimilate,
     SetCanonical,
@@ -94,6 +95,7 @@ class ValidationDecision:
     newly_invalid: tuple[ResultId, ...] = ()  #: disagree with the canonical result
     unusable: tuple[ResultId, ...] = ()  #: outputs missing or malformed
     undecided: tuple[ResultId, ...] = ()  #: cannot be compared with the canonical result
+    wrong_together: frozenset[ResultId] = frozenset()  #: of these, those that agree with another one of them
     audit: bool | None = None  #: whether the canonical result was found again; None: no audit ends with this
     reasons: tuple[Reason, ...] = ()
 
@@ -163,6 +165,28 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
     if view.workunit.canonical_result_id is not None:
         return _judge_stragglers(builder, view.workunit.canonical_result_id, now)
     return _judge_set(builder, now)
+
+
+def wait_for_third(view: WorkunitView, decision: ValidationDecision, *, now: float) -> ValidationDecision:
+    """Return the decision for a workunit whose results agree, but whose credit wants one more of them."""
+    kept = [
+        each
+        for each in decision.effects
+        if isinstance(each, ClearNeedValidate | MarkUnusable | PostponeValidation)
+    ]
+    seen = {*decision.newly_valid, *decision.newly_invalid}
+    return ValidationDecision(
+        effects=(
+            *kept,
+            *(MarkInconclusive(result_id=result.id) for result in view.results if result.id in seen),
+            RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1),
+        ),
+        next_check=now,
+        unusable=decision.unusable,
+        reasons=(
+            reason("third_opinion", "the results agree, and one more computer says how long the job is"),
+        ),
+    )
 
 
 def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float) -> WorkunitView:
@@ -270,6 +294,11 @@ class _DecisionBuilder:
             newly_invalid=tuple(self.invalid),
             unusable=tuple(self.unusable),
             undecided=tuple(self.undecided),
+            wrong_together=frozenset(
+                one
+                for one in self.invalid
+                if any(self.matches(one, other) for other in self.invalid if other != one)
+            ),
             audit=self.audit,
             reasons=tuple(self.reasons),
         )
@@ -394,7 +423,9 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
             if builder.view.audited and builder.audit is not False:
                 builder.audit = state is ValidateState.VALID
             if builder.view.audited and state is not ValidateState.VALID:
-                builder.leave(result.id, _AUDIT)  # either may be wrong: the one under suspicion answers for it
+                builder.leave(
+                    result.id, _AUDIT
+                )  # either may be wrong: the one under suspicion answers for it
             else:
                 builder.settle(result.id, state, canonical_id)
         elif canonical.transient:

@@ -234,7 +234,9 @@ def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
 
 def in_escrow(db: Database, ids: Sequence[int]) -> dict[int, bool]:
     """Return those of the workunits with provisional credit, and whether a result of theirs is being audited."""
-    sql = "SELECT workunit_id, MAX(CASE WHEN audit = 1 THEN 1 ELSE 0 END) FROM escrow WHERE workunit_id IN (??)"
+    sql = (
+        "SELECT workunit_id, MAX(CASE WHEN audit = 1 THEN 1 ELSE 0 END) FROM escrow WHERE workunit_id IN (??)"
+    )
     return {row[0]: bool(row[1]) for row in db.query_in(f"{sql} GROUP BY workunit_id", ids)}
 
 
