@@ -74,11 +74,6 @@ def decide_check(
     `Basis.COUNTED` (jobs that claim more are checked more often).
     """
     known = host or HostRecord()
-    if known.jobs < rules.first_jobs:
-        missing = max(0, rules.partners_at_first + 1 - quorum)
-        return CheckDecision(
-            replicas=missing, probability=1.0, reason=words.checked(1.0, missing, newcomer=True)
-        )
     failed_before = known.jobs > known.trusted
     if quorum > 1 and not failed_before:
         probability = rules.check_floor

@@ -48,9 +48,7 @@ class LedgerRules:
     tail: float = 2.5  #: residuals beyond so many standard deviations are a tail
     early_exits: bool = False  #: jobs may end long before their estimate: the step detector is off
     basis: Basis = Basis.ESTIMATE
-    partners_at_first: int = 2  #: other hosts that also compute each of the first jobs of an identity
-    first_jobs: int = 3  #: so many jobs
-    staked_jobs: int = 2  #: half of the price of so many first jobs is held ...
+    staked_jobs: int = 2  #: half of the price of so many first jobs is held, the price of an identity ...
     stake_until: int = 20  #: ... until the host has so many valid jobs
 
 

@@ -205,19 +205,19 @@ def detector_after(
     until it is small.
     """
     sigma = math.sqrt(variance)
+    z = min(max(u, -sigma), sigma)
     if left > 0:
-        total += min(max(u, -3.0 * sigma), 3.0 * sigma)
+        total += z
         if left > 1:
             return 0.0, 0.0, total, left - 1, 0.0
         shift = total / AVERAGED
-        if abs(shift) > 0.05:
+        if abs(shift) > max(0.05, 0.15 * sigma):
             return 0.0, 0.0, 0.0, AVERAGED, shift
         return 0.0, 0.0, 0.0, 0, 0.0
     allowance = max(0.1, 0.25 * sigma)
-    z = min(max(u, -2.0 * sigma), 2.0 * sigma)
     up = max(0.0, up + z - allowance)
     down = max(0.0, down - z - allowance)
-    if max(up, down) > 8.0 * variance / allowance:
+    if max(up, down) > 4.0 * variance / allowance:
         return 0.0, 0.0, 0.0, AVERAGED, 0.0
     return up, down, 0.0, 0, 0.0
 
