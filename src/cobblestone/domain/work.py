@@ -289,9 +289,7 @@ class Result:
     intops_counted: float = 0.0
     outlier: bool = False  #: its run time is kept out of statistics
     avg_ncpus: float = 0.0  #: processors that it was sent for; 0: not known
-    checks: int = (
-        0  #: further results that its upload brought the workunit, by the rules of its credit system
-    )
+    checks: int = 0  #: further results that check it, by the rules of its app's credit system
 
 
 @value(kw_only=True)

@@ -10,7 +10,7 @@ event; so the audit puts all of them into a fresh book and must find the same mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.values import changed, value
@@ -64,6 +64,9 @@ Happening = Begun | Left | Event
 KINDS: Mapping[str, type[Happening]] = {
     kind.__name__: kind for kind in (Begun, Left, JobDecided, JobRefused, CheckFailed, AuditFinished)
 }
+NOTHING = 1e-9
+"""Credits that are a rounding."""
+
 Inherited = tuple[HostKey, HostKey]
 """A record, and the one of an earlier version on the same computer that it begins with."""
 
@@ -101,8 +104,13 @@ class LedgerBook:
         """Return the state that the engine looks at."""
         return LedgerState(app=self.app, versions=self.versions, hosts=self.hosts, cells=self.cells)
 
-    def apply(self, event: Happening, inherited: Sequence[Inherited] = ()) -> Moves:
-        """Change the state as an event demands, after records that it needs took over what they inherit."""
+    def apply(
+        self, event: Happening, inherited: Sequence[Inherited] = (), right: Collection[int] = ()
+    ) -> Moves:
+        """Change the state as an event demands, after records that it needs took over what they inherit.
+
+        ``right``: results that an audit found again; they stay, whatever becomes of the others.
+        """
         if isinstance(event, Begun):
             before = self.app if self.app.unit > 0.0 else AppRecord(unit=event.unit)
             self.app, self.rules = engine.linked(before, event.granted), LEDGER_RULES[event.system]
@@ -123,7 +131,8 @@ class LedgerBook:
         revoked: dict[int, float] = {}
         for key in outcome.revoked:
             prices = self.escrow.pop(key, {})
-            revoked |= prices
+            released += [result for result in prices if result in right]
+            revoked |= {result: price for result, price in prices.items() if result not in right}
             settled[key] = settled.get(key, 0.0) + math.fsum(prices.values())
         for price in outcome.prices:
             if price.provisional:
@@ -132,7 +141,7 @@ class LedgerBook:
             prices=outcome.prices,
             released=tuple(released),
             revoked=revoked,
-            settled={key: amount for key, amount in settled.items() if amount},
+            settled={key: amount for key, amount in settled.items() if abs(amount) > NOTHING},
             audits=outcome.audits,
             outcome=outcome,
         )

@@ -52,7 +52,7 @@ class WorkunitView:
         False  #: credit of a result is provisional: its files stay, so that others can compute it again
     )
     audited: bool = False  #: one more host computes it again, though the answer is known
-    check: tuple[ResultId, int] | None = None  #: an upload, and how many more results it was drawn to need
+    checks: int = 0  #: further results that were drawn to be wanted now that the quorum is complete
 
 
 # ------------------------------------------------------------------------------ effects of the transitioner
@@ -86,7 +86,7 @@ class DropResult(ResultEffect):
 
 @value(kw_only=True)
 class NoteCheck(ResultEffect):
-    """The upload of this result was drawn to be checked by so many further ones."""
+    """So many further results check this one: that was drawn after its upload."""
 
     checks: int
 

@@ -290,17 +290,19 @@ def wants_check(view: WorkunitView) -> tuple[ResultId, ...]:
 
 
 def _ask_for_check(draft: _Draft, counts: _Counts) -> None:
-    check = draft.view.check
-    if check is None or check[0] not in wants_check(draft.view):
-        return
-    result_id, more = check
-    draft.add(NoteCheck(result_id=result_id, checks=more), "check_drawn", "others check the upload")
-    draft.add(
-        RaiseQuorum(min_quorum=counts.success + more),
-        "quorum_raised",
-        "{more} more results are wanted before it is decided",
-        more=more,
-    )
+    more = draft.view.checks
+    uploads = wants_check(draft.view) if more else ()
+    for result_id in uploads:
+        draft.add(
+            NoteCheck(result_id=result_id, checks=more), "check_drawn", "others check what was uploaded"
+        )
+    if uploads:
+        draft.add(
+            RaiseQuorum(min_quorum=counts.success + more),
+            "quorum_raised",
+            "{more} more results are wanted before it is decided",
+            more=more,
+        )
 
 
 def _create_audit(draft: _Draft, counts: _Counts) -> int:

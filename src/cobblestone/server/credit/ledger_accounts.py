@@ -112,10 +112,11 @@ class LedgerAccounts:
         by_id = {result.id: result for result in view.results}
         reports = self._reports(view, decision.newly_valid)
         drawn = [result for result in view.results if result.checks]
+        quorum = view.workunit.rules.min_quorum - max((result.checks for result in drawn), default=0)
         event = JobDecided(
             job=_job(view),
             reports=reports,
-            quorum=view.workunit.rules.min_quorum - sum(result.checks for result in drawn),
+            quorum=quorum,
             checked=tuple(
                 each.id
                 for each in drawn
@@ -123,9 +124,10 @@ class LedgerAccounts:
             ),
         )
         moves = self._apply(event, {report.host: by_id[ResultId(report.result_id)] for report in reports})
-        for id_ in decision.newly_invalid if drawn else ():
-            key = record_key(by_id[id_])
-            self._apply(CheckFailed(host=key, agreed=id_ in decision.wrong_together), {key: by_id[id_]})
+        for id_ in decision.newly_invalid:
+            key, agreed = record_key(by_id[id_]), id_ in decision.wrong_together
+            if quorum < 2 or agreed:  # else the quorum refused it by itself
+                self._apply(CheckFailed(host=key, agreed=agreed), {key: by_id[id_]})
         self.refused(view, refused_results(view), reports)
         return {ResultId(price.result_id): price for price in moves.prices}
 
@@ -158,14 +160,17 @@ class LedgerAccounts:
                 if not self._under_audit(each.key):
                     of_key = [row for row in self._rows() if row.key == each.key]
                     bad = sum(row.audit is Audit.WRONG for row in of_key)
-                    self._apply(AuditFinished(host=each.key, bad=bad), {each.key: each})
+                    right_ones = tuple(row.result_id for row in of_key if row.audit is Audit.RIGHT)
+                    self._apply(AuditFinished(host=each.key, bad=bad), {each.key: each}, right_ones)
 
-    def _apply(self, event: Happening, sources: Mapping[HostKey, Result | Escrowed]) -> Moves:
+    def _apply(
+        self, event: Happening, sources: Mapping[HostKey, Result | Escrowed], right: tuple[int, ...] = ()
+    ) -> Moves:
         """Apply an event, and keep what it moves; ``sources`` are results of the computers that it is about."""
         inherited = tuple((key, old) for key in sources if (old := earlier_record(self._tx, self._book, key)))
-        moves = self._book.apply(event, inherited)
+        moves = self._book.apply(event, inherited, right)
         self._seq += 1
-        self._events.append(StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited))
+        self._events.append(StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited, right=right))
         for result_id in moves.released:
             self._end(result_id)
             self._entries.append(
@@ -367,7 +372,7 @@ def _with_check(
     found = engine.decide_check(
         record, book.rules, quorum=view.workunit.rules.min_quorum, draw=draw_of(secret, result.id)
     )
-    return changed(view, check=(result.id, found.replicas)) if found.replicas else view
+    return changed(view, checks=found.replicas)
 
 
 def draw_of(secret: bytes, result_id: int) -> float:

@@ -48,7 +48,7 @@ class _AppReplay:
         stored = next(self._events, None)
         if stored is None:
             return False
-        moves = self.book.apply(stored.event, stored.inherited)
+        moves = self.book.apply(stored.event, stored.inherited, stored.right)
         self.seq = stored.seq
         for price in moves.prices:
             kind = ledger.ESCROW if price.provisional else ledger.GRANT

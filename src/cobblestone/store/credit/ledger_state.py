@@ -110,6 +110,7 @@ class StoredEvent:
     time: float
     event: Happening
     inherited: tuple[Inherited, ...] = ()
+    right: tuple[int, ...] = ()  #: results that an audit found again
 
 
 def last_event(db: Database, app_id: int) -> int:
@@ -124,6 +125,8 @@ def save_events(tx: Transaction, app_id: int, events: Iterable[StoredEvent]) -> 
         facts: dict[str, object] = {type(each.event).__name__: each.event}
         if each.inherited:
             facts["inherited"] = each.inherited
+        if each.right:
+            facts["right"] = each.right
         rows.append((app_id, each.seq, each.time, text_of(facts)))
     tx.execute_many("INSERT INTO ledger_event (app_id, seq, time, facts) VALUES (?, ?, ?, ?)", rows)
 
@@ -143,13 +146,14 @@ def events(db: Database, app_id: int, *, after: int = 0, page: int = 5000) -> It
 
 def _event(seq: int, time: float, text: str) -> StoredEvent:
     facts: dict[str, Any] = _decoder(dict[str, msgspec.Raw]).decode(text)
-    inherited = facts.pop("inherited", None)
+    inherited, right = facts.pop("inherited", msgspec.Raw(b"[]")), facts.pop("right", msgspec.Raw(b"[]"))
     ((kind, raw),) = facts.items()
     return StoredEvent(
         seq=seq,
         time=time,
         event=_decoder(KINDS[kind]).decode(raw),
-        inherited=() if inherited is None else _decoder(tuple[Inherited, ...]).decode(inherited),
+        inherited=_decoder(tuple[Inherited, ...]).decode(inherited),
+        right=_decoder(tuple[int, ...]).decode(right),
     )
 
 

@@ -347,7 +347,7 @@ result = _table(
     _maybe_real("told_remaining"),  # seconds that the client said it still needs, of a job that will be late
     _maybe_real("told_time"),  # when it said so
     _real("avg_ncpus"),  # processors that it was sent for; 0: not known
-    _int("checks"),  # further results that its upload brought the workunit
+    _int("checks"),  # further results that check it
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
     _partial("result_unsent", sa.text("priority DESC"), "turn", "id", where=steps.IS_UNSENT),
     _partial("result_in_progress", "host_id", where=steps.IS_IN_PROGRESS),

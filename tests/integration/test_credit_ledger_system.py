@@ -1,0 +1,183 @@
+"""The ledger system in a running project: escrow, checks, claw-back, audits, refused jobs, changes of the system."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.helpers.project_world import SimHost, World, failed
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.work import JobLimits
+from cobblestone.server.credit import ledger_accounts
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.credit import ledger as credit
+from cobblestone.store.credit.ledger import LedgerLine
+
+pytestmark = pytest.mark.both_databases
+
+ESTIMATE = 1e13
+WORTH = ESTIMATE * 200.0 / 86400e9
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What is drawn for the next uploads; no check when the list is empty."""
+    wanted: list[float] = []
+    monkeypatch.setattr(
+        ledger_accounts, "draw_of", lambda _secret, _result_id: wanted.pop(0) if wanted else 0.999
+    )
+    return wanted
+
+
+def an_app(world: World, quorum: int = 1, system: str = "ledger") -> App:
+    limits = JobLimits(rsc_fpops_est=ESTIMATE, rsc_fpops_bound=1e16)
+    return world.add_app(quorum=quorum, limits=limits, credit_system=system)
+
+
+def hosts(world: World, *names: str) -> list[SimHost]:
+    return [world.host(world.user(name), f"{n:032x}", p_fpops=2e9) for n, name in enumerate(names, 1)]
+
+
+def fetch(host: SimHost) -> None:
+    host.rpc(ask=1, instances=1)
+
+
+def answer(world: World, host: SimHost, *, content: bytes = b"right", seconds: float = 5000.0) -> str:
+    """Report the oldest result that a host holds, as many seconds after now as it took."""
+    name = next(iter(host.held))
+    world.now += seconds
+    report = replace(host.finish(name, content), final_elapsed_time=seconds, final_cpu_time=seconds)
+    host.rpc(reports=[report])
+    world.settle()
+    return name
+
+
+def one_job(world: World, app: App, *of: SimHost, content: bytes = b"right") -> str:
+    """A job that these computers compute one after the other."""
+    world.add_jobs(app)
+    name = ""
+    for host in of:
+        fetch(host)
+        name = answer(world, host, content=content if host is of[0] else b"right")
+    return name
+
+
+def trusted(world: World, app: App, host: SimHost, checker: SimHost, n: int = 11) -> None:
+    for _ in range(n):
+        one_job(world, app, host, checker)
+
+
+def lines(world: World, name: str = "") -> list[LedgerLine]:
+    found = world.ctx.store.read(lambda db: list(credit.ledger(db)))
+    if not name:
+        return found
+    result_id = world.value("SELECT id FROM result WHERE name = ?", name)
+    return [line for line in found if line.result_id == result_id]
+
+
+def total(world: World, host: SimHost) -> float:
+    return world.value("SELECT total_credit FROM host WHERE id = ?", host.id)
+
+
+def agrees(world: World) -> None:
+    audit = world.ctx.store.read(recompute)
+    assert audit.differences == []
+
+
+def test_results_of_a_newcomer_are_always_checked_after_their_upload(world: World, draws: list[float]):
+    app = an_app(world)
+    alice, bob = hosts(world, "alice", "bob")
+    world.add_jobs(app)
+    fetch(alice)
+    assert world.value("SELECT COUNT(*) FROM result") == 1, "no one can see that it will be checked"
+    first = answer(world, alice)
+    assert world.value("SELECT min_quorum FROM workunit") == 2
+    assert lines(world) == []
+    fetch(bob)
+    second = answer(world, bob)
+    assert [line.kind for line in lines(world)][:2] == ["grant", "grant"]
+    assert lines(world, first)[0].granted == pytest.approx(WORTH, rel=0.2)
+    assert lines(world, second)[0].granted == pytest.approx(WORTH, rel=0.2)
+    agrees(world)
+
+
+def test_credit_of_a_computer_that_is_believed_is_provisional_until_it_passes_a_check(
+    world: World, draws: list[float]
+):
+    app = an_app(world)
+    alice, bob = hosts(world, "alice", "bob")
+    trusted(world, app, alice, bob)
+    name = one_job(world, app, alice)
+    (entry,) = lines(world, name)
+    assert entry.kind == "escrow"
+    assert "Provisional until a check" in str(entry.reasons)
+    assert world.query("SELECT price, audit FROM escrow") == [(entry.granted, 0)]
+    draws[:] = [0.0]
+    one_job(world, app, alice, bob)
+    assert [line.kind for line in lines(world, name)] == ["escrow", "release"]
+    assert world.query("SELECT * FROM escrow") == []
+    agrees(world)
+
+
+def test_a_failed_check_has_provisional_results_computed_again_and_takes_the_credit_back(
+    world: World, draws: list[float]
+):
+    app = an_app(world)
+    alice, bob, carol = hosts(world, "alice", "bob", "carol")
+    trusted(world, app, alice, bob)
+    forged = [one_job(world, app, alice, content=b"lie") for _ in range(3)]
+    before = total(world, alice)
+    draws[:] = [0.0]
+    one_job(world, app, alice, content=b"lie")
+    for checker in (bob, carol):
+        fetch(checker)
+        answer(world, checker)
+    assert world.value("SELECT COUNT(*) FROM escrow WHERE audit = 1") == 3
+    while fetch(bob) or bob.held:
+        answer(world, bob)
+    assert world.query("SELECT * FROM escrow") == []
+    for name in forged:
+        assert [line.kind for line in lines(world, name)] == ["escrow", "revoke"]
+    taken = sum(line.granted for line in lines(world) if line.kind == "revoke")
+    assert total(world, alice) == pytest.approx(before + taken)
+    agrees(world)
+
+
+def test_an_honest_computer_that_failed_once_keeps_its_credit(world: World, draws: list[float]):
+    app = an_app(world)
+    alice, bob, carol = hosts(world, "alice", "bob", "carol")
+    trusted(world, app, alice, bob)
+    honest = [one_job(world, app, alice) for _ in range(3)]
+    draws[:] = [0.0]
+    one_job(world, app, alice, content=b"broken memory")
+    for checker in (bob, carol):
+        fetch(checker)
+        answer(world, checker)
+    while fetch(bob) or bob.held:
+        answer(world, bob)
+    for name in honest:
+        assert [line.kind for line in lines(world, name)] == ["escrow", "release"]
+    agrees(world)
+
+
+def test_an_unfinished_job_is_settled_once_others_have_finished_it(world: World, draws: list[float]):
+    app = an_app(world)
+    alice, bob, carol = hosts(world, "alice", "bob", "carol")
+    for host, other in ((alice, bob), (bob, carol), (carol, alice)):
+        trusted(world, app, host, other, n=5)
+    world.add_jobs(app)
+    fetch(alice)
+    (name,) = alice.held
+    alice.rpc(reports=[failed(name, exit_status=203, state=6)])
+    world.settle()
+    assert lines(world, name) == []
+    for host in (bob, carol):
+        fetch(host)
+        if host.held:
+            answer(world, host, seconds=7000.0)
+    (entry,) = lines(world, name)
+    assert entry.kind == "settlement"
+    assert "did not finish" in str(entry.reasons)
+    assert world.value("SELECT granted_credit FROM result WHERE name = ?", name) == 0.0
+    agrees(world)
