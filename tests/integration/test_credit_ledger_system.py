@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits
 from cobblestone.server.credit import ledger_accounts
 from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger as credit
 from cobblestone.store.credit.ledger import LedgerLine
 
@@ -180,4 +182,31 @@ def test_an_unfinished_job_is_settled_once_others_have_finished_it(world: World,
     assert entry.kind == "settlement"
     assert "did not finish" in str(entry.reasons)
     assert world.value("SELECT granted_credit FROM result WHERE name = ?", name) == 0.0
+    agrees(world)
+
+
+def change(world: World, app: App, system: str) -> None:
+    ApiClient(world).patch(f"/apps/{app.name}", {"credit": {"system": system}})
+
+
+def test_an_app_changes_to_the_system_and_back_without_a_jump(world: World, draws: list[float]):
+    app = an_app(world, system="fixed")
+    world.write(lambda tx: apps.update_app(tx, replace(app, fixed_credit=50.0)))
+    alice, bob = hosts(world, "alice", "bob")
+    for _ in range(20):
+        one_job(world, app, alice)
+    change(world, app, "ledger")
+    trusted(world, app, alice, bob)
+    name = one_job(world, app, alice)
+    assert [line.kind for line in lines(world, name)] == ["escrow"]
+    paid = [line.granted for line in lines(world)[20:] if line.kind in ("grant", "escrow")]
+    assert sum(paid) / len(paid) == pytest.approx(50.0, rel=0.03)
+    agrees(world)
+    change(world, app, "steady")
+    assert [line.kind for line in lines(world, name)] == ["escrow", "release"]
+    assert world.query("SELECT * FROM escrow") == []
+    later = one_job(world, app, bob)
+    assert lines(world, later)[0].granted == pytest.approx(50.0, rel=0.03)
+    change(world, app, "ledger:early-exits")
+    one_job(world, app, alice)
     agrees(world)

@@ -206,6 +206,7 @@ ValidationEffect = (
     | PostponeValidation
     | RaiseTarget
     | RaiseQuorum
+    | NoteCheck
     | ClearNeedValidate
     | DropResult
     | FailWorkunit

@@ -36,6 +36,7 @@ from cobblestone.policy.lifecycle.states import (
     MarkTooLate,
     MarkUnusable,
     MarkValid,
+    NoteCheck,
     PostponeValidation,
     RaiseQuorum,
     RaiseTarget,
@@ -179,6 +180,11 @@ def wait_for_third(view: WorkunitView, decision: ValidationDecision, *, now: flo
         effects=(
             *kept,
             *(MarkInconclusive(result_id=result.id) for result in view.results if result.id in seen),
+            *(
+                NoteCheck(result_id=result.id, checks=result.checks + 1)
+                for result in view.results
+                if result.checks
+            ),
             RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1),
         ),
         next_check=now,

@@ -112,7 +112,7 @@ class LedgerAccounts:
         by_id = {result.id: result for result in view.results}
         reports = self._reports(view, decision.newly_valid)
         drawn = [result for result in view.results if result.checks]
-        quorum = view.workunit.rules.min_quorum - max((result.checks for result in drawn), default=0)
+        quorum = _quorum(view)
         event = JobDecided(
             job=_job(view),
             reports=reports,
@@ -146,9 +146,7 @@ class LedgerAccounts:
             if of_others and result.id not in before:
                 key = record_key(result)
                 record = self._book.hosts.get(key, HostRecord())
-                replicated = (
-                    view.workunit.rules.min_quorum > 1 or record.trusted <= self._book.rules.check_scale
-                )
+                replicated = _quorum(view) > 1 or record.trusted <= self._book.rules.check_scale
                 event = JobRefused(job=_job(view), host=key, reports=of_others, replicated=replicated)
                 self._apply(event, {key: result})
 
@@ -170,7 +168,9 @@ class LedgerAccounts:
         inherited = tuple((key, old) for key in sources if (old := earlier_record(self._tx, self._book, key)))
         moves = self._book.apply(event, inherited, right)
         self._seq += 1
-        self._events.append(StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited, right=right))
+        self._events.append(
+            StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited, right=right)
+        )
         for result_id in moves.released:
             self._end(result_id)
             self._entries.append(
@@ -282,6 +282,11 @@ class LedgerAccounts:
 
 def _job(view: WorkunitView) -> Job:
     return Job(estimate=view.workunit.limits.rsc_fpops_est)
+
+
+def _quorum(view: WorkunitView) -> int:
+    """Return how many results the job asked for before checks were drawn."""
+    return view.workunit.rules.min_quorum - max((result.checks for result in view.results), default=0)
 
 
 def _report(result: Result) -> Report:
