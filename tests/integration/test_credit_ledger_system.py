@@ -207,6 +207,6 @@ def test_an_app_changes_to_the_system_and_back_without_a_jump(world: World, draw
     assert world.query("SELECT * FROM escrow") == []
     later = one_job(world, app, bob)
     assert lines(world, later)[0].granted == pytest.approx(50.0, rel=0.03)
-    change(world, app, "ledger:early-exits")
+    change(world, app, "ledger-early-exits")
     one_job(world, app, alice)
     agrees(world)

@@ -39,7 +39,7 @@ from cobblestone.policy.credit.scales import LearnsRunTimes
 LEDGER = "ledger"
 LEDGER_RULES: Mapping[str, LedgerRules] = {
     LEDGER: LedgerRules(),
-    f"{LEDGER}:early-exits": LedgerRules(early_exits=True),
+    f"{LEDGER}-early-exits": LedgerRules(early_exits=True),
 }
 """Rules by the name under which an app chooses the system; jobs with early exits may end long before their estimate."""
 
