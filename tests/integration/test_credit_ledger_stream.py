@@ -77,19 +77,20 @@ class Laboratory:
 
     def reported(self, workunit: Workunit) -> None:
         """Decide a job when all results that are wanted are there, unless a check is drawn or a third is wanted."""
-        tasks = [task for task in workunit.tasks if not task.refused]
+        tasks = sorted(
+            (task for task in workunit.tasks if not task.refused), key=lambda task: task.report.result_id
+        )
         if workunit.decided or len(tasks) < workunit.wanted:
             return
         if len(tasks) == self.quorum and not workunit.checked:
-            least = min((self.record(task.report.host) for task in tasks), key=lambda record: record.trusted)
-            more = decide_check(
-                least, RULES, quorum=self.quorum, draw=drawn(tasks[0].report.result_id)
-            ).replicas
+            least = min(tasks, key=lambda task: self.record(task.report.host).trusted).report
+            draw = drawn(least.result_id)
+            more = decide_check(self.record(least.host), RULES, quorum=self.quorum, draw=draw).replicas
             if more:
                 workunit.checked = tuple(task.report.result_id for task in tasks)
                 workunit.wanted += more
                 return
-        right = [task for task in tasks if task.right]
+        right = [task for task in tasks if task.right or len(tasks) == 1]  # who is alone is believed
         if len(right) < workunit.wanted // 2 + 1:
             workunit.wanted += 1
             return
@@ -101,7 +102,7 @@ class Laboratory:
         checked = tuple(each for each in workunit.checked if each in {report.result_id for report in reports})
         self.apply(JobDecided(job=workunit.job, reports=reports, quorum=self.quorum, checked=checked))
         for task in tasks:
-            if not task.right and self.quorum == 1:
+            if task not in right and self.quorum == 1:
                 self.apply(CheckFailed(host=task.report.host))
         for task in workunit.tasks:
             if task.refused:

@@ -259,10 +259,12 @@ class _Recomputation:
             self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
         if line.kind == ledger.MERGE:
             self._totals.merge("host", line.facts["from_host"], line.host_id, now=line.time)
+        elif line.kind in (ledger.RELEASE, ledger.SETTLEMENT) and not line.granted:
+            pass  # it moves nothing, not even the time of an average
         elif line.kind in (*ledger.CORRECTIONS, ledger.SETTLEMENT):
             granted_time = float(line.facts["granted_time"])
             self._totals.correct(line.owners(), credit=line.granted, granted_time=granted_time, now=line.time)
-        elif line.kind != ledger.RELEASE:
+        else:
             self._totals.credit([(line.owners(), line.granted, line.work_start)], now=line.time)
 
     def _decay(self, done: ledger.DecayPass) -> None:
