@@ -72,6 +72,10 @@ class Laboratory:
         self.bad: dict[HostKey, list[int]] = defaultdict(list)
         self.good: dict[HostKey, list[int]] = defaultdict(list)
 
+    def draw(self, result_id: int) -> float:
+        """Draw numbers that make checks rarer than usual with a quorum of one, and more frequent with two."""
+        return random.Random(result_id).random() ** (0.5 if self.quorum == 1 else 2.0)
+
     def record(self, key: HostKey) -> HostRecord:
         return self.state.hosts.get(key, HostRecord())
 
@@ -84,7 +88,7 @@ class Laboratory:
             return
         if len(tasks) == self.quorum and not workunit.checked:
             least = min(tasks, key=lambda task: self.record(task.report.host).trusted).report
-            draw = drawn(least.result_id)
+            draw = self.draw(least.result_id)
             more = decide_check(self.record(least.host), RULES, quorum=self.quorum, draw=draw).replicas
             if more:
                 workunit.checked = tuple(task.report.result_id for task in tasks)
@@ -141,10 +145,6 @@ class Laboratory:
         for key, n in outcome.audits.items():
             chosen = sorted(self.escrow[key], reverse=True)[:n]
             self.audits |= dict.fromkeys(chosen, key)
-
-
-def drawn(result_id: int) -> float:
-    return random.Random(result_id).random() ** 0.5
 
 
 class LastOnes:
@@ -227,10 +227,10 @@ class Driver:
 def test_the_server_grants_what_the_engine_grants_for_the_same_events(
     world: World, monkeypatch: pytest.MonkeyPatch, quorum: int
 ):
-    monkeypatch.setattr(ledger_accounts, "draw_of", lambda _secret, result_id: drawn(result_id))
     monkeypatch.setattr(ledger_accounts.random, "SystemRandom", LastOnes)
     app = world.add_app(quorum=quorum, credit_system="ledger", limits=JobLimits(rsc_fpops_est=1e13))
     laboratory = Laboratory(quorum)
+    monkeypatch.setattr(ledger_accounts, "draw_of", lambda _secret, result_id: laboratory.draw(result_id))
     driver = Driver(world, app, laboratory, seed=7)
     driver.add(8)
     for _ in range(200):
