@@ -109,10 +109,10 @@ class GrantBatch:
         """Grant the credit due after a decision, learn from it, and judge the hosts; return the decision, or to wait for more."""
         accounts = self._accounts.get(view.workunit.app_id)
         if accounts is not None and decision.newly_canonical:
-            if accounts.wants_third(view, decision):
+            prices = accounts.judged(view, decision)
+            if prices is None:
                 decision = wait_for_third(view, decision, now=self._now)
-            else:
-                self._prices |= accounts.judged(view, decision)
+            self._prices |= prices or {}
         elif accounts is not None and decision.audit is not None:
             accounts.audited(view.workunit.id, right=decision.audit)
         valid = [result for result in view.results if result.id in decision.newly_valid]

@@ -102,15 +102,15 @@ class LedgerAccounts:
 
     # ------------------------------------------------------------------ events
 
-    def wants_third(self, view: WorkunitView, decision: ValidationDecision) -> bool:
-        """Return whether two results that agree wait for a third: both computers say that the job was very long."""
-        reports = self._reports(view, decision.newly_valid)
-        return engine.third_opinion(self._book.state, _job(view), reports, self._book.rules)
+    def judged(self, view: WorkunitView, decision: ValidationDecision) -> dict[ResultId, Price] | None:
+        """Return the prices of the valid results of a workunit that was just decided; take what follows for their computers.
 
-    def judged(self, view: WorkunitView, decision: ValidationDecision) -> dict[ResultId, Price]:
-        """Return the prices of the valid results of a workunit that was just decided; take what follows for their computers."""
+        None: nothing was done, as the two computers say that the job was very long, and a third shall have its say.
+        """
         by_id = {result.id: result for result in view.results}
         reports = self._reports(view, decision.newly_valid)
+        if engine.third_opinion(self._book.state, _job(view), reports, self._book.rules):
+            return None
         drawn = [result for result in view.results if result.checks]
         quorum = _quorum(view)
         event = JobDecided(
