@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, float_sum
 from cobblestone.policy.credit.ledger_system import rules as formula
 from cobblestone.policy.credit.ledger_system.pricing import kept
 from cobblestone.policy.credit.ledger_system.readings import (
@@ -50,13 +50,13 @@ def _learn_app(draft: Draft, job: Job, readings: Sequence[Reading], known: Varia
     for each in readings:
         size = formula.refused_size(each.u, known.size, known.noise, 1.0)
         app = changed(app, length=kept(app.length, value, size))
-        if not draft.rules.early_exits:
-            now = app.detector
-            *detector, shift = formula.detector_after(
-                now.up, now.down, now.total, now.left, each.u, known.size + known.noise
-            )
-            app = changed(app, detector=StepDetector(up=detector[0], down=detector[1], total=detector[2], left=int(detector[3])),
-                          constant=app.constant + shift)  # fmt: skip
+    if readings and not draft.rules.early_exits:
+        now, u = app.detector, float_sum(each.u for each in readings) / len(readings)
+        up, down, shift, left, moved = formula.detector_after(
+            now.up, now.down, now.shift, now.left, u, known.size + known.noise
+        )
+        detector = StepDetector(up=up, down=down, shift=shift, left=left)
+        app = changed(app, detector=detector, constant=app.constant + moved)
     draft.app = app
 
 

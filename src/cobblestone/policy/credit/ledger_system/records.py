@@ -95,8 +95,8 @@ class StepDetector:
 
     up: float = 0.0  #: sum of what residuals exceed the allowance by
     down: float = 0.0
-    total: float = 0.0  #: of the residuals averaged after an alarm
-    left: int = 0  #: of those, how many are missing; 0: no alarm
+    shift: float = 0.0  #: location of the residuals after an alarm
+    left: int = 0  #: how many of those are missing, negative at the first look; 0: no alarm
 
 
 @value(kw_only=True)

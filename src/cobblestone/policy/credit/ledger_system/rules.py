@@ -26,8 +26,11 @@ KNOWN = 8
 FIRST_VARIANCE = 10.0
 """Variance of the effect of a host without reports, in variances of known effects: its word counts for little."""
 
-AVERAGED = 200
-"""Residuals averaged after the alarm of a step."""
+FIRST_LOOK = 200
+"""Residuals that measure a step at first after its alarm."""
+
+CLOSER_LOOK = 2000.0
+"""Residuals that measure what is left of it, per variance of a residual; again until it is small."""
 
 PAID_IN_PARTS = 0.9
 """Share of what a running job seems worth that is paid provisionally."""
@@ -197,28 +200,30 @@ def spread_after(spread: float, effect: float, v: float) -> float:
 
 
 def detector_after(
-    up: float, down: float, total: float, left: int, u: float, variance: float
+    up: float, down: float, shift: float, left: int, u: float, variance: float
 ) -> tuple[float, float, float, int, float]:
-    """Return the step detector after the residual of a known host, and by how much all constants move now (mostly 0).
+    """Return the step detector after the residual of a job, and by how much the constant moves now (mostly 0).
 
-    Cumulative sums of clipped residuals beyond an allowance, which a tenth of liars does not reach; then an average, repeated
-    until it is small.
+    Cumulative sums of clipped residuals beyond an allowance, which a tenth of liars does not reach; after an alarm Huber's
+    location of the next residuals.  ``left`` counts those that are missing, up to 0 at the first look.
     """
     sigma = math.sqrt(variance)
-    z = min(max(u, -sigma), sigma)
-    if left > 0:
-        total += z
-        if left > 1:
-            return 0.0, 0.0, total, left - 1, 0.0
-        shift = total / AVERAGED
-        if abs(shift) > max(0.05, 0.15 * sigma):
-            return 0.0, 0.0, 0.0, AVERAGED, shift
+    needed = max(FIRST_LOOK, int(CLOSER_LOOK * variance))
+    if left != 0:
+        seen = FIRST_LOOK + left if left < 0 else max(0, needed - left)
+        shift += 1.5 * min(max(u - shift, -sigma), sigma) / (seen + 1)
+        left += 1 if left < 0 else -1
+        if left != 0:
+            return 0.0, 0.0, shift, left, 0.0
+        if abs(shift) > 0.03:
+            return 0.0, 0.0, 0.0, needed, shift
         return 0.0, 0.0, 0.0, 0, 0.0
-    allowance = max(0.1, 0.25 * sigma)
+    allowance = max(0.05, 0.15 * sigma)
+    z = min(max(u, -sigma), sigma)
     up = max(0.0, up + z - allowance)
     down = max(0.0, down - z - allowance)
     if max(up, down) > 4.0 * variance / allowance:
-        return 0.0, 0.0, 0.0, AVERAGED, 0.0
+        return 0.0, 0.0, 0.0, -FIRST_LOOK, 0.0
     return up, down, 0.0, 0, 0.0
 
 
