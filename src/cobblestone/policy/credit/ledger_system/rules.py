@@ -15,7 +15,7 @@ LARGEST = math.log(1000.0)
 """A report says at most that a job was 1000 times as long, or as short, as expected."""
 
 LEAST_PAID = 0.1
-"""A computer deep in debt still gets so much of the value of a job."""
+"""A computer deep in debt still gets so much of what a job seems to be worth, and no more than of its estimate."""
 
 NORMAL_MEDIAN = 1.4826
 """Standard deviation of a normal distribution / median of its absolute values."""
@@ -110,7 +110,7 @@ def vetoed(u: float, other: float, k: float) -> float:
 def own_price(value: float, factor: float, bank: float, slack: float) -> float:
     """Return the price of a result without a partner: its own report moves it as far as the bank allows."""
     change = min(value * (factor - 1.0), bank + slack * value)
-    return max(value + change, LEAST_PAID * value)
+    return max(value + change, LEAST_PAID * value * min(1.0, factor))
 
 
 def bank_after(bank: float, value: float, price: float, slack: float) -> float:
