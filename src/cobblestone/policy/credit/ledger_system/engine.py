@@ -117,21 +117,20 @@ def price_part(
 
 
 def settled(host: HostRecord) -> float:
-    """Return the credit of a record: prices less stake and debt, never below 0.  It includes the escrow."""
-    return formula.settled_credit(host.earned, host.stake, host.debt)
+    """Return the credit of a record: prices less stake, debt and overdrawn bank, never below 0.  It includes the escrow."""
+    return formula.settled_credit(host.earned, host.stake, host.debt, host.bank)
 
 
 def inherit(old: HostRecord) -> HostRecord:
-    """Return the record of a new version on a host that ran an older one: its effect, its trust, and no better bank.
+    """Return the record of a new version on a host that ran an older one: its effect and its trust.
 
-    Prices, debt, stake and escrow stay with the old record.
+    Prices, bank, debt, stake and escrow stay with the old record.
     """
     return HostRecord(
         scale=old.scale,
         effect=old.effect,
         variance=old.variance,
         noise=old.noise,
-        bank=min(0.0, old.bank),
         trusted=old.trusted,
         jobs=old.jobs,
     )

@@ -61,7 +61,9 @@ class HostRecord:
     effect: float = 0.0  #: d
     variance: float = 0.0  #: v, of the effect; meaningless while there are no samples
     noise: float = 1.0  #: q
-    bank: float = 0.0  #: B
+    bank: float = (
+        0.0  #: B, by how much own reports may raise prices; taken off the credit while it is negative
+    )
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever

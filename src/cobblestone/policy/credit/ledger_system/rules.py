@@ -148,9 +148,9 @@ def refused_size(u: float, size: float, noise: float, length: float) -> float:
     return math.exp(min(u, 3.0 * math.sqrt(size + noise))) / length
 
 
-def settled_credit(earned: float, stake: float, debt: float) -> float:
-    """Return what a record has: its prices less what is held and what refused jobs cost."""
-    return max(0.0, earned - stake + min(0.0, debt))
+def settled_credit(earned: float, stake: float, debt: float, bank: float) -> float:
+    """Return what a record has: its prices less what is held, what refused jobs cost, and what the bank is overdrawn by."""
+    return max(0.0, earned - stake + min(0.0, debt) + min(0.0, bank))
 
 
 def version_variance(spread: float, size: float, noise: float, votes: float) -> float:
