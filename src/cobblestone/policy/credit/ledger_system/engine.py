@@ -70,13 +70,12 @@ def decide_check(
     """Return how many more hosts compute a job that this host just uploaded.
 
     With a ``quorum`` of two or more, call it once, when the quorum is complete, with the host with the fewest trusted jobs.
-    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: counted operations / estimate, for
-    `Basis.COUNTED` (jobs that claim more are checked more often).
+    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: by `relative_size`.
     """
     known = host or HostRecord()
     failed_before = known.jobs > known.trusted
     if quorum > 1 and not failed_before:
-        probability = rules.check_floor
+        probability = min(1.0, rules.check_floor * size)
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
@@ -86,6 +85,16 @@ def decide_check(
         probability=probability,
         reason=words.checked(probability, replicas, newcomer=newcomer),
     )
+
+
+def relative_size(
+    app: AppRecord, host: HostRecord, job: Job, rules: LedgerRules, *, counted: float = 0.0
+) -> float:
+    """Return the value of a job / the mean price of the host's jobs; ``counted``: operations, for `Basis.COUNTED`."""
+    value = worth(app, job)
+    if rules.basis is Basis.COUNTED and formula.usable(counted) and value > 0.0:
+        value *= formula.counted_size(counted, job.estimate)
+    return value * host.jobs / host.earned if host.earned > 0.0 else 1.0
 
 
 def third_opinion(state: LedgerState, job: Job, reports: Sequence[Report], rules: LedgerRules) -> bool:

@@ -119,10 +119,11 @@ def bank_after(bank: float, value: float, price: float, slack: float) -> float:
 
 
 def check_probability(trusted: float, scale: float, floor: float, size: float) -> float:
-    """Return with which probability a job is checked; ``size`` is its claim / its estimate where it is paid by its claim."""
-    if trusted <= scale:
-        return 1.0
-    return min(1.0, max(floor, scale / trusted) * max(1.0, size))
+    """Return with which probability a job is checked; ``size`` is its value / the mean price of the host's jobs.
+
+    So each credit runs the same risk, and it does not pay to forge the large jobs only.
+    """
+    return 1.0 if trusted <= scale else min(1.0, max(floor, scale / trusted) * size)
 
 
 def keeper_factor(paid: float, value: float) -> float:

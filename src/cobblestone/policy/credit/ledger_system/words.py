@@ -68,8 +68,8 @@ def provisional(host: HostRecord, rules: LedgerRules) -> Reason:
     chance = formula.check_probability(host.trusted, rules.check_scale, rules.check_floor, 1.0)
     return reason(
         "ledger_provisional",
-        "Provisional until a check of this computer's results is passed; each result is checked with probability {chance}, "
-        "drawn after it arrived.",
+        "Provisional until a check of this computer's results is passed; a result of ordinary size is checked with "
+        "probability {chance}, drawn after it arrived.",
         chance=chance,
     )
 
