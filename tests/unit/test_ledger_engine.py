@@ -99,7 +99,7 @@ def test_a_failed_check_has_some_results_run_again_and_wrong_ones_cost_all_that_
         alone(book, number)
     before = settled(book.state.hosts[KEY])
     outcome = book.tell(CheckFailed(host=KEY))
-    assert outcome.audits == {KEY: 4}
+    assert outcome.audits == {KEY: 5}
     assert book.state.hosts[KEY].trusted == 7.5
     outcome = book.tell(AuditFinished(host=KEY, bad=1))
     assert outcome.revoked == (KEY,)

@@ -45,7 +45,7 @@ from cobblestone.policy.credit.ledger_system.records import (
     Report,
 )
 
-AUDITED = 4
+AUDITED = 5
 """Results in escrow that are run again after a failed check."""
 
 
