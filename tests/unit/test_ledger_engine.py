@@ -228,8 +228,8 @@ def test_the_account_of_a_computer_is_told_in_words() -> None:
     for part in (
         "120 valid jobs",
         "probability 0.1",
-        "7.0 of 7 results",
-        "Bank: 0.5",
+        "7.0 for 7 results",
+        "raise later credit by 0.5",
         "2.0 is taken off",
         "1.0 of its first",
     ):

@@ -79,11 +79,8 @@ def decide_check(
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
-    newcomer = probability >= 1.0
     return CheckDecision(
-        replicas=replicas,
-        probability=probability,
-        reason=words.checked(probability, replicas, newcomer=newcomer),
+        replicas=replicas, probability=probability, reason=words.checked(probability, replicas)
     )
 
 
@@ -222,7 +219,7 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     return Outcome(
         state=draft.changed(),
         corrections=_corrections(draft, {event.host: before}),
-        reasons=(words.refused(charge, size, replicated=event.replicated),),
+        reasons=(words.refused(charge, size),),
     )
 
 
