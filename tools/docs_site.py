@@ -1,4 +1,4 @@
-"""What the documentation site has beyond the files of docs/: start page, Python reference, plain words for roles.
+"""What the documentation site has beyond the files of docs/: start page, references, plain words for roles.
 
 Read by mkdocs (``hooks`` in mkdocs.yml) and by mkdocstrings (:class:`PlainRoles`).
 """
@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import cobblestone
+from cobblestone.cli.docs import commands
 
 ROOT = Path(__file__).parents[1]
 STONES = ROOT / "src/cobblestone/service/pages/static/stones.svg"
@@ -32,11 +33,12 @@ _TITLES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that have their place elsewhere, and the reference, made of ``cobblestone.__all__``."""
+    """Add the pages that have their place elsewhere, and the references, made of the code."""
     for name, source in PAGES.items():
         text = _TO_DOCS.sub(r"\1", (ROOT / source).read_text(encoding="utf-8"))
         files.append(File.generated(config, name, content=text))
     files.append(File.generated(config, "python.md", content=PYTHON + "".join(map(_entry, _public()))))
+    files.append(File.generated(config, "commands.md", content=commands()))
     files.append(File.generated(config, "pictures/stones.svg", abs_src_path=str(STONES)))
     return files
 

@@ -45,6 +45,7 @@ def test_every_document_is_a_page(site: Path):
     names = {path.stem for path in (ROOT / "docs").glob("*.md")} | {
         "index",
         "python",
+        "commands",
         "contributing",
         "changes",
     }
@@ -103,6 +104,7 @@ def test_every_page_is_shown_without_a_built_site():
         assert "<h1 id=" in text
     assert 'id="proxy"' in (docs.page(root, "docs/operations.md") or "")
     assert "quorum" in (docs.page(root, "python") or "")
+    assert 'id="cobblestone-batch-cancel"' in (docs.page(root, "commands") or "")
     assert docs.page(root, "docs/../pyproject.toml") is None
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +32,14 @@ _PLACES = {
     "contributing.md": "CONTRIBUTING.md",
     "changes.md": "CHANGELOG.md",
     "python.md": "python",
+    "commands.md": "commands",
 }
+_COMMANDS = """# All commands
+
+`-p DIR|URL` says which project is meant; without it the variable `COBBLESTONE_PROJECT` counts, else the current folder,
+one above it, or the only project in it. `--json` prints JSON, `-q` only ids. Exit status: 0 done; 1 refused or failed,
+with one message that says what to do; 2 wrong usage; 3 done, but some jobs have no answer; 130 interrupted.
+"""
 _HEADING = re.compile(r"<h([1-6])>((?:[^<]|<(?!/?h))*)</h\1>")
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title><style>
@@ -119,7 +128,8 @@ def page(folder: Path, name: str) -> str | None:
         text = f"<h1>Python reference</h1><pre>{html.escape(_python_reference())}</pre>"
     else:
         markdown = MarkdownIt("commonmark").enable("table")
-        text = _with_anchors(str(markdown.render((folder / name).read_text(encoding="utf-8"))))
+        written = commands() if name == "commands" else (folder / name).read_text(encoding="utf-8")
+        text = _with_anchors(str(markdown.render(written)))
     return _PAGE.format(title=html.escape(name), navigation=f"<ul>{navigation}</ul>", text=text)
 
 
@@ -127,6 +137,35 @@ def _python_reference() -> str:
     import pydoc
 
     return pydoc.plain(pydoc.render_doc(cobblestone))
+
+
+def commands() -> str:
+    """Return the page of all commands with their options, as their help says it, in Markdown."""
+    from typer.main import get_command
+
+    build = import_module("cobblestone.cli").build  # which loads this module when it is called
+
+    return _COMMANDS + "".join(_described("cobblestone", get_command(build())))
+
+
+def _described(name: str, command: Any) -> Iterator[str]:
+    """Yield what to say of a command, or of each below a group."""
+    for word, each in command.commands.items():
+        called = f"{name} {word}"
+        yield f"\n{'##' if ' ' not in name else '###'} {called}\n\n{_plain(each.help)}\n\n"
+        if hasattr(each, "commands"):
+            yield from _described(called, each)
+            continue
+        for option in each.params:
+            if {"--project", "--json", "--quiet"} & {*option.opts}:
+                continue  # said once, above all
+            is_option = option.param_type_name == "option"
+            said = " / ".join((*option.opts, *option.secondary_opts)) if is_option else option.name.upper()
+            yield f"* `{said}`: {_plain(option.help)}\n"
+
+
+def _plain(text: str | None) -> str:
+    return html.escape(" ".join((text or "").split()), quote=False)
 
 
 def _with_anchors(text: str) -> str:

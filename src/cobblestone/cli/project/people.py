@@ -246,7 +246,7 @@ NewsArgument = Annotated[
 
 @news_commands.command("add")
 def add_news(
-    title: Annotated[str, typer.Argument(metavar="TITLE")],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="Its title.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.")],
     common: Common,
 ) -> None:

@@ -61,7 +61,9 @@ class HostRecord:
     effect: float = 0.0  #: d
     variance: float = 0.0  #: v, of the effect; meaningless while there are no samples
     noise: float = 1.0  #: q
-    bank: float = 0.0  #: B
+    bank: float = (
+        0.0  #: B, by how much own reports may raise prices; taken off the credit while it is negative
+    )
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever
@@ -95,8 +97,8 @@ class StepDetector:
 
     up: float = 0.0  #: sum of what residuals exceed the allowance by
     down: float = 0.0
-    total: float = 0.0  #: of the residuals averaged after an alarm
-    left: int = 0  #: of those, how many are missing; 0: no alarm
+    shift: float = 0.0  #: location of the residuals after an alarm
+    left: int = 0  #: how many of those are missing, negative at the first look; 0: no alarm
 
 
 @value(kw_only=True)
