@@ -375,7 +375,11 @@ def _with_check(
             )
     record, result = min(known, key=lambda each: each[0].trusted)
     found = engine.decide_check(
-        record, book.rules, quorum=view.workunit.rules.min_quorum, draw=draw_of(secret, result.id)
+        record,
+        book.rules,
+        quorum=view.workunit.rules.min_quorum,
+        draw=draw_of(secret, result.id),
+        size=engine.relative_size(book.app, record, _job(view), book.rules),
     )
     return changed(view, checks=found.replicas)
 
