@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.helpers.api_client import ApiClient
+from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits
 from cobblestone.server.credit import ledger_accounts
 from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.daemons.validator import Validator
+from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger as credit
 from cobblestone.store.credit.ledger import LedgerLine
+from cobblestone.store.work import lifecycle
 
 pytestmark = pytest.mark.both_databases
 
@@ -210,3 +216,73 @@ def test_an_app_changes_to_the_system_and_back_without_a_jump(world: World, draw
     change(world, app, "ledger-early-exits")
     one_job(world, app, alice)
     agrees(world)
+
+
+def test_a_third_computer_is_asked_when_two_say_that_a_job_was_very_long(world: World, draws: list[float]):
+    app = an_app(world, quorum=2)
+    alice, bob, carol = hosts(world, "alice", "bob", "carol")
+    for _ in range(4):
+        for two in ((alice, bob), (bob, carol), (carol, alice)):
+            one_job(world, app, *two)
+    world.add_jobs(app)
+    for host in (alice, bob):
+        fetch(host)
+        name = answer(world, host, seconds=90_000.0)
+    assert lines(world, name) == []
+    fetch(carol)
+    answer(world, carol, seconds=5000.0)
+    assert lines(world, name)[0].granted == pytest.approx(WORTH, rel=0.5)
+    agrees(world)
+
+
+def test_provisional_credit_is_shown_as_the_project_wants(tmp_path: Path, draws: list[float]):
+    for shown in (True, False):
+        world = World(tmp_path / str(shown), credit={"show_provisional": shown})
+        app = an_app(world)
+        alice, bob = hosts(world, "alice", "bob")
+        trusted(world, app, alice, bob)
+        before = float(alice.rpc().get("host_total_credit"))
+        name = one_job(world, app, alice)
+        reply = alice.rpc()
+        provisional = lines(world, name)[0].granted
+        assert float(reply.get("host_total_credit")) == pytest.approx(
+            before + (provisional if shown else 0.0)
+        )
+        page = world.get("/show_user.php?userid=1").text
+        assert "is provisional until the computers pass a check" in page
+        task = world.value("SELECT id FROM result WHERE name = ?", name)
+        told = world.get(f"/result.php?resultid={task}").text
+        assert "granted provisionally" in told
+        assert "Provisional until" in told
+        explained = ApiClient(world).get(f"/credit/results/{name}")
+        assert explained["entries"][0]["provisional"] is True
+        assert "provisional until the next passed check" in str(explained["account"])
+        world.close()
+
+
+def test_validators_of_two_processes_apply_each_event_once(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path / "project", database=postgres.project_database())
+    app = an_app(world, quorum=2)
+    world.add_jobs(app, 24)
+    for host in hosts(world, *(f"user{n}" for n in range(12))):
+        host.rpc(ask=1e7)
+        world.now += 5000.0
+        done = [host.finish(name, b"right", cpu_time=4000.0) for name in sorted(host.held)]
+        host.rpc(reports=done)
+    world.run(world.transitioner.step())
+    ids = [row[0] for row in world.query("SELECT id FROM workunit WHERE need_validate = 1 ORDER BY id")]
+    halves = [ids[::2], ids[1::2]]
+    monkeypatch.setattr(lifecycle, "ids_to_validate", lambda _db, **_: halves.pop())
+
+    async def both(*validators: Validator) -> None:
+        await asyncio.gather(*(validator.step() for validator in validators))
+
+    with open_project(world.ctx.folder.root, clock=lambda: world.now) as other:
+        world.run(both(world.validator, Validator(other, world.workers)))
+    assert len(ids) == 24
+    assert world.query("SELECT seq FROM ledger_event ORDER BY seq") == [(seq,) for seq in range(1, 26)]
+    assert world.value("SELECT COUNT(*) FROM escrow") == 48
+    agrees(world)
+    world.close()
