@@ -119,7 +119,7 @@ def test_credit_of_a_computer_that_is_believed_is_provisional_until_it_passes_a_
     name = one_job(world, app, alice)
     (entry,) = lines(world, name)
     assert entry.kind == "escrow"
-    assert "Provisional until a check" in str(entry.reasons)
+    assert "Provisional until the computer passes its next check" in str(entry.reasons)
     assert world.query("SELECT price, audit FROM escrow") == [(entry.granted, 0)]
     draws[:] = [0.0]
     one_job(world, app, alice, bob)

@@ -114,7 +114,7 @@ class GrantBatch:
                 decision = wait_for_third(view, decision, now=self._now)
             self._prices |= prices or {}
         elif accounts is not None and decision.audit is not None:
-            accounts.audited(view.workunit.id, right=decision.audit)
+            accounts.audited(view, right=decision.audit)
         valid = [result for result in view.results if result.id in decision.newly_valid]
         wrong = [
             result
@@ -144,7 +144,7 @@ class GrantBatch:
         accounts = self._accounts[view.workunit.app_id]
         accounts.refused(view, refused_results(view, timed_out))
         if audit_failed(view):
-            accounts.audited(view.workunit.id, right=True)
+            accounts.audited(view, right=True)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
         """Grant credit after assimilation: ``amounts`` are from the project's function."""

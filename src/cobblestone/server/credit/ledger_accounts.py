@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from cobblestone.domain.apps import App, is_generalised
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.values import AppId, AppVersionId, ResultId, changed
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, changed, form_of
 from cobblestone.domain.work import ExitStatus, Outcome, Result, ValidateState
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.policy.credit.ledger_book import LEDGER_RULES, Begun, Happening, LedgerBook, Left, Moves
@@ -76,11 +76,10 @@ class LedgerAccounts:
         self._book = LedgerBook(rules=LEDGER_RULES.get(app.credit_system))
         known = ledger_state.read_records(tx, app.id, host_ids, self._book)
         self._seq = ledger_state.last_event(tx, app.id)
-        owing = {key[0] for key, record in self._book.hosts.items() if record.escrow_count}
-        found = ledger_state.escrow_of_hosts(tx, app.id, owing) if owing else []
-        self._escrow = {each.result_id: each for each in found}
-        for each in found:
-            self._book.escrow.setdefault(each.key, {})[each.result_id] = each.price
+        self._escrow: dict[
+            int, Escrowed
+        ] = {}  # of computers whose provisional results had to be read, and new ones
+        self._read: set[int] = set()
         self._events: list[StoredEvent] = []
         self._new: list[Escrowed] = []
         self._ended: list[int] = []
@@ -93,11 +92,12 @@ class LedgerAccounts:
 
     def begin(self, per_flop: float, granted: Sequence[tuple[float, float]] = ()) -> None:
         """Take the system, or other rules of it, at the level of what was ``granted``: (credit, estimate) of results."""
-        self._apply(Begun(system=self._app.credit_system, unit=per_flop, granted=tuple(granted)), {})
+        self._apply(Begun(system=self._app.credit_system, unit=per_flop, granted=tuple(granted)))
 
     def leave(self) -> float:
         """Make all provisional credit final, for another system; return the credits per estimated FLOP that it can go on with."""
-        self._apply(Left(), {})
+        self._read_escrow(None)
+        self._apply(Left())
         return engine.level(self._book.app)
 
     # ------------------------------------------------------------------ events
@@ -107,27 +107,26 @@ class LedgerAccounts:
 
         None: nothing was done, as the two computers say that the job was very long, and a third shall have its say.
         """
-        by_id = {result.id: result for result in view.results}
-        reports = self._reports(view, decision.newly_valid)
+        valid = [result for result in view.results if result.id in decision.newly_valid]
+        reports = tuple(map(_report, valid))
         if engine.third_opinion(self._book.state, _job(view), reports, self._book.rules):
             return None
-        drawn = [result for result in view.results if result.checks]
+        drawn = [result for result in valid if result.checks]
+        self._read_escrow([result.host_id or 0 for result in drawn])
         quorum = _quorum(view)
         event = JobDecided(
             job=_job(view),
             reports=reports,
             quorum=quorum,
-            checked=tuple(
-                each.id
-                for each in drawn
-                if each.id in decision.newly_valid and not self._under_audit(record_key(each))
-            ),
+            checked=tuple(each.id for each in drawn if not self._under_audit(record_key(each))),
         )
-        moves = self._apply(event, {report.host: by_id[ResultId(report.result_id)] for report in reports})
-        for id_ in decision.newly_invalid:
-            key, agreed = record_key(by_id[id_]), id_ in decision.wrong_together
-            if quorum < 2 or agreed:  # else the quorum refused it by itself
-                self._apply(CheckFailed(host=key, agreed=agreed), {key: by_id[id_]})
+        moves = self._apply(event, *valid)
+        for result in view.results:
+            agreed = result.id in decision.wrong_together
+            # With a quorum of two and more, one that is wrong by itself was refused by the quorum.
+            if result.id in decision.newly_invalid and (quorum < 2 or agreed):
+                self._read_escrow([result.host_id or 0])
+                self._apply(CheckFailed(host=record_key(result), agreed=agreed), result)
         self.refused(view, refused_results(view), reports)
         return {ResultId(price.result_id): price for price in moves.prices}
 
@@ -138,8 +137,7 @@ class LedgerAccounts:
         if not results:
             return
         if reports is None:
-            valid = [each.id for each in view.results if each.validate_state is ValidateState.VALID]
-            reports = self._reports(view, valid)
+            reports = [_report(each) for each in view.results if each.validate_state is ValidateState.VALID]
         before = ledger.settled_before(self._tx, [result.id for result in results])
         for result in results:
             of_others = tuple(each for each in reports if each.owner != result.user_id)
@@ -147,111 +145,111 @@ class LedgerAccounts:
                 key = record_key(result)
                 record = self._book.hosts.get(key, HostRecord())
                 replicated = _quorum(view) > 1 or record.trusted <= self._book.rules.check_scale
-                event = JobRefused(job=_job(view), host=key, reports=of_others, replicated=replicated)
-                self._apply(event, {key: result})
+                self._apply(
+                    JobRefused(job=_job(view), host=key, reports=of_others, replicated=replicated), result
+                )
 
-    def audited(self, workunit_id: int, *, right: bool) -> None:
+    def audited(self, view: WorkunitView, *, right: bool) -> None:
         """Take the outcome of an audit: a provisional result was computed again, and found or not."""
-        for each in self._rows():
-            if each.workunit_id == workunit_id and each.audit is Audit.ASKED:
+        self._read_escrow([result.host_id or 0 for result in view.results])
+        for each in list(self._escrow.values()):
+            if each.workunit_id == view.workunit.id and each.audit is Audit.ASKED:
                 self._note_audit(each, Audit.RIGHT if right else Audit.WRONG)
                 if not self._under_audit(each.key):
-                    of_key = [row for row in self._rows() if row.key == each.key]
-                    bad = sum(row.audit is Audit.WRONG for row in of_key)
-                    right_ones = tuple(row.result_id for row in of_key if row.audit is Audit.RIGHT)
-                    self._apply(AuditFinished(host=each.key, bad=bad), {each.key: each}, right_ones)
+                    rows = self._rows(each.key)
+                    bad = sum(row.audit is Audit.WRONG for row in rows)
+                    found = tuple(row.result_id for row in rows if row.audit is Audit.RIGHT)
+                    self._apply(AuditFinished(host=each.key, bad=bad), each, right=found)
 
-    def _apply(
-        self, event: Happening, sources: Mapping[HostKey, Result | Escrowed], right: tuple[int, ...] = ()
-    ) -> Moves:
-        """Apply an event, and keep what it moves; ``sources`` are results of the computers that it is about."""
+    def _apply(self, event: Happening, *about: Result | Escrowed, right: tuple[int, ...] = ()) -> Moves:
+        """Apply an event, and keep what it moves; ``about``: results of the computers that it concerns."""
+        rows = [each if isinstance(each, Escrowed) else self._row(each) for each in about]
+        sources = {row.key: row for row in rows}
         inherited = tuple((key, old) for key in sources if (old := earlier_record(self._tx, self._book, key)))
         moves = self._book.apply(event, inherited, right)
         self._seq += 1
         self._events.append(
             StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited, right=right)
         )
+        self._ended += (*moves.released, *moves.revoked)
         for result_id in moves.released:
-            self._end(result_id)
-            self._entries.append(
-                self._entry(self._escrow.pop(result_id), ledger.RELEASE, 0.0, _final(event, moves))
-            )
+            row = self._escrow.pop(result_id)
+            self._entries.append(self._entry(row, ledger.RELEASE, 0.0, _final(event, moves)))
         for result_id in moves.revoked:
-            self._end(result_id)
             row = self._escrow.pop(result_id)
             self._revoked.append((result_id, _why(moves)[0], self._facts(row.key)))
         for price in moves.prices:
             if price.provisional:
-                self._hold(price, sources[price.host])
+                row = changed(sources[price.host], price=price.amount)
+                self._escrow[row.result_id] = row
+                self._new.append(row)
         settled = moves.settled
         if isinstance(event, JobRefused):
             settled = {event.host: 0.0, **settled}
         for key, amount in settled.items():
             self._entries.append(self._entry(sources[key], ledger.SETTLEMENT, amount, _why(moves)))
         for key, n in moves.audits.items():
-            self._ask_for_audits(key, n, sources[key])
+            self._ask_for_audits(sources[key], n)
         return moves
 
     # ------------------------------------------------------------------ provisional results
 
-    def _rows(self) -> list[Escrowed]:
-        return [
-            changed(row, audit=self._audits.get(result_id, row.audit))
-            for result_id, row in self._escrow.items()
-        ]
+    def _read_escrow(self, host_ids: Collection[int] | None) -> None:
+        """Read the provisional results of hosts (None: of all) that were not read yet."""
+        missing = None if host_ids is None else set(host_ids) - self._read
+        if missing is None or missing:
+            self._read |= missing or set()
+            for row in ledger_state.escrow_of_hosts(self._tx, self._app.id, missing):
+                self._escrow[row.result_id] = row
+                self._book.escrow.setdefault(row.key, {})[row.result_id] = row.price
 
-    def _hold(self, price: Price, result: Result | Escrowed) -> None:
-        if isinstance(result, Result):
-            self._escrow[result.id] = row = Escrowed(
-                result_id=result.id,
-                workunit_id=result.workunit_id,
-                app_id=self._app.id,
-                host_id=price.host[0],
-                app_version_id=price.host[1],
-                usage=price.host[2],
-                user_id=result.user_id or 0,
-                price=price.amount,
-            )
-            self._new.append(row)
-
-    def _end(self, result_id: int) -> None:
-        self._ended.append(result_id)
-        self._audits.pop(result_id, None)
+    def _rows(self, key: HostKey) -> list[Escrowed]:
+        return [self._escrow[result_id] for result_id in self._book.escrow.get(key, ())]
 
     def _under_audit(self, key: HostKey) -> bool:
-        return any(row.key == key and row.audit is Audit.ASKED for row in self._rows())
+        return any(row.audit is Audit.ASKED for row in self._rows(key))
 
     def _note_audit(self, row: Escrowed, audit: Audit) -> None:
+        self._escrow[row.result_id] = changed(row, audit=audit)
         self._audits[row.result_id] = audit
 
-    def _ask_for_audits(self, key: HostKey, n: int | None, source: Result | Escrowed) -> None:
+    def _ask_for_audits(self, source: Escrowed, n: int | None) -> None:
         """Have some of a computer's provisional results (None: all) computed again, drawn now."""
-        rows = [row for row in self._rows() if row.key == key and row.audit is Audit.NO]
+        rows = [row for row in self._rows(source.key) if row.audit is Audit.NO]
         for row in rows if n is None else random.SystemRandom().sample(rows, min(n, len(rows))):
             self._note_audit(row, Audit.ASKED)
             look_again(self._tx, [row.workunit_id], now=self._now)
-        if not self._under_audit(key):
-            self._apply(AuditFinished(host=key, bad=0), {key: source})
+        if not self._under_audit(source.key):
+            self._apply(AuditFinished(host=source.key, bad=0), source)
+
+    def _row(self, result: Result) -> Escrowed:
+        host_id, version_id, usage = record_key(result)
+        return Escrowed(
+            result_id=result.id,
+            workunit_id=result.workunit_id,
+            app_id=self._app.id,
+            host_id=HostId(host_id),
+            app_version_id=AppVersionId(version_id),
+            usage=usage,
+            user_id=result.user_id or UserId(0),
+            price=0.0,
+        )
 
     # ------------------------------------------------------------------ entries
 
     def _entry(
-        self, of: Result | Escrowed, kind: str, amount: float, reasons: tuple[Reason, ...]
+        self, row: Escrowed, kind: str, amount: float, reasons: tuple[Reason, ...]
     ) -> ledger.CreditEntry:
-        key = of.key if isinstance(of, Escrowed) else record_key(of)
-        return ledger.CreditEntry(
-            result_id=ResultId(of.result_id if isinstance(of, Escrowed) else of.id),
-            workunit_id=of.workunit_id,  # type: ignore[arg-type]
-            host_id=key[0],  # type: ignore[arg-type]
-            user_id=of.user_id or 0,  # type: ignore[arg-type]
-            app_version_id=AppVersionId(key[1]),
+        return form_of(
+            ledger.CreditEntry,
+            row,
             system=self._app.credit_system,
             claimed=0.0,
             granted=amount,
             unit=self._unit.per_gflops_day,
             work_start=self._now,
             reasons=reasons,
-            facts=ledger_state.text_of({"granted_time": self._now, **self._facts(key)}),
+            facts=ledger_state.text_of({"granted_time": self._now, **self._facts(row.key)}),
             kind=kind,
         )
 
@@ -264,20 +262,9 @@ class LedgerAccounts:
         ledger_state.save_records(tx, self._app.id, self._book)
         ledger_state.save_events(tx, self._app.id, self._events)
         ledger_state.change_escrow(tx, new=self._new, ended=self._ended, audits=self._audits)
-        if self._entries:
-            survivors = ledger.survivors(tx, (entry.host_id for entry in self._entries))
-            entries = [
-                changed(entry, host_id=survivors.get(entry.host_id, entry.host_id)) for entry in self._entries
-            ]
-            ledger.settle(tx, entries, now=self._now)
+        ledger.settle(tx, self._entries, now=self._now)
         for result_id, why, facts in self._revoked:
             ledger.revoke(tx, [result_id], why, facts=facts, now=self._now)
-
-    # ------------------------------------------------------------------ facts
-
-    def _reports(self, view: WorkunitView, ids: Iterable[ResultId]) -> tuple[Report, ...]:
-        wanted = set(ids)
-        return tuple(_report(result) for result in view.results if result.id in wanted)
 
 
 def _job(view: WorkunitView) -> Job:

@@ -225,7 +225,7 @@ class _Recomputation:
         self._of_result: dict[int, float] = {}
         self._book = books.CreditBook()
         self._statistics = StatisticsChain(db, self._book, self._audit)
-        self._replay = LedgerReplay(db, self._audit, self._statistics.app_of)
+        self._replay = LedgerReplay(db, self._audit.note, self._statistics.app_of)
 
     def run(self) -> LedgerAudit:
         passes = iter(ledger.decay_passes(self._db))

@@ -6,7 +6,7 @@ Events and entries of an app have the same order, so they are read side by side:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.values import AppId
@@ -18,14 +18,6 @@ from cobblestone.store.engine.database import Database
 
 Key = tuple[Any, ...]
 """Kind of an entry and its result; of a settlement, the number of its event and the record."""
-
-
-class Findings(Protocol):
-    """Where differences go."""
-
-    def note(self, difference: CreditDifference) -> None:
-        """Add one."""
-        ...
 
 
 class _AppReplay:
@@ -65,9 +57,11 @@ class _AppReplay:
 class LedgerReplay:
     """All apps that have, or had, the ledger system."""
 
-    def __init__(self, db: Database, findings: Findings, app_of: Callable[[LedgerLine], AppId]) -> None:
+    def __init__(
+        self, db: Database, note: Callable[[CreditDifference], None], app_of: Callable[[LedgerLine], AppId]
+    ) -> None:
         self._db = db
-        self._findings = findings
+        self._tell = note
         self._app_of = app_of
         self._apps = {
             app_id: _AppReplay(ledger_state.events(db, app_id))
@@ -120,4 +114,4 @@ class LedgerReplay:
     def _note(
         self, table: str, row_id: int, figure: str, stored: float | None, computed: float | None, note: str
     ) -> None:
-        self._findings.note(CreditDifference(table, row_id, figure, stored, computed, note))
+        self._tell(CreditDifference(table, row_id, figure, stored, computed, note))

@@ -23,6 +23,7 @@ from cobblestone.domain.values import (
     TeamId,
     UserId,
     WorkunitId,
+    changed,
     float_sum,
     value,
 )
@@ -308,35 +309,24 @@ def _take_back(
 def settle(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> None:
     """Write entries that grant nothing to a result: settlements of computers, which change totals, and releases, which do not."""
     team_of = _teams(tx, sorted({entry.user_id for entry in entries}))
-    tx.execute_many(
-        _INSERT_ENTRY,
-        [
-            _entry_row(entry, team_of.get(entry.user_id), _reasons_text(entry.reasons), now)
-            for entry in entries
-        ],
-    )
-    paid = [entry for entry in entries if entry.granted]
-    if not paid:
-        return
-    owners = [
-        (entry.host_id, entry.user_id, team_of.get(entry.user_id), entry.app_version_id) for entry in paid
-    ]
-    totals = _totals(tx, owners)
-    for of, entry in zip(owners, paid, strict=True):
-        totals.correct(of, credit=entry.granted, granted_time=now, now=now)
-    _save_totals(tx, totals)
+    sql = "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)"
+    survivors = dict(tx.query_in(sql, sorted({entry.host_id for entry in entries})))
+    rows = [changed(each, host_id=survivors.get(each.host_id, each.host_id)) for each in entries]
+    texts = [(each, team_of.get(each.user_id), _reasons_text(each.reasons), now) for each in rows]
+    tx.execute_many(_INSERT_ENTRY, [_entry_row(*each) for each in texts])
+    paid = [each for each in rows if each.granted]
+    owners = [(each.host_id, each.user_id, team_of.get(each.user_id), each.app_version_id) for each in paid]
+    if paid:
+        totals = _totals(tx, owners)
+        for of, entry in zip(owners, paid, strict=True):
+            totals.correct(of, credit=entry.granted, granted_time=now, now=now)
+        _save_totals(tx, totals)
 
 
 def settled_before(db: Database, result_ids: Sequence[int]) -> set[int]:
     """Return those of the results that a settlement was written for."""
     sql = f"SELECT result_id FROM credit_entry WHERE kind = '{SETTLEMENT}' AND result_id IN (??)"
     return {row[0] for row in db.query_in(sql, result_ids)}
-
-
-def survivors(db: Database, host_ids: Iterable[int]) -> dict[int, HostId]:
-    """Return the computers into which some were merged; others are left out."""
-    sql = "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)"
-    return {row[0]: HostId(row[1]) for row in db.query_in(sql, sorted(set(host_ids)))}
 
 
 def merge_hosts(

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.values import AppId, value
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, value
 from cobblestone.policy.credit.ledger_book import KINDS, Happening, Inherited, LedgerBook
 from cobblestone.policy.credit.ledger_system.records import AppRecord, HostKey, HostRecord, VersionRecord
 from cobblestone.store.engine.database import Database, Transaction
@@ -42,13 +42,13 @@ class Audit(IntEnum):
 class Escrowed:
     """A result whose credit is provisional."""
 
-    result_id: int
-    workunit_id: int
-    app_id: int
-    host_id: int
-    app_version_id: int
+    result_id: ResultId
+    workunit_id: WorkunitId
+    app_id: AppId
+    host_id: HostId
+    app_version_id: AppVersionId
     usage: str
-    user_id: int
+    user_id: UserId
     price: float
     audit: Audit = Audit.NO
 
