@@ -15,6 +15,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits
 from cobblestone.server.credit import ledger_accounts
 from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps
@@ -149,6 +150,25 @@ def test_a_failed_check_has_provisional_results_computed_again_and_takes_the_cre
         assert [line.kind for line in lines(world, name)] == ["escrow", "revoke"]
     taken = sum(line.granted for line in lines(world) if line.kind == "revoke")
     assert total(world, alice) == pytest.approx(before + taken)
+    agrees(world)
+
+
+def test_files_stay_for_an_audit_also_where_one_process_does_everything(world: World, draws: list[float]):
+    world.transitioner = Transitioner(world.ctx, finishes=True)
+    app = an_app(world)
+    alice, bob = hosts(world, "alice", "bob")
+    trusted(world, app, alice, bob)
+    name = one_job(world, app, alice)
+    files = (
+        "SELECT w.file_delete_state FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?"
+    )
+    assert [line.kind for line in lines(world, name)] == ["escrow"]
+    assert world.value(files, name) == 0
+    draws[:] = [0.0]
+    one_job(world, app, alice, bob)
+    world.now += 2 * 86400.0
+    world.settle()
+    assert world.value(files, name) == 2
     agrees(world)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
 from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
@@ -105,14 +105,22 @@ class GrantBatch:
 
     # ------------------------------------------------------------------ one workunit
 
-    def decide(self, view: WorkunitView, decision: ValidationDecision) -> ValidationDecision:
-        """Grant the credit due after a decision, learn from it, and judge the hosts; return the decision, or to wait for more."""
+    def decide(
+        self, view: WorkunitView, decision: ValidationDecision
+    ) -> tuple[WorkunitView, ValidationDecision]:
+        """Grant the credit due after a decision, learn from it, and judge the hosts.
+
+        Return the workunit, which may have provisional credit now, and the decision, which may be to wait for more.
+        """
+        held = False
         accounts = self._accounts.get(view.workunit.app_id)
         if accounts is not None and decision.newly_canonical:
             prices = accounts.judged(view, decision)
             if prices is None:
                 decision = wait_for_third(view, decision, now=self._now)
-            self._prices |= prices or {}
+            else:
+                self._prices |= prices
+                held = any(price.provisional for price in prices.values())
         elif accounts is not None and decision.audit is not None:
             accounts.audited(view, right=decision.audit)
         valid = [result for result in view.results if result.id in decision.newly_valid]
@@ -137,7 +145,7 @@ class GrantBatch:
             self._judge_valid(key_of(result))
         for result in wrong:
             self._judge_wrong(result)
-        return decision
+        return (changed(view, in_escrow=True) if held else view), decision
 
     def settle(self, view: WorkunitView, *, timed_out: Collection[ResultId] = ()) -> None:
         """Under the ledger system: settle what computers did not finish of a job with an answer, and an audit that failed."""

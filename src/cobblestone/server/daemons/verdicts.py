@@ -106,5 +106,5 @@ def judge_and_grant(
         if found.assigned_credit is not None
     }
     batch = grant_batch(ctx, tx, [view for view, _ in decided], assigned=assigned, now=now)
-    decided = [(view, batch.decide(view, decision)) for view, decision in decided]
+    decided = [batch.decide(view, decision) for view, decision in decided]
     return decided, batch.save()
