@@ -38,11 +38,26 @@ JOB = Job(estimate=1e12)
 KEY: HostKey = (1, 1, "")
 
 
-def alone(book: Book, number: int = 0, **report: float) -> float:
+def alone(
+    book: Book,
+    number: int = 0,
+    *,
+    run_time: float = 1000.0,
+    counted: float = 0.0,
+    rate: float = 0.0,
+    progress: float = 1.0,
+) -> float:
     """Let host 1 finish a job alone, and return its price."""
-    figures = {"run_time": 1000.0, "speed": 1e9, **report}
-    outcome = book.tell(JobDecided(job=JOB, reports=(Report(result_id=number, host=KEY, **figures),)))
-    return outcome.prices[0].amount
+    report = Report(
+        result_id=number,
+        host=KEY,
+        run_time=run_time,
+        speed=1e9,
+        counted=counted,
+        rate=rate,
+        progress=progress,
+    )
+    return book.tell(JobDecided(job=JOB, reports=(report,))).prices[0].amount
 
 
 @pytest.mark.parametrize(
