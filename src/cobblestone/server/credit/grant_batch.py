@@ -14,7 +14,6 @@ from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
-from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
 from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKind, WorkunitFacts
 from cobblestone.policy.credit.ledger_system.records import Price
@@ -23,7 +22,7 @@ from cobblestone.policy.dispatch.versions import is_gpu_class
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.lifecycle.transition import audit_failed
 from cobblestone.policy.validation.canonical import ValidationDecision, wait_for_third
-from cobblestone.server.core.offer import OfferCache
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.ledger_accounts import LedgerAccounts, refused_results, uses_ledger
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.credit import credit_statistics, ledger
@@ -37,23 +36,22 @@ class GrantBatch:
 
     def __init__(
         self,
+        ctx: ServerContext,
         tx: Transaction,
         views: Sequence[WorkunitView],
         *,
-        offers: OfferCache,
-        settings: CreditSection,
-        daily_quota: int,
         assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
         """Start a batch; ``assigned``: credit that the project's own function gave to results."""
+        settings = ctx.settings
         self._tx = tx
         self._assigned = assigned or {}
         self._now = now
-        self._unit = CreditUnit(settings.per_gflops_day)
-        self._max_granted = settings.max_granted
-        self._daily_quota = daily_quota
-        catalogue = offers.get(tx).catalogue
+        self._unit = CreditUnit(settings.credit.per_gflops_day)
+        self._max_granted = settings.credit.max_granted
+        self._daily_quota = settings.scheduler.daily_result_quota
+        catalogue = ctx.offers.get(tx).catalogue
         self._apps = catalogue.apps
         self._gpu = {
             version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)

@@ -33,8 +33,9 @@ from cobblestone.policy.lifecycle.transition import (
 )
 from cobblestone.policy.validation.canonical import ValidationReport, apply_decision, results_to_check
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.credit.ledger_accounts import checks_drawn, refused_results, uses_ledger
-from cobblestone.server.daemons.verdicts import grant_batch, judge_and_grant, quick_report
+from cobblestone.server.daemons.verdicts import judge_and_grant, quick_report
 from cobblestone.service.supervision import SWEEP_SECONDS
 from cobblestone.store.catalog import files
 from cobblestone.store.credit import ledger
@@ -226,7 +227,7 @@ class Transitioner:
             if refused_results(view, late) or audit_failed(view):
                 open_.append((view, late))
         if open_:
-            batch = grant_batch(self._ctx, tx, [view for view, _ in open_], now=now)
+            batch = GrantBatch(self._ctx, tx, [view for view, _ in open_], now=now)
             for view, late in open_:
                 batch.settle(view, timed_out=late)
             batch.save()

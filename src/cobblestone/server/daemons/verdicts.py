@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -67,26 +67,6 @@ def _compared_by_checksum(
     return canonical.ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
 
 
-def grant_batch(
-    ctx: ServerContext,
-    tx: Transaction,
-    views: Sequence[WorkunitView],
-    *,
-    assigned: Mapping[ResultId, float] | None = None,
-    now: float,
-) -> GrantBatch:
-    """Return a batch of credit for workunits that were read in this write."""
-    return GrantBatch(
-        tx,
-        views,
-        offers=ctx.offers,
-        settings=ctx.settings.credit,
-        daily_quota=ctx.settings.scheduler.daily_result_quota,
-        assigned=assigned,
-        now=now,
-    )
-
-
 def judge_and_grant(
     ctx: ServerContext,
     tx: Transaction,
@@ -105,6 +85,6 @@ def judge_and_grant(
         for found in report.checked
         if found.assigned_credit is not None
     }
-    batch = grant_batch(ctx, tx, [view for view, _ in decided], assigned=assigned, now=now)
+    batch = GrantBatch(ctx, tx, [view for view, _ in decided], assigned=assigned, now=now)
     decided = [batch.decide(view, decision) for view, decision in decided]
     return decided, batch.save()
