@@ -265,3 +265,14 @@ def test_reports_of_ever_new_identities_do_not_lower_what_others_get() -> None:
         paid.append(book.tell(JobDecided(job=JOB, reports=pair, quorum=2)).prices[0].amount)
     assert fmean(paid[-500:]) == pytest.approx(1.0, abs=0.1)
     assert fmean(run(book, rng, hosts, {"": 0.0}, 500)) / before == pytest.approx(1.0, abs=0.1)
+
+
+def test_absurd_reports_that_the_bank_does_not_pay_lower_no_other_price() -> None:
+    rng, book = random.Random(5), Book()
+    for number in range(2000):
+        host = (2 + number % 10, 1, "")
+        time = 1e304 if number % 100 == 0 else 1e3 * math.exp(rng.gauss(0.0, 0.3))
+        report = Report(result_id=number, host=host, run_time=time, speed=1e9)
+        book.tell(JobDecided(job=JOB, reports=(report,)))
+    earned = fmean(host.earned / host.jobs for key, host in book.state.hosts.items() if key[0] != 2)
+    assert earned == pytest.approx(1.0, abs=0.03)

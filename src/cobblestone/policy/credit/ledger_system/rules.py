@@ -144,6 +144,11 @@ def keeper_after(
     return paid * kept + amount * factor, value * kept + amount, count + 1.0
 
 
+def kept_factor(factor: float, size: float, noise: float) -> float:
+    """Return a factor as a unit keeper takes it: an absurd report that the bank does not pay must not lower other prices."""
+    return min(factor, math.exp(3.0 * math.sqrt(size + noise)))
+
+
 def refused_size(u: float, size: float, noise: float, length: float) -> float:
     """Return the size of a job by the report of a host that finished it; ``length`` is the keeper of exp(u)."""
     return math.exp(min(u, 3.0 * math.sqrt(size + noise))) / length
