@@ -306,3 +306,27 @@ def test_validators_of_two_processes_apply_each_event_once(
     assert world.value("SELECT COUNT(*) FROM escrow") == 48
     agrees(world)
     world.close()
+
+
+def test_a_job_that_is_not_returned_in_time_is_settled_when_its_size_is_known(
+    world: World, draws: list[float]
+):
+    app = an_app(world, quorum=2)
+    alice, bob, carol = hosts(world, "alice", "bob", "carol")
+    for _ in range(3):
+        for two in ((alice, bob), (bob, carol), (carol, alice)):
+            one_job(world, app, *two)
+    rules = replace(app.rules, target_nresults=3)
+    world.add_jobs(app, rules=rules)
+    for host in (alice, bob, carol):
+        fetch(host)
+    (late,) = alice.held
+    for host in (bob, carol):
+        answer(world, host)
+    assert lines(world, late) == []
+    world.now += 30 * 86400.0
+    world.settle()
+    assert [line.kind for line in lines(world, late)] == ["settlement"]
+    world.settle()
+    assert len(lines(world, late)) == 1
+    agrees(world)

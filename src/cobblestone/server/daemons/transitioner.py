@@ -194,8 +194,8 @@ class Transitioner:
             self._apply_and_finish(tx, decided, now=now)
         else:
             lifecycle.apply_transitions(tx, decided, now=now)
-        self._settle(tx, decided, found_apps, now=now)
         self._punish_time_outs(tx, decided)
+        self._settle(tx, decided, found_apps, now=now)
         lost = [result_id for view, transition in decided for result_id in lost_for_credit(view, transition)]
         ledger.take_back_provisional(tx, lost, now=now)
         return len(due)
