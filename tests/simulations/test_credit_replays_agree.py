@@ -17,7 +17,7 @@ from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.policy.credit.registry import credit_system, credit_system_names
 
 SYSTEMS = [
-    name for name in credit_system_names() if not name.startswith("steady")
+    name for name in credit_system_names() if not name.startswith(("steady", "ledger"))
 ]  # the policy itself replays those
 
 
