@@ -1,0 +1,179 @@
+"""One run: a world, perhaps with an attack, and who checks results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from cobblestone.credit_lab.attacks.acts import ACT, HONEST, Act, Attack, Seen, as_row
+from cobblestone.credit_lab.bench import loop
+from cobblestone.credit_lab.bench.population import computers, enlist, membership, work
+from cobblestone.credit_lab.bench.streams import stream_key
+from cobblestone.credit_lab.bench.worlds import World
+from cobblestone.credit_lab.systems.tape import RESULT, START, Table, Tape
+from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR
+
+_KEYS = ("pick", "noise", "fail", "wrong", "burst", "jump", "check")
+_RECORD = ("results", "refused", "trusted", "since_pass", "passes", "caught")
+
+
+class Watcher(Protocol):
+    """A system that sees a run while it happens."""
+
+    def wants(self, reports: Table, job: Table, number: int) -> int:
+        """Return how many replicas more it wants of a job, after these reports."""
+        ...
+
+    def decided(self, results: Table, job: Table, number: int) -> None:
+        """Take the results of a job with their verdicts, refusals first."""
+        ...
+
+
+def run_world(
+    world: World, seed: int, *, attack: Attack | None = None, checks: int = loop.NONE, watcher: Watcher | None = None
+) -> Tape:
+    """Run a world and return its tape; ``checks`` is one of the kinds in `loop`, `OWN` needs a ``watcher``."""
+    return Run(world, seed, attack=attack, checks=checks, watcher=watcher).finish()
+
+
+@dataclass(slots=True)
+class Owner:
+    """The owner of an attacking computer."""
+
+    seen: Seen = field(default_factory=Seen)
+    act: Act = field(default_factory=Act)
+
+
+class Run:
+    """State of a run that has not ended."""
+
+    def __init__(
+        self, world: World, seed: int, *, attack: Attack | None, checks: int, watcher: Watcher | None
+    ) -> None:
+        self.world, self.attack, self.watcher = world, attack, watcher
+        honest = computers(world, seed)
+        self.hosts = enlist(honest, attack, seed)
+        self.jobs = work(world, seed)
+        self.member = membership(honest, world, seed)
+        self.rules = loop.Rules(
+            quorum=world.quorum,
+            checks=loop.OWN if watcher is not None else checks,
+            check_factor=SPOT_CHECK_FACTOR,
+            pause=watcher is not None,
+            release=world.release,
+            route={"": 0, "tag": 1, "speed": 2}[world.route],
+            **{name: np.uint64(stream_key(seed, name)) for name in _KEYS},
+        )
+        self.draws = np.uint64(stream_key(seed, "attackers"))
+        self.state = np.zeros(loop.STATE_SIZE, dtype=np.int64)
+        self.act = np.zeros(1, dtype=ACT)
+        self.scratch = np.zeros(loop.MOST_REPLICAS, dtype=RESULT)
+        capacity = int(world.jobs * (world.quorum + 0.2)) + 2 * loop.MOST_DRAWS
+        self.rows = np.zeros(capacity, dtype=RESULT)
+        #: account of each identity; 0 is not one
+        self.accounts: list[int] = [0, *(int(person) + 1 for person in self.hosts["person"])]
+        self.owners: dict[int, Owner] = {}
+
+    def finish(self) -> Tape:
+        """Run to the end."""
+        answers: dict[int, Callable[[], None]] = {
+            loop.ASK: self._ask,
+            loop.REPORT: self._report,
+            loop.CHECK: self._check,
+            loop.DECIDED: self._tell,
+            loop.FULL: self._grow,
+        }
+        member = self.member
+        while True:
+            why = loop.advance(
+                self.rules,
+                self.state,
+                self.hosts,
+                self.jobs,
+                member.starts,
+                member.members,
+                member.cumulative,
+                self.act,
+                self.scratch,
+                self.rows,
+            )
+            if why == loop.DONE:
+                break
+            answers[why]()
+        rows = self.rows[: self.state[loop.FILLED]]
+        return Tape(jobs=self.jobs, results=rows, accounts=np.array(self.accounts), quorum=self.world.quorum)
+
+    def _grow(self) -> None:
+        more = np.zeros(self.rows.size // 4 + 2 * loop.MOST_DRAWS, dtype=RESULT)
+        self.rows = np.concatenate([self.rows, more])
+
+    # -------------------------------------------------------------------------------------- attackers
+
+    def _owner(self) -> tuple[Any, Owner, Attack]:  # Any: a row of NumPy
+        assert self.attack is not None
+        state, place = self.state, int(self.state[loop.PENDING])
+        host = self.hosts[place]
+        owner = self.owners.get(place)
+        if owner is None:
+            owner = self.owners[place] = Owner()
+        seen, number = owner.seen, int(state[loop.JOB_NO])
+        job = self.jobs[number]
+        seen.job, seen.time, seen.length = number, float(job["time"]), float(job["length"])
+        seen.draw = loop.draw(self.draws, number, place)
+        for name in _RECORD:
+            setattr(seen, name, int(host[name]))
+        return host, owner, self.attack
+
+    def _ask(self) -> None:
+        host, owner, attack = self._owner()
+        seen = owner.seen
+        seen.alone, seen.first, seen.accomplices = False, bool(self.state[loop.ASSIGNED] == 0), 0
+        if attack.renew(seen, attack.strength):
+            host["identity"] = len(self.accounts)
+            self.accounts.append(len(self.accounts) + self.world.hosts)  # nobody has this account
+            for name in _RECORD:
+                host[name] = 0
+                setattr(seen, name, 0)
+        self.act["refusal"] = attack.refuse(seen, attack.strength)
+        if attack.meets and self.act["refusal"][0] == HONEST and seen.first:
+            self.state[loop.MATE] = self._mate(int(self.state[loop.PENDING]))
+        self.state[loop.ANSWERED] = 1
+
+    def _mate(self, place: int) -> int:
+        mates = np.flatnonzero(self.hosts["group"] == self.hosts["group"][place])
+        others = mates[mates != place]
+        return int(others[0]) if others.size else -1
+
+    def _report(self) -> None:
+        host, owner, attack = self._owner()
+        seen, state = owner.seen, self.state
+        assigned = int(state[loop.ASSIGNED])
+        groups = self.hosts["group"][self.scratch["host"][:assigned]]
+        seen.accomplices = int((groups == host["group"]).sum()) - 1
+        seen.alone = assigned == 1 and self.rules.checks == loop.VISIBLE
+        seen.first = bool(state[loop.REPORTED] == 0)
+        owner.act = Act()
+        attack.report(seen, owner.act, attack.strength)
+        self.act[0] = as_row(owner.act, int(host["group"]))
+        state[loop.ANSWERED] = 1
+
+    # ------------------------------------------------------------------------------------- the system
+
+    def _check(self) -> None:
+        assert self.watcher is not None
+        state, number = self.state, int(self.state[loop.JOB_NO])
+        more = self.watcher.wants(self.scratch[: state[loop.REPORTED]], self.jobs[number], number)
+        if more > 0:
+            state[loop.WANTED] = min(loop.MOST_REPLICAS, state[loop.ASSIGNED] + more)
+            state[loop.AGREEING] = 2
+        state[loop.ANSWERED] = 1
+
+    def _tell(self) -> None:
+        assert self.watcher is not None
+        state = self.state
+        number = int(state[loop.JOB_NO]) - 1
+        self.watcher.decided(self.rows[state[loop.FIRST] : state[loop.FILLED]], self.jobs[number], number)
