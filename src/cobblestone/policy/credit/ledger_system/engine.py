@@ -1,0 +1,255 @@
+"""The pure step of the ledger system: (state, event) -> outcome.
+
+Order of a result's life: it is uploaded (`decide_check`: do others compute the job, too?), its workunit is decided
+(`third_opinion`: is another report wanted first?  then `step` with `JobDecided`: prices), and at the latest with the next passed
+check its price is final.  What a host does not finish is settled once others have finished it (`JobRefused`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import assert_never
+
+from cobblestone.domain.values import changed, float_sum
+from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system import words
+from cobblestone.policy.credit.ledger_system.learning import learn
+from cobblestone.policy.credit.ledger_system.pricing import prices
+from cobblestone.policy.credit.ledger_system.readings import (
+    Draft,
+    constant,
+    independent,
+    partners_of,
+    read,
+    variances,
+    worth,
+)
+from cobblestone.policy.credit.ledger_system.records import (
+    AppRecord,
+    AuditFinished,
+    Basis,
+    CheckDecision,
+    CheckFailed,
+    Event,
+    HostKey,
+    HostRecord,
+    Job,
+    JobDecided,
+    JobRefused,
+    LedgerRules,
+    LedgerState,
+    Outcome,
+    Price,
+    Report,
+)
+
+AUDITED = 4
+"""Results in escrow that are run again after a failed check."""
+
+
+def step(state: LedgerState, event: Event, rules: LedgerRules) -> Outcome:
+    """Return prices and changed records of an event.  Every figure in them is finite, whatever was reported."""
+    draft = Draft(state, rules, state.app)
+    match event:
+        case JobDecided():
+            return _decided(draft, event)
+        case JobRefused():
+            return _refused(draft, event)
+        case CheckFailed():
+            return _check_failed(draft, event)
+        case AuditFinished():
+            return _audited(draft, event)
+    assert_never(event)
+
+
+def decide_check(
+    host: HostRecord | None, rules: LedgerRules, *, quorum: int, draw: float, size: float = 1.0
+) -> CheckDecision:
+    """Return how many more hosts compute a job that this host just uploaded.
+
+    With a ``quorum`` of two or more, call it once, when the quorum is complete, with the host with the fewest trusted jobs.
+    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: counted operations / estimate, for
+    `Basis.COUNTED` (jobs that claim more are checked more often).
+    """
+    known = host or HostRecord()
+    if known.jobs < rules.first_jobs:
+        missing = max(0, rules.partners_at_first + 1 - quorum)
+        return CheckDecision(
+            replicas=missing, probability=1.0, reason=words.checked(1.0, missing, newcomer=True)
+        )
+    failed_before = known.jobs > known.trusted
+    if quorum > 1 and not failed_before:
+        probability = rules.check_floor
+    else:
+        probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
+    replicas = int(draw < probability and quorum < 3)
+    newcomer = probability >= 1.0
+    return CheckDecision(
+        replicas=replicas,
+        probability=probability,
+        reason=words.checked(probability, replicas, newcomer=newcomer),
+    )
+
+
+def third_opinion(state: LedgerState, job: Job, reports: Sequence[Report], rules: LedgerRules) -> bool:
+    """Return whether the price of two valid results waits for one more trusted host: both say that the job was very long."""
+    if len(reports) != 2 or rules.basis is not Basis.ESTIMATE or not independent(*reports):
+        return False
+    known = variances(state.app, rules)
+    draft = Draft(state, rules, state.app)
+    return all(read(draft, job, report, known).u > known.tail for report in reports)
+
+
+def price_part(
+    state: LedgerState, job: Job, report: Report, rules: LedgerRules, *, fraction: float, paid: float
+) -> Price:
+    """Return what a running job is worth provisionally at this share of its work, less what was paid before (never below 0).
+
+    ``report.run_time`` is the time so far.  All of it is due back unless the result becomes valid; then its price is due instead.
+    """
+    amount = 0.0
+    if formula.usable(fraction) and formula.usable(report.run_time / min(fraction, 1.0)):
+        draft = Draft(state, rules, state.app)
+        whole = changed(report, run_time=report.run_time / min(fraction, 1.0))
+        reading = read(draft, job, whole, variances(state.app, rules))
+        amount = formula.part_due(worth(state.app, job), reading.u, fraction, paid)
+    why = words.part(amount, fraction)
+    return Price(
+        result_id=report.result_id, host=report.host, amount=amount, provisional=True, reasons=(why,)
+    )
+
+
+def settled(host: HostRecord) -> float:
+    """Return the credit of a record: prices less stake and debt, never below 0.  It includes the escrow."""
+    return formula.settled_credit(host.earned, host.stake, host.debt)
+
+
+def inherit(old: HostRecord) -> HostRecord:
+    """Return the record of a new version on a host that ran an older one: its effect, its trust, and no better bank.
+
+    Prices, debt, stake and escrow stay with the old record.
+    """
+    return HostRecord(
+        scale=old.scale,
+        effect=old.effect,
+        variance=old.variance,
+        noise=old.noise,
+        bank=min(0.0, old.bank),
+        trusted=old.trusted,
+        jobs=old.jobs,
+    )
+
+
+def linked(app: AppRecord, granted: Sequence[tuple[float, float]]) -> AppRecord:
+    """Return an app that begins at the level of another system: (credit, estimate) of its latest valid results.
+
+    The mean credit per estimated FLOP stays, so the sum over jobs does not jump.  Without usable pairs it is unchanged.
+    """
+    usable = [pair for pair in granted if 0.0 <= pair[0] < math.inf and formula.usable(pair[1])]
+    per_flop = _ratio(float_sum(pair[0] for pair in usable), float_sum(pair[1] for pair in usable))
+    return changed(app, unit=per_flop, constant=0.0) if formula.usable(per_flop) else app
+
+
+def level(app: AppRecord, stratum: str = "") -> float:
+    """Return credits per estimated FLOP, with which another system can go on without a jump."""
+    return app.unit * math.exp(constant(app, stratum))
+
+
+def calibrated(app: AppRecord, hosts: Sequence[tuple[float, float]]) -> AppRecord:
+    """Return an app on the level of others: (credit, estimated FLOPs here) per device second of hosts that run both.
+
+    The median host gets as much per device second here as elsewhere.
+    """
+    ratios = [_ratio(credit, flops) for credit, flops in hosts]
+    usable = [ratio for ratio in ratios if formula.usable(ratio)]
+    return changed(app, unit=median(usable), constant=0.0) if usable else app
+
+
+def _ratio(credit: float, flops: float) -> float:
+    return credit / flops if formula.usable(credit) and formula.usable(flops) else 0.0
+
+
+def _decided(draft: Draft, event: JobDecided) -> Outcome:
+    known = variances(draft.app, draft.rules)
+    readings = [read(draft, event.job, report, known) for report in event.reports]
+    partners = [partners_of(each, readings, known) for each in readings]
+    before = {report.host: settled(draft.host(report.host)) for report in event.reports}
+    found = prices(draft, event, readings, partners, known)
+    learn(draft, event.job, readings, partners, known)
+    paid: dict[HostKey, float] = {}
+    for price in found:
+        paid[price.host] = paid.get(price.host, 0.0) + price.amount
+    released = tuple(report.host for report in event.reports if report.result_id in event.checked)
+    return Outcome(
+        state=draft.changed(),
+        prices=found,
+        corrections=_corrections(draft, {key: before[key] + paid[key] for key in before}),
+        released=released,
+    )
+
+
+def _corrections(draft: Draft, expected: dict[HostKey, float]) -> dict[HostKey, float]:
+    """Return by how much the settled credit of hosts differs from what was expected."""
+    differences = {key: settled(draft.host(key)) - amount for key, amount in expected.items()}
+    return {key: each for key, each in differences.items() if abs(each) > 1e-9 * (1.0 + expected[key])}
+
+
+def _refused(draft: Draft, event: JobRefused) -> Outcome:
+    known = variances(draft.app, draft.rules)
+    readings = [read(draft, event.job, report, known) for report in event.reports]
+    usable = [each for each in readings if each.precision > 0.0]
+    value = worth(draft.app, event.job)
+    if not usable or draft.rules.basis is not Basis.ESTIMATE or value <= 0.0:
+        return Outcome(state=draft.changed())
+    app, host = draft.app, draft.host(event.host)
+    length = formula.keeper_factor(app.length.paid, app.length.value)
+    size = float_sum(formula.refused_size(each.u, known.size, known.noise, length) for each in usable) / len(
+        usable
+    )
+    before = settled(host)
+    if event.replicated:
+        factor = partners_of(None, readings, known).factor
+        charge = value * (size - factor / formula.keeper_factor(app.partner.paid, app.partner.value))
+        draft.hosts[event.host] = changed(host, debt=host.debt - charge)
+    else:
+        charge = value * (size - 1.0)
+        draft.hosts[event.host] = changed(host, bank=host.bank - charge)
+    return Outcome(
+        state=draft.changed(),
+        corrections=_corrections(draft, {event.host: before}),
+        reasons=(words.refused(charge, size, replicated=event.replicated),),
+    )
+
+
+def _check_failed(draft: Draft, event: CheckFailed) -> Outcome:
+    host = draft.host(event.host)
+    results = None if event.agreed else min(AUDITED, host.escrow_count)
+    trusted = host.trusted / 4.0 if results else 0.0
+    draft.hosts[event.host] = changed(host, trusted=trusted)
+    return Outcome(
+        state=draft.changed(),
+        audits={event.host: results} if host.escrow_count else {},
+        reasons=(words.check_failed(results, agreed=event.agreed),),
+    )
+
+
+def _audited(draft: Draft, event: AuditFinished) -> Outcome:
+    host = draft.host(event.host)
+    before = settled(host)
+    right = event.bad <= 0
+    draft.hosts[event.host] = changed(
+        host,
+        trusted=host.trusted if right else 0.0,
+        earned=host.earned if right else max(0.0, host.earned - host.escrow),
+        escrow=0.0,
+        escrow_count=0,
+    )
+    return Outcome(
+        state=draft.changed(),
+        corrections=_corrections(draft, {event.host: before}),
+        released=(event.host,) if right else (),
+        revoked=() if right else (event.host,),
+        reasons=(words.audit_passed() if right else words.revoked(host.escrow, event.bad),),
+    )

@@ -1,0 +1,128 @@
+"""What the records of hosts, versions, strata and the app learn from the reports of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cobblestone.domain.values import changed
+from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system.pricing import kept
+from cobblestone.policy.credit.ledger_system.readings import (
+    Draft,
+    Partners,
+    Reading,
+    Variances,
+    independent,
+    scale_of,
+    version_of,
+    worth,
+)
+from cobblestone.policy.credit.ledger_system.records import Cell, CellKey, Job, StepDetector
+
+
+def learn(
+    draft: Draft, job: Job, readings: Sequence[Reading], partners: Sequence[Partners], known: Variances
+) -> None:
+    """Change the records by all reports; ``readings`` are by the records before."""
+    usable = [each for each in readings if each.precision > 0.0]
+    experienced = [each for each in usable if draft.host(each.report.host).samples >= formula.KNOWN]
+    _learn_app(draft, job, experienced, known)
+    for reading, others in zip(readings, partners, strict=True):
+        if reading.precision > 0.0:
+            _learn_report(draft, reading, others, usable, known)
+            if job.stratum:
+                _learn_cell(draft, job.stratum, reading, known)
+
+
+def _learn_app(draft: Draft, job: Job, readings: Sequence[Reading], known: Variances) -> None:
+    """Variances of two known hosts, the mean of exp(u), and steps of all residuals."""
+    app = draft.app
+    if len(readings) > 1 and independent(readings[0].report, readings[1].report):
+        one, other = readings[0].u, readings[1].u
+        app = changed(
+            app,
+            difference=formula.median_after(app.difference, abs(one - other), app.pairs),
+            mean_size=formula.median_after(app.mean_size, abs(one + other) / 2.0, app.pairs),
+            pairs=app.pairs + 1,
+        )
+    value = worth(app, job)
+    for each in readings:
+        size = formula.refused_size(each.u, known.size, known.noise, 1.0)
+        app = changed(app, length=kept(app.length, value, size))
+        if not draft.rules.early_exits:
+            now = app.detector
+            *detector, shift = formula.detector_after(
+                now.up, now.down, now.total, now.left, each.u, known.size + known.noise
+            )
+            app = changed(app, detector=StepDetector(up=detector[0], down=detector[1], total=detector[2], left=int(detector[3])),
+                          constant=app.constant + shift)  # fmt: skip
+    draft.app = app
+
+
+def _learn_report(
+    draft: Draft, reading: Reading, others: Partners, usable: Sequence[Reading], known: Variances
+) -> None:
+    report = reading.report
+    key = version_of(report.host)
+    host, version = draft.host(report.host), draft.version(key)
+    size = formula.shrunk(
+        others.u, others.weight, formula.tail_share(others.weight, known.size, known.noise), known.tail
+    )
+    r = reading.innovation - size
+    variance = (
+        reading.host_variance + reading.version_variance + (1.0 - others.weight) * known.size + known.noise
+    )
+    effect, votes = formula.version_after(
+        version.effect, version.votes, version.spread, r, variance, host.samples
+    )
+    d, v, q = formula.host_after(
+        max(host.samples, int(host.scale > 0.0)), host.effect, reading.host_variance, host.noise,
+        r if version.votes > 0.0 else 0.0, variance, known.noise, version.spread,
+    )  # fmt: skip
+    if _refused_by_all(reading, usable, known):
+        q += 0.1 * (25.0 - q)
+    draft.versions[key] = changed(
+        version, effect=effect, votes=votes, spread=formula.spread_after(version.spread, d, v)
+    )
+    draft.hosts[report.host] = changed(
+        host, scale=scale_of(host, report), samples=host.samples + 1, effect=d, variance=v, noise=q
+    )
+
+
+def _refused_by_all(reading: Reading, usable: Sequence[Reading], known: Variances) -> bool:
+    """Return whether a third opinion refused the upper tail of a report."""
+    slack = 2.0 * math.sqrt(2.0 * known.noise)
+    lowest = min(each.u for each in usable)
+    return len(usable) > 2 and reading.u > max(known.tail, lowest + slack)
+
+
+def _learn_cell(draft: Draft, stratum: str, reading: Reading, known: Variances) -> None:
+    """Learn the cross table, and by it c of the stratum: versions compare it with the first one."""
+    key: CellKey = (stratum, *version_of(reading.report.host))
+    cells = {**draft.state.cells, **draft.cells}
+    cell = cells.get(key, Cell())
+    sample = reading.y - draft.app.constant - draft.host(reading.report.host).effect
+    mean, count = formula.cell_after(cell.mean, cell.count, sample, known.size + known.noise)
+    draft.cells[key] = cells[key] = Cell(mean=mean, count=count)
+    first = min(each[0] for each in cells)
+    if stratum == first:
+        return
+    difference = total = 0.0
+    for (name, version, usage), there in cells.items():
+        base = cells.get((first, version, usage))
+        if name == stratum and base is not None:
+            precision = 1.0 / ((known.size + known.noise) * (1.0 / there.count + 1.0 / base.count))
+            difference += precision * (there.mean - base.mean)
+            total += precision
+    if total <= 0.0:
+        return
+    before = draft.app.constants.get(stratum, 0.0)
+    now = formula.stratum_constant(difference / total, total)
+    draft.app = changed(draft.app, constants={**draft.app.constants, stratum: now})
+    for (name, version, usage), there in cells.items():
+        if name == stratum:  # the share of the stratum in a version leaves the effect of the version
+            whole = sum(each.count for key, each in cells.items() if key[1:] == (version, usage))
+            known_version = draft.version((version, usage))
+            effect = known_version.effect - there.count / whole * (now - before)
+            draft.versions[version, usage] = changed(known_version, effect=effect)

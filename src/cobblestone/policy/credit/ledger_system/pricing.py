@@ -1,0 +1,123 @@
+"""Prices of the valid results of a job, and what they do to the accounts of their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import changed, value
+from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system import words
+from cobblestone.policy.credit.ledger_system.readings import Draft, Partners, Reading, Variances, worth
+from cobblestone.policy.credit.ledger_system.records import (
+    Basis,
+    HostRecord,
+    Job,
+    JobDecided,
+    Keeper,
+    Price,
+    Report,
+)
+
+
+@value()
+class Worked:
+    """A price before the account, and the bank after it."""
+
+    amount: float
+    bank: float
+    reasons: tuple[Reason, ...]
+
+
+def prices(
+    draft: Draft,
+    event: JobDecided,
+    readings: Sequence[Reading],
+    partners: Sequence[Partners],
+    known: Variances,
+) -> tuple[Price, ...]:
+    """Return the price of each report, by the records before the event; accounts and keepers change."""
+    job = event.job
+    value = worth(draft.app, job)
+    own, partner = draft.app.own, draft.app.partner
+    provisional = event.quorum < 3 and len(event.reports) <= event.quorum
+    found: list[Price] = []
+    for reading, others in zip(readings, partners, strict=True):
+        report = reading.report
+        host = draft.host(report.host)
+        if draft.rules.basis is not Basis.ESTIMATE:
+            worked = _as_counted(draft, job, event.reports, report, host)
+        elif len(readings) > 1:
+            worked = _by_partners(draft, value, others, host)
+            if others.count:
+                partner = kept(partner, value, others.factor)
+        else:
+            w = formula.weight(known.size, reading.precision)
+            r = formula.tail_share(w, known.size, known.noise)
+            factor = formula.size_factor(reading.u, w, r, known.tail, known.size)
+            worked = _alone(draft, value, factor, host)
+            own = kept(own, value, factor)
+        why = (words.provisional(host, draft.rules),) if provisional else ()
+        found.append(Price(
+            result_id=report.result_id, host=report.host, amount=worked.amount, provisional=provisional,
+            reasons=worked.reasons + why,
+        ))  # fmt: skip
+        after = _paid(draft, host, worked, provisional=provisional, checked=report.result_id in event.checked)
+        draft.hosts[report.host] = after
+    draft.app = changed(draft.app, own=own, partner=partner)
+    return tuple(found)
+
+
+def kept(keeper: Keeper, value: float, factor: float) -> Keeper:
+    """Return a unit keeper after a factor."""
+    return Keeper(**dict(zip(("paid", "value", "count"), formula.keeper_after(
+        keeper.paid, keeper.value, keeper.count, value, factor), strict=True)))  # fmt: skip
+
+
+def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> Worked:
+    bank = formula.bank_after(host.bank, value, value, draft.rules.slack)
+    if not others.count:
+        return Worked(value, bank, (words.estimate_only(value),))
+    factor = others.factor / formula.keeper_factor(draft.app.partner.paid, draft.app.partner.value)
+    return Worked(value * factor, bank, (words.by_partners(value, others, factor),))
+
+
+def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> Worked:
+    slack = draft.rules.slack
+    factor /= formula.keeper_factor(draft.app.own.paid, draft.app.own.value)
+    price = formula.own_price(value, factor, host.bank, slack)
+    bank = formula.bank_after(host.bank, value, price, slack)
+    return Worked(price, bank, (words.alone(value, factor, price, bank),))
+
+
+def _as_counted(
+    draft: Draft, job: Job, reports: Sequence[Report], report: Report, host: HostRecord
+) -> Worked:
+    value = worth(draft.app, job)
+    if draft.rules.basis is Basis.TIMED:
+        seconds = report.run_time if formula.usable(report.run_time) else 0.0
+        rate = report.rate if formula.usable(report.rate) else 0.0
+        progress = report.progress if formula.usable(report.progress) else 0.0
+        amount = formula.timed_price(draft.app.unit, seconds, job.estimate if value else 0.0, rate, progress)
+        return Worked(amount, host.bank, (words.timed(amount, seconds, rate or draft.app.unit, progress),))
+    counts = [each.counted for each in reports if formula.usable(each.counted)]
+    if not counts or not value:
+        return Worked(value, host.bank, (words.estimate_only(value),))
+    size = formula.counted_size(min(counts), job.estimate)
+    return Worked(value * size, host.bank, (words.counted(value * size, min(counts)),))
+
+
+def _paid(draft: Draft, host: HostRecord, worked: Worked, *, provisional: bool, checked: bool) -> HostRecord:
+    """Return the account after a price: trust, escrow and the stake of the first jobs."""
+    rules, amount = draft.rules, worked.amount
+    stake = host.stake + (0.5 * amount if host.jobs < rules.staked_jobs else 0.0)
+    return changed(
+        host,
+        bank=worked.bank,
+        trusted=host.trusted + 1.0,
+        jobs=host.jobs + 1,
+        earned=host.earned + amount,
+        escrow=(0.0 if checked else host.escrow) + (amount if provisional else 0.0),
+        escrow_count=(0 if checked else host.escrow_count) + provisional,
+        stake=stake if host.jobs + 1 < rules.stake_until else 0.0,
+    )
